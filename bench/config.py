@@ -1,0 +1,148 @@
+"""Settings: flag > environment > ``bench.toml`` in the working directory or above > default."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from bench.errors import BadRequest, did_you_mean
+
+__all__ = ["CONFIG_FILE", "Settings"]
+
+CONFIG_FILE = "bench.toml"
+
+_VARIABLES = {
+    "dsn": "BENCH_DSN",
+    "read_dsn": "BENCH_READ_DSN",
+    "home": "BENCH_HOME",
+    "tracking_uri": "MLFLOW_TRACKING_URI",
+    "simulate": "BENCH_SIMULATE",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a command needs to know about its surroundings.
+
+    Attributes
+    ----------
+    dsn
+        Database for reads and writes; ``None`` means the embedded server under `home`.
+    read_dsn
+        Database for reads, a replica if there is one.
+    home
+        Folder of the embedded database, the spool, run folders and logs. Any length of path.
+    tracking_uri
+        MLflow tracking server; ``None`` means a local one on the same database.
+    simulate
+        Simulated GPUs, such as ``2xH100,4xA100:7x1g.5gb``.
+    interval
+        Seconds between two scrapes of a target, 0.1 to 60.
+    """
+
+    home: Path
+    dsn: str | None = None
+    read_dsn: str | None = None
+    tracking_uri: str | None = None
+    simulate: str | None = None
+    interval: float = 1.0
+
+    @classmethod
+    def load(
+        cls,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        **flags: Any,
+    ) -> Settings:
+        """Read the settings as a command started in `directory` sees them.
+
+        Flags that are ``None`` count as not given. A secret is read from ``NAME_FILE`` where only that is set.
+
+        Raises
+        ------
+        BadRequest
+            ``bench.toml`` cannot be parsed, or holds a setting that does not exist.
+        """
+        environment = os.environ if environment is None else environment
+        found: dict[str, Any] = _from_file(_nearest_file(directory or Path.cwd()))
+        for name, variable in _VARIABLES.items():
+            if value := _variable(environment, variable):
+                found[name] = value
+        found |= {name: value for name, value in flags.items() if value is not None}
+        home = Path(found.pop("home", None) or platformdirs.user_data_path("hypergauge"))
+        settings = cls(home=home.expanduser().resolve(), **found)
+        return settings.validate()
+
+    def validate(self) -> Settings:
+        """Refuse what no command could work with; return the settings themselves."""
+        if not 0.1 <= self.interval <= 60:
+            raise BadRequest(f"interval is {self.interval} s, but must lie between 0.1 s and 60 s")
+        return self
+
+    @property
+    def database_dir(self) -> Path:
+        """Folder of the embedded database."""
+        return self.home / "postgres"
+
+    @property
+    def runs_dir(self) -> Path:
+        """Folder with one folder a run, see `bench.runfolder`."""
+        return self.home / "runs"
+
+    @property
+    def spool_dir(self) -> Path:
+        """Folder in which the collector keeps what is not yet in the database."""
+        return self.home / "spool"
+
+    @property
+    def stack_dir(self) -> Path:
+        """Folder with one file a service of the local stack, see `bench.services`."""
+        return self.home / "stack"
+
+    @property
+    def log_dir(self) -> Path:
+        """Folder of the services' logs."""
+        return self.home / "log"
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that give a child process the same settings."""
+        values = {variable: getattr(self, name) for name, variable in _VARIABLES.items()}
+        return {variable: str(value) for variable, value in values.items() if value is not None}
+
+
+def _variable(environment: Mapping[str, str], name: str) -> str | None:
+    if name in environment:
+        return environment[name]
+    if file := environment.get(f"{name}_FILE"):
+        try:
+            return Path(file).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise BadRequest(f"{name}_FILE cannot be read: {error.strerror}", file=file) from error
+    return None
+
+
+def _nearest_file(directory: Path) -> Path | None:
+    candidates = (folder / CONFIG_FILE for folder in (directory, *directory.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"not valid TOML: {error}", file=path) from error
+    known = {*_VARIABLES, "interval"}
+    for name in content:
+        if name not in known:
+            raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
+    if "home" in content:  # relative to the file that says it, whatever the working directory
+        content["home"] = path.parent / Path(content["home"]).expanduser()
+    return content

@@ -1,0 +1,86 @@
+"""The one tree of errors. The class docstring is the default message; the command line turns them into exit statuses."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = [
+    "BadRequest",
+    "BenchError",
+    "DatabaseUnavailable",
+    "ExporterUnavailable",
+    "NoData",
+    "ServiceFailed",
+    "TrackingUnavailable",
+    "did_you_mean",
+]
+
+
+class BenchError(Exception):
+    """Something went wrong."""
+
+    exit_status = 1
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or type(self).__doc__)
+
+
+class BadRequest(BenchError):
+    """The request itself is wrong.
+
+    Parameters
+    ----------
+    message
+        What is wrong and, where there is one, the nearest valid choice.
+    file, line, column
+        Where it stands, in the form editors and compilers use: ``file:line:column``. Lines and columns count from 1.
+    """
+
+    exit_status = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: Path | str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.file, self.line, self.column = file, line, column
+        where = ":".join(str(part) for part in (file, line, column) if part is not None)
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class NoData(BenchError):
+    """There is nothing to show."""
+
+
+class DatabaseUnavailable(BenchError):
+    """The database does not answer."""
+
+
+class ServiceFailed(BenchError):
+    """A service of the local stack did not come up."""
+
+
+class ExporterUnavailable(BenchError):
+    """This listener cannot work on this host."""
+
+
+class TrackingUnavailable(BenchError):
+    """The MLflow tracking server does not answer."""
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """Return `` (did you mean 'x'?)`` for the choice nearest to `word`, or all choices where none is near.
+
+    Case is ignored, since people type ``mps`` for ``MPS``.
+    """
+    known = list(choices)
+    by_folded = {choice.casefold(): choice for choice in known}
+    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.5)
+    if near:
+        return f" (did you mean {by_folded[near[0]]!r}?)"
+    return f" (one of: {', '.join(known)})" if known else ""

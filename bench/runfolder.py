@@ -1,0 +1,146 @@
+"""The folder that a run has on its host while it goes on, ``BENCH_HOME/runs/RUN_ID``.
+
+It outlives the scheduler and the database connection: a supervisor writes its state and the run's end here first, so
+that neither is lost when nobody listens. Every file but the output and the spans is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["RunEnd", "RunFolder", "SupervisorState", "write_atomically"]
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorState:
+    """Who supervises a run: pids with their start times, since a pid alone may be somebody else's by now."""
+
+    pid: int
+    created: float
+    root_pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended, and what its process tree had used by then.
+
+    `started_at` and `ended_at` are Unix seconds; `cpu_seconds`, `read_bytes` and `written_bytes` are the kernel's
+    account of all processes of the run that were waited for; `max_rss_bytes` is that of the largest of them.
+    """
+
+    status: str
+    started_at: float
+    ended_at: float
+    exit_code: int | None
+    reason: str | None
+    cpu_seconds: float
+    read_bytes: int
+    written_bytes: int
+    max_rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    @classmethod
+    def all(cls, runs_dir: Path) -> Iterator[RunFolder]:
+        """Yield the folder of every run below `runs_dir`."""
+        if runs_dir.is_dir():
+            with os.scandir(runs_dir) as entries:
+                yield from (cls(Path(entry.path)) for entry in entries if entry.is_dir())
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, 32 hex digits."""
+        return self.path.name
+
+    @property
+    def output(self) -> Path:
+        """Standard output and error, as they came."""
+        return self.path / "output.log"
+
+    @property
+    def spans(self) -> Path:
+        """What the client appends to, ``BENCH_SPANS``: one JSON object a line."""
+        return self.path / "spans.jsonl"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """What the supervisor has to say about itself."""
+        return self.path / "supervisor.log"
+
+    @property
+    def socket(self) -> Path:
+        """Where the scheduler talks to the supervisor."""
+        return self.path / "control"
+
+    def create(self, spec: dict[str, Any]) -> None:
+        """Make the folder, readable for its owner alone, with what is to be run in it."""
+        self.path.mkdir(parents=True, mode=0o700)
+        self._write("spec.json", spec)
+
+    def spec(self) -> dict[str, Any]:
+        """Return what is to be run."""
+        content: dict[str, Any] = json.loads((self.path / "spec.json").read_text(encoding="utf-8"))
+        return content
+
+    def write_state(self, state: SupervisorState) -> None:
+        """Record who supervises the run."""
+        self._write("supervisor.json", asdict(state))
+
+    def state(self) -> SupervisorState | None:
+        """Return who supervises the run, ``None`` while nobody does."""
+        content = self._read("supervisor.json")
+        return None if content is None else SupervisorState(**content)
+
+    def write_end(self, end: RunEnd) -> None:
+        """Record the run's end."""
+        self._write("end.json", asdict(end))
+
+    def end(self) -> RunEnd | None:
+        """Return the run's end, ``None`` while it goes on."""
+        content = self._read("end.json")
+        return None if content is None else RunEnd(**content)
+
+    def mark_delivered(self) -> None:
+        """Record that output, spans and software metrics are where they belong."""
+        self._write("delivered.json", {})
+
+    @property
+    def delivered(self) -> bool:
+        """Whether output, spans and software metrics are where they belong."""
+        return (self.path / "delivered.json").exists()
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        write_atomically(self.path / name, json.dumps(content))
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            content: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return content
+
+
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
+    """Write `content` so that a reader, or a crash, finds the old file or the new one and nothing between."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
