@@ -77,11 +77,6 @@ class RunFolder:
         """What the supervisor has to say about itself."""
         return self.path / "supervisor.log"
 
-    @property
-    def socket(self) -> Path:
-        """Where the scheduler talks to the supervisor."""
-        return self.path / "control"
-
     def create(self, spec: dict[str, Any]) -> None:
         """Make the folder, readable for its owner alone, with what is to be run in it."""
         self.path.mkdir(parents=True, mode=0o700)

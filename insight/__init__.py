@@ -1,0 +1,3 @@
+"""Questions put to the database: selection, comparison, data frames."""
+
+import bench.errors  # noqa: F401 - fails inside a launched run, whose `bench` is the client alone: a run sees none of us

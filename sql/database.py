@@ -1,0 +1,125 @@
+"""The connection: the one place that knows the driver's connect call, and wraps its errors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote, urlsplit
+
+import psycopg
+from psycopg import conninfo
+
+from bench.config import Settings
+from bench.errors import DatabaseUnavailable
+from sql.embedded import EmbeddedServer
+from sql.migrate import migrate
+
+__all__ = ["Connection", "Database", "StatementFailed", "lost"]
+
+Connection = psycopg.Connection
+# What a driver raises when the server went away; such a call may be retried.
+lost = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
+class StatementFailed(DatabaseUnavailable):
+    """The database refused a statement."""
+
+
+class Database:
+    """The database of some settings, held open for the life of a command.
+
+    Parameters
+    ----------
+    settings
+        With a `dsn`, that server; else the embedded one, started on demand and held until `close`.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._embedded = None if settings.dsn else EmbeddedServer(settings.database_dir)
+        self._dsn = settings.dsn
+
+    @property
+    def embedded(self) -> bool:
+        """Whether this is the embedded server."""
+        return self._embedded is not None
+
+    def open(self) -> Self:
+        """Start the server where needed and bring the schema up to date; safe to call twice."""
+        if self._embedded is not None:
+            self._dsn = self._embedded.acquire()
+        with self.connect() as connection:
+            migrate(connection)
+        return self
+
+    def close(self) -> None:
+        """Let go of the server; safe to call twice and before `open`."""
+        if self._embedded is not None:
+            self._embedded.release()
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def dsn(self) -> str:
+        """The connection string for reads and writes."""
+        if self._dsn is None:
+            assert self._embedded is not None
+            return self._embedded.dsn
+        return self._dsn
+
+    def connect(self, *, read_only: bool = False, timeout: float = 10) -> Connection:
+        """Open a connection in autocommit mode with schema ``bench`` in front.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            The server does not answer. The message holds no password.
+        """
+        dsn = (self.settings.read_dsn or self.dsn) if read_only else self.dsn
+        try:
+            connection = psycopg.connect(
+                dsn, autocommit=True, connect_timeout=int(timeout), application_name="hypergauge"
+            )
+            connection.execute("select set_config('search_path', 'bench, public', false)")
+        except psycopg.Error as error:
+            raise DatabaseUnavailable(f"the database at {public(dsn)} does not answer: {error}".strip()) from error
+        return connection
+
+    @contextlib.contextmanager
+    def session(self, *, read_only: bool = False) -> Iterator[Connection]:
+        """Open a connection for a few statements; the driver's errors leave as ours."""
+        with self.connect(read_only=read_only) as connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise StatementFailed(str(error).strip()) from error
+
+    def sqlalchemy_url(self, schema: str) -> str:
+        """Return the URL under which SQLAlchemy, and so MLflow, keeps its tables in `schema` of this database."""
+        parts = conninfo.conninfo_to_dict(self.dsn)
+        host, port = str(parts.get("host", "")), str(parts.get("port", ""))
+        user, password = quote(str(parts.get("user", "")), safe=""), parts.get("password")
+        login = f"{user}:{quote(str(password), safe='')}" if password else user
+        options = f"options=-csearch_path%3D{schema}"
+        if host.startswith("/"):
+            place, query = "", f"host={quote(host)}&port={port or 5432}&{options}"
+        else:
+            place, query = f"{host or 'localhost'}:{port or 5432}", options
+        return f"postgresql+psycopg://{login}@{place}/{quote(str(parts.get('dbname', 'postgres')))}?{query}"
+
+
+def public(dsn: str) -> str:
+    """Return a connection string as it may be shown: without its password."""
+    try:
+        parts = conninfo.conninfo_to_dict(dsn)
+    except psycopg.Error:
+        return urlsplit(dsn).hostname or "?"
+    return " ".join(f"{name}={value}" for name, value in parts.items() if name != "password")

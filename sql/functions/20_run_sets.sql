@@ -1,0 +1,131 @@
+-- From placements to run sets. Whoever writes a placement, the sets follow in the same transaction, and the collector
+-- hears of it.
+
+create or replace function place(p_kind text, p_host text, p_gpu_uuid text, p_gpu_instance_id integer, p_run_id text)
+returns integer language plpgsql as $$
+declare
+    found_id integer;
+begin
+    loop
+        select place_id into found_id from places
+        where kind = p_kind and host = p_host and gpu_uuid is not distinct from p_gpu_uuid
+          and gpu_instance_id is not distinct from p_gpu_instance_id and run_id is not distinct from p_run_id;
+        if found then
+            return found_id;
+        end if;
+        insert into places (kind, host, gpu_uuid, gpu_instance_id, run_id)
+        values (p_kind, p_host, p_gpu_uuid, p_gpu_instance_id, p_run_id)
+        on conflict do nothing;
+    end loop;
+end $$;
+
+-- The run set that a sample of this place and time belongs to. Runs are [start, end).
+create or replace function tag_at(p_place integer, p_time timestamptz) returns integer language sql stable as $$
+    select coalesce((select runset_id from run_sets
+                     where place_id = p_place and started_at <= p_time and (ended_at is null or ended_at > p_time)
+                     limit 1), 0)
+$$;
+
+-- Brings the run sets of a place in line with its placements from `p_from` on; nothing before it has changed. A set
+-- keeps its id as long as it begins at the same time with the same runs, so that samples keep their tags.
+create or replace function rebuild_run_sets(p_place integer, p_from timestamptz) returns void language plpgsql as $$
+declare
+    edge timestamptz;
+    here places;
+begin
+    perform pg_advisory_xact_lock(hashtext('bench.run_sets'), p_place);
+    select * into here from places where place_id = p_place;
+    select coalesce(max(started_at), p_from) into edge from run_sets
+    where place_id = p_place and started_at <= p_from and (ended_at is null or ended_at > p_from);
+
+    with present as (
+        select run_id, greatest(started_at, edge) as started_at, coalesce(ended_at, 'infinity') as ended_at,
+               here.gpu_uuid is not null and gpu_instance_id is not distinct from here.gpu_instance_id as fits
+        from placements
+        where coalesce(ended_at, 'infinity') > edge and host = here.host
+          and (here.run_id is null or run_id = here.run_id)
+          and (here.gpu_uuid is null or gpu_uuid = here.gpu_uuid)
+          and (here.gpu_instance_id is null or gpu_instance_id = here.gpu_instance_id)
+    ), edges as (
+        select started_at as at from present union select ended_at from present where ended_at < 'infinity'
+    ), spans as (
+        select at as started_at, lead(at, 1, 'infinity') over (order by at) as ended_at from edges
+    ), members as (
+        select s.started_at, s.ended_at, p.run_id, bool_or(p.fits) as fits
+        from spans s join present p on p.started_at <= s.started_at and p.ended_at > s.started_at
+        group by s.started_at, s.ended_at, p.run_id
+    ), wanted as (
+        select started_at, nullif(ended_at, 'infinity') as ended_at, array_agg(run_id order by run_id) as run_ids,
+               case when here.kind in ('host', 'process') then here.kind
+                    when count(*) = 1 and bool_and(fits) then 'instance'
+                    else 'device' end as scope
+        from members group by 1, 2
+    ), known as (
+        select runset_id, started_at, array_agg(run_id order by run_id) as run_ids
+        from run_sets where place_id = p_place and started_at >= edge group by 1, 2
+    ), numbered as (
+        select coalesce(k.runset_id, nextval('runset_ids')::integer) as runset_id, k.runset_id is not null as kept, w.*
+        from wanted w left join known k using (started_at, run_ids)
+    ), gone as (
+        delete from run_sets r where place_id = p_place and started_at >= edge
+           and not exists (select from numbered n where n.runset_id = r.runset_id)
+    ), moved as (
+        update run_sets r set ended_at = n.ended_at, scope = n.scope from numbered n
+        where n.kept and r.runset_id = n.runset_id
+          and (r.ended_at, r.scope) is distinct from (n.ended_at, n.scope)
+    )
+    insert into run_sets (runset_id, place_id, run_id, scope, started_at, ended_at)
+    select n.runset_id, p_place, unnest(n.run_ids), n.scope, n.started_at, n.ended_at
+    from numbered n where not n.kept;
+
+    insert into retags (place_id, from_time) values (p_place, p_from);
+    perform pg_notify('bench_run_sets', p_place::text);
+end $$;
+
+create or replace function placement_changed() returns trigger language plpgsql as $$
+declare
+    changed_from timestamptz;
+    a_place integer;
+    sample placements := coalesce(new, old);
+begin
+    if tg_op = 'UPDATE' then
+        -- The earliest moment at which the old and the new span differ.
+        changed_from := least(
+            case when old.started_at is distinct from new.started_at then least(old.started_at, new.started_at) end,
+            case when old.ended_at is distinct from new.ended_at
+                 then least(coalesce(old.ended_at, 'infinity'), coalesce(new.ended_at, 'infinity')) end);
+        if changed_from is null then
+            return null;
+        end if;
+    else
+        changed_from := sample.started_at;
+    end if;
+    perform rebuild_run_sets(place('host', sample.host, null, null, null), changed_from);
+    perform rebuild_run_sets(place('process', sample.host, null, null, sample.run_id), changed_from);
+    if sample.gpu_uuid is not null then
+        perform rebuild_run_sets(place('gpu', sample.host, sample.gpu_uuid, null, null), changed_from);
+    end if;
+    if sample.gpu_instance_id is not null then
+        a_place := place('instance', sample.host, sample.gpu_uuid, sample.gpu_instance_id, null);
+        perform rebuild_run_sets(a_place, changed_from);
+    end if;
+    return null;
+end $$;
+
+create or replace trigger placements_to_run_sets after insert or update or delete on placements
+for each row execute function placement_changed();
+
+-- Gives the samples of a place the tags that its run sets say now; returns what moved.
+create or replace function retag(p_place integer, p_from timestamptz)
+returns table (moved bigint, lowest timestamptz, highest timestamptz) language plpgsql as $$
+#variable_conflict use_column
+declare
+    ids integer[] := array(select series_id from series where place_id = p_place);
+begin
+    return query execute format($q$
+        with changed as (
+            update samples set runset_id = tag_at(%1$s, time)
+            where series_id = any(%2$L::integer[]) and time >= %3$L::timestamptz and runset_id <> tag_at(%1$s, time)
+            returning time)
+        select count(*), min(time), max(time) from changed$q$, p_place, ids, p_from);
+end $$;

@@ -1,0 +1,84 @@
+-- The relations that people query.
+
+-- The tag alone decides: there is no condition on time.
+create or replace view run_samples as
+select w.experiment_id, w.workload, r.run_id, r.position,
+       concat_ws('/', w.experiment_id, w.workload, r.position) as run,
+       s.quantity, s.metric, coalesce(m.unit, '') as unit, rs.scope, s.host, s.device, x.time,
+       extract(epoch from x.time - r.started_at)::float8 as elapsed,
+       x.value * coalesce(m.scale, 1) as value, x.dt
+from runs r
+join workloads w using (workload_id)
+join run_sets rs using (run_id)
+join series s on s.place_id = rs.place_id
+left join metrics m on m.metric_id = s.metric_id
+join samples x on x.series_id = s.series_id and x.runset_id = rs.runset_id;
+
+-- What a run did, from its raw samples: one row a quantity, scope, metric and device, and one a quantity and scope over
+-- all its devices (metric and device null), from the preferred source. Series of one device that are scraped together
+-- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken.
+create or replace function compute_summary(p_run text)
+returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
+               min float8, max float8, p50 float8, p95 float8, total float8) language sql stable as $$
+    with sources as (
+        select s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
+               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
+               dense_rank() over (partition by s.quantity, rs.scope order by coalesce(m.preference, 1), s.metric) as rank
+        from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
+        where rs.run_id = p_run
+    ), points as materialized (
+        select f.quantity, f.scope, f.metric, f.device, f.combine, f.rank, x.time, x.value * f.scale as value,
+               x.dt::float8 as dt
+        from sources f cross join lateral (
+            -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
+            select time, value, dt from samples
+            where series_id = f.series_id and runset_id = f.runset_id and time >= f.started_at - interval '1 min'
+              and time < coalesce(f.ended_at, 'infinity') + interval '1 min'
+            offset 0) x
+        where x.value is not null
+    ), together as (
+        select quantity, scope, metric, device, time,
+               case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
+               max(dt) as dt
+        from points group by grouping sets ((quantity, scope, metric, device, time, combine))
+        union all
+        select quantity, scope, null, null, time,
+               case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end,
+               max(dt)
+        from points where rank = 1 group by quantity, scope, time, combine
+    )
+    select p_run, quantity, scope, metric, device, count(*), sum(dt), sum(value * dt) / nullif(sum(dt), 0),
+           min(value), max(value), percentile_cont(0.5) within group (order by value),
+           percentile_cont(0.95) within group (order by value), sum(value * dt)
+    from together group by quantity, scope, metric, device
+$$;
+
+-- Written when a run has ended and its last sample is in; for a run that goes on, computed.
+create or replace function summarise(p_run text) returns void language plpgsql as $$
+begin
+    delete from stored_summaries where run_id = p_run;
+    insert into stored_summaries select * from compute_summary(p_run);
+end $$;
+
+create or replace view run_summary as
+select * from stored_summaries
+union all
+select c.* from runs r cross join lateral compute_summary(r.run_id) c
+where r.started_at is not null and not exists (select from stored_summaries s where s.run_id = r.run_id);
+
+-- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.
+create or replace view run_quality as
+select r.run_id,
+       least(1, q.seconds / nullif(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 0))::float8 as coverage,
+       q.seconds / nullif(q.n, 0) as interval_seconds,
+       exists (select from run_sets rs join series s using (place_id)
+               where rs.run_id = r.run_id and s.labels ->> 'simulated' = 'true') as simulated,
+       false as profiled,
+       exists (select from run_sets mine join run_sets other using (runset_id)
+               where mine.run_id = r.run_id and other.run_id <> r.run_id
+                 and (mine.scope = 'device' or r.devices = '')) as shared,
+       null::boolean as throttled,
+       null::float8 as overhead
+from runs r
+left join run_summary q on q.run_id = r.run_id and q.quantity = 'cpu_usage' and q.scope = 'process' and q.metric is null
+where r.started_at is not null;

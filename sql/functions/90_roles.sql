@@ -1,0 +1,56 @@
+-- Roles, where the migrating user may make them; elsewhere an administrator does, and all else works the same.
+
+do $$
+declare
+    wanted text;
+begin
+    foreach wanted in array array['bench_owner', 'bench_writer', 'bench_reader', 'bench_reader_own'] loop
+        if not exists (select from pg_roles where rolname = wanted) then
+            execute format('create role %I nologin', wanted);
+        end if;
+    end loop;
+    grant usage on schema bench to bench_owner, bench_writer, bench_reader, bench_reader_own;
+    grant all on all tables in schema bench to bench_owner;
+    grant select, insert, update, delete on all tables in schema bench to bench_writer;
+    grant usage on all sequences in schema bench to bench_owner, bench_writer;
+    grant select on all tables in schema bench to bench_reader;
+    alter role bench_owner set search_path = bench, public;
+    alter role bench_writer set search_path = bench, public;
+    alter role bench_reader set search_path = bench, public;
+    alter role bench_reader_own set search_path = bench_own, bench, public;
+    execute format('alter database %I set search_path = "$user", bench, public', current_database());
+exception when insufficient_privilege or duplicate_object or unique_violation or internal_error then
+    raise notice 'roles were left as they are: %', sqlerrm;
+end $$;
+
+-- What `bench_reader_own` sees: the runs of the person who is logged in, and nothing else. Row-level security is not
+-- open to us: it excludes continuous aggregates and the columnstore.
+create schema if not exists bench_own;
+create or replace view bench_own.runs with (security_barrier) as select * from bench.runs where owner = session_user;
+create or replace view bench_own.run_samples with (security_barrier) as
+    select x.* from bench.run_samples x join bench.runs r using (run_id) where r.owner = session_user;
+create or replace view bench_own.run_summary with (security_barrier) as
+    select x.* from bench.run_summary x join bench.runs r using (run_id) where r.owner = session_user;
+create or replace view bench_own.software_metrics with (security_barrier) as
+    select x.* from bench.software_metrics x join bench.runs r using (run_id) where r.owner = session_user;
+create or replace function bench_own.run_chart(
+    runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
+    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false
+) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
+                 low double precision, high double precision)
+language sql stable security definer set search_path = bench, public as $$
+    select * from bench.run_chart(
+        array(select r.run_id from bench.runs r where r.owner = session_user
+              and (r.run_id = any(run_chart.runs) or r.mlflow_run_id = any(run_chart.runs))),
+        quantities, start, stop, step_ms, aligned, max_series, scopes, per_device)
+$$;
+do $$
+begin
+    grant usage on schema bench_own to bench_reader_own;
+    grant select on all tables in schema bench_own to bench_reader_own;
+    grant select on bench.experiments, bench.workloads, bench.metrics to bench_reader_own;
+    revoke execute on function bench_own.run_chart from public;
+    grant execute on function bench_own.run_chart to bench_reader_own;
+exception when insufficient_privilege or undefined_object then
+    raise notice 'roles were left as they are: %', sqlerrm;
+end $$;

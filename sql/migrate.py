@@ -1,0 +1,135 @@
+"""Numbered, immutable migrations with an applied table, and functions and views that are run again at each change.
+
+The shape is river's and telegraf's for the migrations (an applied table, an advisory lock) and promscale's for the
+idempotent folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import psycopg
+
+from bench.errors import BenchError
+from sql.flavour import Flavour, inspect
+
+__all__ = ["Migration", "MigrationFailed", "applied", "migrate", "pending"]
+
+# Any constant will do, as long as nobody else in this database uses it.
+_LOCK = 0x62656E6368
+
+
+class MigrationFailed(BenchError):
+    """The schema could not be brought up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One numbered file, in the variant of a flavour where it has variants."""
+
+    version: int
+    name: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """What must never change once the migration has been applied anywhere."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def migrations(flavour: Flavour) -> list[Migration]:
+    """Return all migrations for `flavour` in order: ``0001_name.sql``, or ``0001_name.FLAVOUR.sql``."""
+    found = []
+    for file in _sql_files("migrations"):
+        stem, *variant = file.name.removesuffix(".sql").split(".")
+        if not variant or variant == [flavour.value]:
+            version, _, name = stem.partition("_")
+            found.append(Migration(int(version), name, file.read_text(encoding="utf-8")))
+    return found
+
+
+def applied(connection: psycopg.Connection) -> dict[int, str]:
+    """Return version → digest of what has been applied; empty where there is no schema yet."""
+    if connection.execute("select to_regclass('bench.migrations')").fetchone() == (None,):
+        return {}
+    return dict(connection.execute("select version, digest from bench.migrations order by version").fetchall())
+
+
+def pending(connection: psycopg.Connection) -> list[Migration]:
+    """Return the migrations that are still to be applied.
+
+    Raises
+    ------
+    MigrationFailed
+        The database is newer than this release, or an applied migration has been changed since.
+    """
+    known = {migration.version: migration for migration in migrations(inspect(connection).flavour)}
+    done = applied(connection)
+    if newer := sorted(done.keys() - known.keys()):
+        raise MigrationFailed(
+            f"the database is at version {newer[-1]}, this release knows {max(known)}: update hypergauge"
+        )
+    for version, digest in done.items():
+        if known[version].digest != digest:
+            raise MigrationFailed(
+                f"migration {version} ({known[version].name}) is not the one that made this database; "
+                "was it made by the other flavour, or has the file been changed?"
+            )
+    return [migration for version, migration in sorted(known.items()) if version not in done]
+
+
+def migrate(connection: psycopg.Connection) -> list[Migration]:
+    """Bring the schema up to date and return what was applied; safe to call at every start, from anywhere at once.
+
+    `connection` must be in autocommit mode: everything happens in one transaction of its own, under an advisory lock.
+    """
+    if not pending(connection) and _functions_digest() == _stored_functions_digest(connection):
+        return []
+    with connection.transaction():
+        connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        todo = pending(connection)  # again: another process may have been faster
+        connection.execute("create schema if not exists bench")
+        connection.execute("set local search_path = bench, public")
+        connection.execute(
+            """
+            create table if not exists bench.migrations (
+                version    integer primary key,
+                name       text not null,
+                digest     text not null,
+                applied_at timestamptz not null default now())
+            """
+        )
+        connection.execute("create table if not exists bench.functions_digest (digest text not null)")
+        for migration in todo:
+            connection.execute(migration.text.encode())
+            connection.execute(
+                "insert into bench.migrations (version, name, digest) values (%s, %s, %s)",
+                (migration.version, migration.name, migration.digest),
+            )
+        for file in _sql_files("functions"):
+            connection.execute(file.read_bytes())
+        connection.execute("delete from bench.functions_digest")
+        connection.execute("insert into bench.functions_digest values (%s)", (_functions_digest(),))
+    return todo
+
+
+def _sql_files(folder: str) -> list[Traversable]:
+    entries = files("sql").joinpath(folder).iterdir()
+    return sorted((entry for entry in entries if entry.name.endswith(".sql")), key=lambda entry: entry.name)
+
+
+def _functions_digest() -> str:
+    digest = hashlib.sha256()
+    for file in _sql_files("functions"):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _stored_functions_digest(connection: psycopg.Connection) -> str | None:
+    if connection.execute("select to_regclass('bench.functions_digest')").fetchone() == (None,):
+        return None
+    row = connection.execute("select digest from bench.functions_digest").fetchone()
+    return None if row is None else str(row[0])

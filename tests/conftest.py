@@ -1,0 +1,144 @@
+"""Real databases for the tests: the embedded PostgreSQL always, TimescaleDB Community wherever one can be found."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from bench.config import Settings
+from sql.database import Database
+from sql.embedded import EmbeddedServer
+from sql.flavour import Flavour, inspect
+
+HOW_TO_GET_ONE = (
+    "no TimescaleDB Community found: set BENCH_TEST_TIMESCALE_DSN to a server where databases may be created, or "
+    "install timescaledb-2-postgresql-16 from Timescale's package repository, or start Docker"
+)
+
+
+def find_installation() -> tuple[Path, int] | None:
+    """Return the programs and major version of a PostgreSQL on this machine that has the Community extension."""
+    on_path = [Path(path)] if (path := shutil.which("pg_config")) else []
+    for pg_config in [*on_path, *sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True)]:
+
+        def ask(option: str, program: Path = pg_config) -> str:
+            return subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip()
+
+        if any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so")):
+            version = re.search(r"\d+", ask("--version"))
+            assert version is not None
+            return Path(ask("--bindir")), int(version.group())
+    return None
+
+
+@contextlib.contextmanager
+def timescale_server(folder: Path) -> Iterator[str]:
+    """Yield the connection string of a TimescaleDB Community server, or skip."""
+    if dsn := os.environ.get("BENCH_TEST_TIMESCALE_DSN"):
+        yield dsn
+    elif found := find_installation():
+        binaries, major = found
+        configuration = (
+            "shared_preload_libraries = 'timescaledb'\n"
+            "timescaledb.telemetry_level = 'off'\n"
+            "max_worker_processes = 32\n"
+            "timescaledb.max_background_workers = 16\n"
+        )
+        server = EmbeddedServer(folder, binaries=binaries, major=major, configuration=configuration)
+        try:
+            yield server.acquire()
+        finally:
+            server.release()
+    elif shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
+        from testcontainers.postgres import PostgresContainer  # noqa: PLC0415 - only where Docker is
+
+        with PostgresContainer("timescale/timescaledb:latest-pg17", driver=None) as container:
+            yield container.get_connection_url()
+    elif os.environ.get("BENCH_REQUIRE_TIMESCALE") == "1":
+        pytest.fail(HOW_TO_GET_ONE, pytrace=False)
+    else:
+        pytest.skip(HOW_TO_GET_ONE)
+
+
+@pytest.fixture(scope="session")
+def short_folder() -> Iterator[Path]:
+    """A folder outside pytest's own, whose paths can be long."""
+    with tempfile.TemporaryDirectory(prefix="bench-tests-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgresql_dsn(short_folder: Path) -> Iterator[str]:
+    """A running embedded PostgreSQL."""
+    server = EmbeddedServer(short_folder / "postgresql")
+    yield server.acquire()
+    server.release()
+
+
+@pytest.fixture(scope="session")
+def timescaledb_dsn(short_folder: Path) -> Iterator[str]:
+    """A running TimescaleDB Community; skips where there is none."""
+    with timescale_server(short_folder / "timescaledb") as dsn:
+        yield dsn
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(Flavour.POSTGRESQL, id="postgresql"),
+        pytest.param(Flavour.TIMESCALEDB, id="timescaledb", marks=pytest.mark.timescale),
+    ]
+)
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    """Each flavour in turn."""
+    chosen: Flavour = request.param
+    return chosen
+
+
+@pytest.fixture
+def dsn(flavour: Flavour, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The connection string of a database of the test's own, in each flavour."""
+    server: str = request.getfixturevalue(f"{flavour}_dsn")
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'create database "{name}"'.encode())
+    own = conninfo.make_conninfo(server, dbname=name)
+    if flavour is Flavour.TIMESCALEDB:
+        with psycopg.connect(own, autocommit=True) as connection:
+            connection.execute("create extension if not exists timescaledb")
+    yield own
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'drop database "{name}" with (force)'.encode())
+
+
+@pytest.fixture
+def settings(dsn: str, short_folder: Path) -> Settings:
+    """Settings with a database and a home of the test's own."""
+    return Settings(home=short_folder / f"home-{uuid.uuid4().hex[:8]}", dsn=dsn)
+
+
+@pytest.fixture
+def database(settings: Settings, flavour: Flavour) -> Iterator[Database]:
+    """A migrated database in each flavour."""
+    with Database(replace(settings)) as opened:
+        with opened.session() as connection:
+            assert inspect(connection).flavour is flavour
+        yield opened
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which flavours ran, so that nobody takes half a run for a whole one."""
+    passed = [report.nodeid for report in terminalreporter.getreports("passed")]
+    ran = [flavour.value for flavour in Flavour if any(f"[{flavour.value}" in node for node in passed)]
+    terminalreporter.write_line(f"Database flavours that ran: {', '.join(ran) or 'none'}")

@@ -1,0 +1,93 @@
+"""The schema of the contract, in both flavours."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from sql.database import Database
+from sql.migrate import MigrationFailed, migrate, pending
+
+RELATIONS = {
+    "experiments": "experiment_id name source created_at",
+    "workloads": "workload_id experiment_id workload status started_at ended_at",
+    "runs": "run_id mlflow_run_id workload_id position attempt name owner status started_at ended_at exit_code reason "
+    "command environment collocation params host keep",
+    "placements": "run_id host gpu_uuid gpu_instance_id mig_uuid root_pid started_at ended_at",
+    "metrics": "metric match quantity unit scale kind combine preference help",
+    "places": "place_id kind host gpu_uuid gpu_instance_id",
+    "series": "series_id metric quantity place_id host device labels",
+    "run_sets": "runset_id place_id run_id scope started_at ended_at",
+    "batches": "source batch",
+    "samples": "time series_id runset_id value dt",
+    "samples_10s": "bucket series_id runset_id n seconds area min max",
+    "samples_1m": "bucket series_id runset_id n seconds area min max",
+    "samples_10m": "bucket series_id runset_id n seconds area min max",
+    "run_samples": "experiment_id workload run_id position run quantity metric unit scope host device time elapsed value dt",
+    "software_metrics": "run_id key step time elapsed value",
+    "run_summary": "run_id quantity scope metric device n seconds mean min max p50 p95 total",
+    "spans": "run_id span_id parent_id name kind step started_at ended_at pid thread",
+    "rule_firings": "run_id rule started_at ended_at severity evidence",
+    "run_quality": "run_id coverage interval_seconds simulated profiled shared throttled overhead",
+    "targets": "target_id host listener url last_seen up",
+}
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_every_relation_of_the_contract_answers(database: Database, relation: str) -> None:
+    with database.session() as connection:
+        columns = ", ".join(RELATIONS[relation].split())
+        connection.execute(f"select {columns} from bench.{relation} limit 1".encode())
+
+
+def test_run_chart_answers_at_every_level(database: Database) -> None:
+    with database.session() as connection:
+        for step_ms in (1, 1000, 10_000, 60_000, 600_000, 3_600_000):
+            for aligned in (True, False):
+                chart = connection.execute(
+                    "select time, run, series, quantity, scope, value, low, high"
+                    " from run_chart(array['x'], array['cpu_usage'], null, null, %s, %s, 40)",
+                    (step_ms, aligned),
+                )
+                assert chart.fetchall() == []
+
+
+def test_migrations_run_once_however_many_start_at_a_time(database: Database) -> None:
+    with database.session() as connection:
+        connection.execute("drop schema bench cascade")
+        connection.execute("drop schema bench_own cascade")
+    applied: list[int] = []
+
+    def start() -> None:
+        with database.connect() as connection:
+            applied.append(len(migrate(connection)))
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(applied) == [0, 0, 0, 2]
+
+
+def test_a_changed_migration_is_refused(database: Database) -> None:
+    with database.session() as connection:
+        connection.execute("update bench.migrations set digest = 'another' where version = 1")
+        with pytest.raises(MigrationFailed, match="migration 1 .schema. is not the one that made this database"):
+            pending(connection)
+
+
+def test_a_newer_database_is_refused(database: Database) -> None:
+    with database.session() as connection:
+        connection.execute("insert into bench.migrations (version, name, digest) values (999, 'future', 'x')")
+        with pytest.raises(MigrationFailed, match="at version 999, this release knows 2"):
+            pending(connection)
+
+
+def test_not_a_number_is_never_stored(database: Database) -> None:
+    with database.session() as connection:
+        for value in ("NaN", "Infinity", "-Infinity"):
+            with pytest.raises(Exception, match="samples_value_check"), connection.transaction():
+                connection.execute("insert into samples values (now(), 1, 0, %s, 1)", (value,))
+        connection.execute("insert into samples values (now(), 1, 0, null, 1)")
