@@ -1,0 +1,133 @@
+"""Whether this host can do what an experiment file asks for: its scripts, environments, devices and listeners."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from bench.errors import BadRequest, did_you_mean
+from bench.gpu import Gpu, Inventory
+from scheduler import user_file
+from scheduler.cells import LISTENERS, listener_words
+from scheduler.csv_text import Problem
+from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
+
+__all__ = ["check", "load"]
+
+
+def load(path: Path, inventory: Inventory, exporters: Mapping[str, str | None]) -> ExperimentFile:
+    """Read a file and check it, so that everything that is wrong with it is said at once; see `check`."""
+    file, problems = ExperimentFile.parse(path)
+    problems += _problems(file, inventory, exporters)
+    if problems:
+        raise BadExperimentFile(path, problems)
+    return file
+
+
+def check(file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None]) -> None:
+    """Refuse a file that cannot be run on this host.
+
+    Parameters
+    ----------
+    file
+        The file as read.
+    inventory
+        The GPUs that there are.
+    exporters
+        The listeners that there are, by name, with the reason where one cannot work on this host.
+
+    Raises
+    ------
+    BadExperimentFile
+        With all that is wrong.
+    """
+    if problems := list(_problems(file, inventory, exporters)):
+        raise BadExperimentFile(file.path, problems)
+
+
+def _problems(file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None]) -> Iterator[Problem]:
+    for row in file.rows:
+        for column, message in _row_problems(file, row, inventory, exporters):
+            cell = row.cells[column]
+            yield Problem(cell.line, cell.column, f"{column}: {message}")
+
+
+def _row_problems(
+    file: ExperimentFile, row: Row, inventory: Inventory, exporters: Mapping[str, str | None]
+) -> Iterator[tuple[str, str]]:
+    """Yield the column and the message of what is wrong; a column that a row does not have is never wrong."""
+    if row.model:
+        yield "Model", f"a model ({row.model!r}) instead of a script is not supported yet"
+    elif not file.script(row):
+        yield "File", _no_script(file, row.script or "")
+    if message := _environment_problem(file, row):
+        yield "Environment", message
+    gpus, messages = _find_devices(row, inventory)
+    yield from (("Devices", message) for message in messages)
+    if message := _collocation_problem(row, gpus):
+        yield "Collocation", message
+    for name in row.listeners:
+        if message := _listener_problem(name, exporters):
+            yield "Listeners", message
+    for name in row.wrappers:
+        yield "Listeners", f"wrapping a run in {name!r} is not supported yet"
+
+
+def _find_devices(row: Row, inventory: Inventory) -> tuple[list[Gpu], list[str]]:
+    gpus, messages = [], []
+    for word in row.devices:
+        try:
+            gpus.append(inventory.find(word))
+        except BadRequest as error:
+            messages.append(str(error))
+    if len({gpu.uuid for gpu in gpus}) < len(gpus):
+        messages.append(f"{'+'.join(row.devices)} names a device twice")
+    return gpus, messages
+
+
+def _no_script(file: ExperimentFile, word: str) -> str:
+    places = file.candidates(word)
+    if any(path.is_dir() for path in places):
+        return f"the script {word!r} is a folder"
+    where = " or beside the experiment file in ".join(str(path.parent) for path in places)
+    hints = (user_file.nearest_file(path.name, path.parent) for path in places)
+    return f"the script {word!r} does not exist in {where}{next(filter(None, hints), '')}"
+
+
+def _environment_problem(file: ExperimentFile, row: Row) -> str | None:
+    environment = row.environment
+    if environment.kind == "self":
+        return None
+    if environment.kind != "venv":
+        return f"the environment {str(environment)!r} is not supported yet: only - and venv:PATH are"
+    if file.venv_python(row):
+        return None
+    looked = " or ".join(str(path) for path in file.candidates(environment.value))
+    return f"there is no virtual environment in {looked}: it has no bin/python"
+
+
+def _collocation_problem(row: Row, gpus: list[Gpu]) -> str | None:
+    collocation = row.collocation
+    if collocation.kind == "shared":
+        return None
+    if not row.devices:
+        return f"{collocation} needs a device, but the row has none"
+    if collocation.kind == "mig":
+        profile = collocation.profile or ""
+        if len(row.devices) > 1:
+            return f"the MIG profile {profile} takes one device, but the row has {len(row.devices)}"
+        for gpu in gpus:
+            if not gpu.mig_profiles:
+                return f"GPU {gpu.index} ({gpu.name}) has no MIG profiles that are known"
+            if profile not in gpu.mig_profiles:
+                return f"GPU {gpu.index} ({gpu.name}) has no MIG profile {profile!r}{did_you_mean(profile, gpu.mig_profiles)}"
+    return f"the collocation {collocation} is not supported yet: only - is"
+
+
+def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:
+    if name in exporters:
+        reason = exporters[name]
+        return f"the listener {name!r} cannot work here: {reason}" if reason is not None else None
+    if name in LISTENERS:
+        return f"the listener {name!r} is not supported yet"
+    return f"there is no listener {name!r}{did_you_mean(name, [*listener_words(), *exporters])}"

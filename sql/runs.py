@@ -1,0 +1,167 @@
+"""Runs: made, placed, kept alive by a lease, ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from bench.runfolder import RunEnd
+from sql.database import Connection
+
+__all__ = [
+    "LEASE_SECONDS",
+    "KnownRun",
+    "NewRun",
+    "Placement",
+    "abandon_run",
+    "create_runs",
+    "end_lost_runs",
+    "end_run",
+    "known_runs",
+    "last_sign_of_life",
+    "renew_lease",
+    "start_runs",
+]
+
+# A supervisor that has not been heard of for this long is gone.
+LEASE_SECONDS = 15
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What is known of a run before it begins."""
+
+    run_id: str
+    mlflow_run_id: str | None
+    workload_id: int
+    position: int
+    attempt: int
+    name: str
+    owner: str
+    command: str
+    environment: str
+    collocation: str
+    devices: str
+    params: dict[str, str]
+    host: str
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """A run of the past, as far as its row's next attempt needs it."""
+
+    run_id: str
+    mlflow_run_id: str | None
+    workload: int
+    position: int
+    attempt: int
+    fingerprint: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a run is: its host, and a GPU or MIG instance where it has one."""
+
+    run_id: str
+    host: str
+    gpu_uuid: str | None = None
+    gpu_instance_id: int | None = None
+    mig_uuid: str | None = None
+
+
+def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
+    """Return all runs of an experiment, by position and attempt."""
+    with connection.cursor(row_factory=class_row(KnownRun)) as cursor:
+        return cursor.execute(
+            """
+            select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status
+            from runs join workloads using (workload_id) where experiment_id = %s
+            order by workload, position, attempt
+            """,
+            (experiment,),
+        ).fetchall()
+
+
+def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
+    """Record runs that are about to begin."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            insert into runs (run_id, mlflow_run_id, workload_id, position, attempt, name, owner, command, environment,
+                              collocation, devices, params, host, fingerprint)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            """,
+            [
+                (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,
+                 r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint)
+                for r in runs
+            ],
+        )  # fmt: skip
+
+
+def start_runs(connection: Connection, placements: Sequence[Placement], started_at: float) -> None:
+    """Place runs from `started_at` (Unix seconds) on, all or none: from then on samples carry their tags."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            update runs set status = 'running', started_at = to_timestamp(%s),
+                            lease_until = now() + make_interval(secs => %s)
+            where run_id = %s
+            """,
+            [(started_at, LEASE_SECONDS, run_id) for run_id in dict.fromkeys(p.run_id for p in placements)],
+        )
+        cursor.executemany(
+            """
+            insert into placements (run_id, host, gpu_uuid, gpu_instance_id, mig_uuid, started_at)
+            values (%s, %s, %s, %s, %s, to_timestamp(%s))
+            """,
+            [(p.run_id, p.host, p.gpu_uuid, p.gpu_instance_id, p.mig_uuid, started_at) for p in placements],
+        )
+
+
+def renew_lease(connection: Connection, run_id: str, root_pid: int) -> None:
+    """Say that a run's supervisor is alive, and which process it watches."""
+    connection.execute(
+        "update runs set lease_until = now() + make_interval(secs => %s) where run_id = %s and status = 'running'",
+        (LEASE_SECONDS, run_id),
+    )
+    connection.execute(
+        "update placements set root_pid = %s where run_id = %s and root_pid is distinct from %s",
+        (root_pid, run_id, root_pid),
+    )
+
+
+def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
+    """Record a run's end as its supervisor saw it; again is harmless."""
+    connection.execute(
+        "select end_run(%s, %s, to_timestamp(%s), %s, %s)",
+        (run_id, end.status, end.ended_at, end.exit_code, end.reason),
+    )
+
+
+def abandon_run(connection: Connection, run_id: str, *, died_at: float | None, reason: str) -> None:
+    """End a run that nobody supervises: at `died_at` (Unix seconds), else at its processes' last sign of life."""
+    connection.execute(
+        """
+        select end_run(run_id, 'failed', coalesce(to_timestamp(%s), last_sign_of_life(run_id), now()), null, %s)
+        from runs where run_id = %s and status in ('pending', 'running')
+        """,
+        (died_at, reason, run_id),
+    )
+
+
+def end_lost_runs(connection: Connection) -> list[str]:
+    """End the runs whose supervisors and processes have been silent for longer than a lease; return their ids."""
+    rows = connection.execute("select * from end_lost_runs(make_interval(secs => %s))", (LEASE_SECONDS,)).fetchall()
+    return [run_id for (run_id,) in rows]
+
+
+def last_sign_of_life(connection: Connection, run_id: str) -> float | None:
+    """Return when a run's processes were last measured, in Unix seconds."""
+    row = connection.execute("select extract(epoch from last_sign_of_life(%s))::float8", (run_id,)).fetchone()
+    return None if row is None else row[0]
