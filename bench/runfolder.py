@@ -18,11 +18,15 @@ __all__ = ["RunEnd", "RunFolder", "SupervisorState", "write_atomically"]
 
 @dataclass(frozen=True, slots=True)
 class SupervisorState:
-    """Who supervises a run: pids with their start times, since a pid alone may be somebody else's by now."""
+    """Who supervises a run: pids with their start times, since a pid alone may be somebody else's by now.
+
+    `root_pid` is the launched process, and `started_at` the run's start in Unix seconds; ``None`` before its release.
+    """
 
     pid: int
     created: float
     root_pid: int | None = None
+    started_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

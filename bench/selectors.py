@@ -38,7 +38,8 @@ class Selector:
         """
         word = text.strip().lower()
         if path := _PATH.fullmatch(word):
-            return cls(*(None if part is None else int(part) for part in path.groups()))
+            numbers = [None if part is None else int(part) for part in path.groups()]
+            return cls(experiment=numbers[0], workload=numbers[1], position=numbers[2], attempt=numbers[3])
         if _PREFIX.fullmatch(word):
             return cls(prefix=word)
         raise BadRequest(

@@ -46,10 +46,14 @@ class Database:
         """Whether this is the embedded server."""
         return self._embedded is not None
 
-    def open(self) -> Self:
-        """Start the server where needed and bring the schema up to date; safe to call twice."""
+    def hold(self) -> None:
+        """Keep the embedded server from being stopped, started where needed; nothing for a server of its own."""
         if self._embedded is not None:
             self._dsn = self._embedded.acquire()
+
+    def open(self) -> Self:
+        """Start the server where needed and bring the schema up to date; safe to call twice."""
+        self.hold()
         with self.connect() as connection:
             migrate(connection)
         return self

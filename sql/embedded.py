@@ -1,7 +1,6 @@
 """The embedded PostgreSQL server: binaries from a wheel, data under ``BENCH_HOME``, a Unix socket and nothing else.
 
-Whoever uses the server holds a shared lock on a file beside it. The last one to leave stops it: the locks go with the
-processes, so neither a crash nor a ``kill -9`` leaves a wrong count.
+The first process that needs the server starts it, the last one that held it stops it, see `bench.holders`.
 
 Root cannot run PostgreSQL. Then the server runs as ``nobody`` with one capability, to pass through root's private
 folders, instead of opening those folders to everybody: the socket still lies where only root can reach it.
@@ -9,8 +8,6 @@ folders, instead of opening those folders to everybody: the socket still lies wh
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import importlib.util
 import json
@@ -20,10 +17,10 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from bench.errors import DatabaseUnavailable
+from bench.holders import Holders
 from bench.runfolder import write_atomically
 
 __all__ = ["EmbeddedServer"]
@@ -56,14 +53,12 @@ class EmbeddedServer:
         Lines for ``postgresql.conf`` beyond ours, taken when the database is made.
     """
 
-    def __init__(
-        self, folder: Path, *, binaries: Path | None = None, major: int = 18, configuration: str = ""
-    ) -> None:
+    def __init__(self, folder: Path, *, binaries: Path | None = None, major: int = 18, configuration: str = "") -> None:
         self.folder = folder
         self._binaries = binaries or _wheel_binaries(major)
         self._major = major
         self._configuration = _CONFIGURATION + configuration
-        self._users: int | None = None
+        self._holders = Holders(folder)
 
     @property
     def socket_dir(self) -> Path:
@@ -91,45 +86,20 @@ class EmbeddedServer:
         DatabaseUnavailable
             It cannot start, the data belongs to another host or another major version, or it runs elsewhere.
         """
-        if self._users is not None:
-            return self.dsn
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._gate():
-            self._check_lease()
-            users = os.open(self.folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(users, fcntl.LOCK_SH)
-            try:
-                if not self.running:
-                    self._start()
-            except BaseException:
-                os.close(users)
-                raise
-            self._users = users
+        self._holders.join(self._ensure)
         return self.dsn
 
     def release(self) -> None:
         """Let go of the server; the last one to do so stops it."""
-        if self._users is None:
-            return
-        with self._gate():
-            users, self._users = self._users, None
-            try:
-                # The gate keeps others from joining between our leaving and our looking.
-                fcntl.flock(users, fcntl.LOCK_UN)
-                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            else:
-                self._control("-m", "fast", "-w", "stop")
-            finally:
-                os.close(users)
+        self._holders.leave(self._stop)
 
-    @contextlib.contextmanager
-    def _gate(self) -> Iterator[None]:
-        """Let one process at a time start, stop, join or leave the server."""
-        with (self.folder / "gate.lock").open("w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
-            yield
+    def _stop(self) -> None:
+        self._control("-m", "fast", "-w", "stop")
+
+    def _ensure(self) -> None:
+        self._check_lease()
+        if not self.running:
+            self._start()
 
     def _check_lease(self) -> None:
         version = self.folder / "data" / "PG_VERSION"
@@ -192,7 +162,12 @@ class EmbeddedServer:
         # A file, not a pipe: the server inherits it and would keep a pipe open for ever.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False, cwd="/",
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                check=False,
+                cwd="/",
                 start_new_session=True,
             )
             if check and done.returncode != 0:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from bench.errors import BadRequest
 from sql.database import Connection
 
-__all__ = ["claim_experiment", "open_workload", "start_workload"]
+# That of commands run without a file: out of the way of the ids that people choose.
+COMMAND_EXPERIMENT = 1_000_000
+
+__all__ = ["COMMAND_EXPERIMENT", "claim_experiment", "next_command_workload", "open_workload", "owner_problem", "start_workload"]
 
 
 def claim_experiment(connection: Connection, experiment: int, *, name: str, source: str, into: bool) -> None:
@@ -20,17 +23,23 @@ def claim_experiment(connection: Connection, experiment: int, *, name: str, sour
         "insert into experiments (experiment_id, name, source) values (%s, %s, %s) on conflict do nothing",
         (experiment, name, source),
     )
+    if not into and (problem := owner_problem(connection, experiment, source)):
+        raise BadRequest(problem, file=source)
+
+
+def owner_problem(connection: Connection, experiment: int, source: str) -> str | None:
+    """Return why `experiment` cannot be that of the file `source`, naming the owner and the next free id."""
     row = connection.execute("select source from experiments where experiment_id = %s", (experiment,)).fetchone()
-    assert row is not None
-    owner = row[0]
-    if owner != source and not into:
-        free = connection.execute("select max(experiment_id) + 1 from experiments").fetchone()
-        assert free is not None
-        raise BadRequest(
-            f"experiment {experiment} belongs to {owner}; the next free id is {free[0]}, "
-            f"or add these runs to it with --into {experiment}",
-            file=source,
-        )
+    if row is None or row[0] == source:
+        return None
+    free = connection.execute(
+        "select coalesce(max(experiment_id), 0) + 1 from experiments where experiment_id < %s", (COMMAND_EXPERIMENT,)
+    ).fetchone()
+    assert free is not None
+    return (
+        f"experiment {experiment} belongs to {row[0]}; the next free id is {free[0]}, "
+        "or give --into to add these runs to it"
+    )
 
 
 def open_workload(connection: Connection, experiment: int, workload: int) -> int:
@@ -57,3 +66,17 @@ def start_workload(connection: Connection, workload_id: int, started_at: float) 
         """,
         (started_at, workload_id),
     )
+
+
+def next_command_workload(connection: Connection) -> tuple[int, int]:
+    """Return experiment and number of a new workload for a command without a file."""
+    source = "bench run"
+    with connection.transaction():
+        connection.execute("lock table workloads in share row exclusive mode")
+        claim_experiment(connection, COMMAND_EXPERIMENT, name=source, source=source, into=True)
+        row = connection.execute(
+            "select coalesce(max(workload), 0) + 1 from workloads where experiment_id = %s", (COMMAND_EXPERIMENT,)
+        ).fetchone()
+        assert row is not None
+        open_workload(connection, COMMAND_EXPERIMENT, row[0])
+    return COMMAND_EXPERIMENT, row[0]

@@ -30,8 +30,12 @@ class Server:
         """Return one line for people."""
         if self.timescaledb is None:
             return f"PostgreSQL {self.version}"
-        note = "" if self.flavour is Flavour.TIMESCALEDB else (
-            "; the Apache build has no continuous aggregates and no columnstore, so it is used as plain PostgreSQL"
+        note = (
+            ""
+            if self.flavour is Flavour.TIMESCALEDB
+            else (
+                "; the Apache build has no continuous aggregates and no columnstore, so it is used as plain PostgreSQL"
+            )
         )
         return f"PostgreSQL {self.version} with TimescaleDB {self.timescaledb} ({self.licence}{note})"
 

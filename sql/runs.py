@@ -20,6 +20,7 @@ __all__ = [
     "create_runs",
     "end_lost_runs",
     "end_run",
+    "host_of",
     "known_runs",
     "last_sign_of_life",
     "renew_lease",
@@ -159,6 +160,12 @@ def end_lost_runs(connection: Connection) -> list[str]:
     """End the runs whose supervisors and processes have been silent for longer than a lease; return their ids."""
     rows = connection.execute("select * from end_lost_runs(make_interval(secs => %s))", (LEASE_SECONDS,)).fetchall()
     return [run_id for (run_id,) in rows]
+
+
+def host_of(connection: Connection, run_id: str) -> str | None:
+    """Return the host that a run was started on."""
+    row = connection.execute("select host from runs where run_id = %s", (run_id,)).fetchone()
+    return None if row is None else row[0]
 
 
 def last_sign_of_life(connection: Connection, run_id: str) -> float | None:

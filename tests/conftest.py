@@ -61,8 +61,10 @@ def timescale_server(folder: Path) -> Iterator[str]:
             yield server.acquire()
         finally:
             server.release()
-    elif shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0:
-        from testcontainers.postgres import PostgresContainer  # noqa: PLC0415 - only where Docker is
+    elif (
+        shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
+    ):
+        from testcontainers.postgres import PostgresContainer
 
         with PostgresContainer("timescale/timescaledb:latest-pg17", driver=None) as container:
             yield container.get_connection_url()

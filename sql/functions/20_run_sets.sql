@@ -1,5 +1,4 @@
--- From placements to run sets. Whoever writes a placement, the sets follow in the same transaction, and the collector
--- hears of it.
+-- From placements to run sets. Whoever writes a placement, the sets follow in the same transaction.
 
 create or replace function place(p_kind text, p_host text, p_gpu_uuid text, p_gpu_instance_id integer, p_run_id text)
 returns integer language plpgsql as $$
@@ -79,7 +78,7 @@ begin
     from numbered n where not n.kept;
 
     insert into retags (place_id, from_time) values (p_place, p_from);
-    perform pg_notify('bench_run_sets', p_place::text);
+    update tag_version set version = version + 1;
 end $$;
 
 create or replace function placement_changed() returns trigger language plpgsql as $$
@@ -128,4 +127,7 @@ begin
             where series_id = any(%2$L::integer[]) and time >= %3$L::timestamptz and runset_id <> tag_at(%1$s, time)
             returning time)
         select count(*), min(time), max(time) from changed$q$, p_place, ids, p_from);
+    update runs set summarised = false
+    where summarised and run_id in (select run_id from run_sets
+                                    where place_id = p_place and (ended_at is null or ended_at > p_from));
 end $$;

@@ -18,7 +18,6 @@ begin
           from (select distinct on (position) * from runs where workload_id = the_workload
                 order by position, attempt desc) latest) x
     where w.workload_id = the_workload;
-    perform pg_notify('bench_runs', p_run);
 end $$;
 
 -- When the process tree of a run was last seen alive; its start where it never was.

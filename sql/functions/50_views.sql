@@ -58,13 +58,14 @@ create or replace function summarise(p_run text) returns void language plpgsql a
 begin
     delete from stored_summaries where run_id = p_run;
     insert into stored_summaries select * from compute_summary(p_run);
+    update runs set summarised = true where run_id = p_run;
 end $$;
 
 create or replace view run_summary as
-select * from stored_summaries
+select s.* from stored_summaries s join runs r using (run_id) where r.summarised
 union all
 select c.* from runs r cross join lateral compute_summary(r.run_id) c
-where r.started_at is not null and not exists (select from stored_summaries s where s.run_id = r.run_id);
+where r.started_at is not null and not r.summarised;
 
 -- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.
 create or replace view run_quality as

@@ -40,6 +40,7 @@ create table runs (
     keep          boolean not null default false,
     fingerprint   text not null,           -- what makes a row the same row again
     lease_until   timestamptz,             -- a running run whose lease is over has lost its supervisor
+    summarised    boolean not null default false,   -- its summary is stored, and no sample has come or moved since
     unique (workload_id, position, attempt)
 );
 create index on runs (mlflow_run_id);
@@ -83,13 +84,18 @@ create sequence runset_ids as integer owned by run_sets.runset_id;
 create index on run_sets (run_id);
 create index on run_sets (place_id, started_at);
 
--- Places whose run sets changed from a time on: samples written beyond it may carry the wrong tag until the collector
--- has been there. Rows, not only notifications, so that no change is lost while the collector is away.
+-- Places whose run sets changed from a time on: samples that were written beyond it before the change carry the old
+-- tag, until a collector has been there. Rows, so that no change is lost while every collector is away.
 create table retags (
     retag_id  bigint generated always as identity primary key,
     place_id  integer not null references places on delete cascade,
     from_time timestamptz not null
 );
+
+-- Counts the changes of run sets. A writer of samples holds the row while it tags and commits, so that no change comes
+-- between: what it writes carries the tags of the sets as they are.
+create table tag_version (version bigint not null);
+insert into tag_version values (0);
 
 create table metrics (
     metric_id  integer generated always as identity primary key,

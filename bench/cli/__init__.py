@@ -1,0 +1,53 @@
+"""The command ``bench``: it only wires the rooms together, and turns errors into exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from bench import __version__
+from bench.cli import database, read, schedule, serve, setup
+from bench.errors import BenchError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="bench",
+    help="What the hardware did while your models trained.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for module in (schedule, read, serve, setup):
+    module.register(app)
+app.add_typer(database.app, name="db")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hypergauge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    """What the hardware did while your models trained."""
+
+
+def main() -> None:
+    """Run the command and exit: 0 done, 1 something ran and failed, 2 the request itself is wrong."""
+    try:
+        app()
+    except BenchError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]error:[/] {escape(str(error))}")
+        sys.exit(error.exit_status)
+    except BrokenPipeError:  # `bench list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

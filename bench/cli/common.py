@@ -1,0 +1,48 @@
+"""What the commands share: options, the database they open, and how they print."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bench.config import Settings
+from sql.database import Connection, Database
+
+__all__ = ["Json", "Selectors", "as_json", "console", "reading"]
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
+Selectors = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SELECTOR]...", help="EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id."),
+]
+
+
+def console() -> Console:
+    """Return the console of standard output; where nobody watches, lines are as long as they need to be."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+
+
+@contextlib.contextmanager
+def reading(settings: Settings | None = None) -> Iterator[Connection]:
+    """Open the database for questions."""
+    with Database(settings or Settings.load()) as database, database.session(read_only=True) as connection:
+        yield connection
+
+
+def as_json(content: Any) -> None:
+    """Write `content` to standard output; times in ISO 8601."""
+
+    def other(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return value.isoformat()
+        raise TypeError(type(value).__name__)
+
+    json.dump(content, sys.stdout, indent=2, default=other)
+    sys.stdout.write("\n")

@@ -1,0 +1,156 @@
+"""Commands that answer questions: ``status``, ``list``, ``metrics``, ``compare``, ``logs``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from bench.cli.common import Json, Selectors, as_json, console, reading
+from bench.config import Settings
+from bench.errors import BadRequest, BenchError, NoData, did_you_mean
+from bench.runfolder import RunFolder
+from bench.services import Stack
+from dashboards import tables
+from insight.comparison import SCOPES
+from insight.comparison import compare as compare_runs
+from sql.database import Database
+from sql.flavour import inspect
+from sql.selection import RunInfo, list_experiments, select_run, select_runs
+from sql.summaries import coverage, live_figures
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(status)
+    app.command("list")(list_)
+    app.command()(metrics)
+    app.command()(compare)
+    app.command()(logs)
+
+
+def status(json: Json = False) -> None:
+    """Show what runs now, and whether database, collector, listeners and MLflow answer."""
+    settings = Settings.load()
+    services = {name: (service.answers(), service.url) for name, service in Stack(settings).services().items()}
+    if settings.tracking_uri and "mlflow" not in services:
+        services["mlflow"] = (True, settings.tracking_uri)
+    running: list[RunInfo] = []
+    figures: dict[str, Any] = {}
+    database, reason = "", None
+    try:
+        with reading(settings) as connection:
+            database = inspect(connection).describe()
+            running = [run for run in select_runs(connection, []) if run.status == "running"]
+            figures = live_figures(connection, [run.run_id for run in running])
+    except BenchError as error:
+        reason = str(error)
+    if json:
+        as_json(
+            {
+                "database": {"up": reason is None, "server": database or None, "reason": reason},
+                "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
+                "runs": [
+                    {**asdict(run), "run": run.label, "live": asdict(figures[run.run_id]) if run.run_id in figures else None}
+                    for run in running
+                ],
+            }
+        )
+        return
+    out = console()
+    out.print(f"database   {_word(reason is None)}  {database or reason}")
+    for name, (up, url) in services.items():
+        out.print(f"{name:<10} {_word(up)}  {url}")
+    if not services:
+        out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
+    if running:
+        made = tables.table("run", "id", "name", ">for", ">CPU", ">memory")
+        for run in running:
+            live = figures.get(run.run_id)
+            cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
+            memory = tables.figure("_bytes", live.memory_used) if live else ""
+            made.add_row(run.label, run.run_id[:8], run.name, tables.duration(run.duration), cpu, memory)
+        out.print(made)
+    else:
+        out.print("no run goes on")
+
+
+def list_(selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None, json: Json = False) -> None:
+    """List experiments, or the runs of one, with status and duration."""
+    with reading() as connection:
+        if selector is None:
+            experiments = list_experiments(connection)
+            as_json([asdict(one) for one in experiments]) if json else console().print(
+                tables.experiments(experiments) if experiments else "There is no experiment yet; `bench demo` makes one."
+            )
+        else:
+            runs = select_runs(connection, [selector])
+            as_json([{**asdict(run), "run": run.label} for run in runs]) if json else console().print(tables.runs(runs))
+
+
+def metrics(selectors: Selectors = None, json: Json = False) -> None:
+    """Show the quantities there are, with unit, scope and source."""
+    with reading() as connection:
+        ids = [run.run_id for run in select_runs(connection, selectors)] if selectors else None
+        found = coverage(connection, ids)
+    if not found:
+        raise NoData("there are no samples yet")
+    as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found))
+
+
+def compare(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    by: Annotated[str, typer.Option(help="'run' or 'workload'.")] = "run",
+    baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
+    scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
+    json: Json = False,
+) -> None:
+    """Compare runs, or workloads, by what the hardware did."""
+    if by not in ("run", "workload"):
+        raise BadRequest(f"--by is 'run' or 'workload', not {by!r}")
+    if scope is not None and scope not in SCOPES:
+        raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
+    with reading() as connection:
+        found = compare_runs(connection, selectors, by=by, baseline=baseline, scope=scope)
+    as_json(found.as_dict()) if json else console().print(tables.comparison(found))
+
+
+def logs(
+    run: Annotated[str, typer.Argument(help="A run.")],
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
+) -> None:
+    """Write a run's output to standard output."""
+    settings = Settings.load()
+    with reading(settings) as connection:
+        chosen = select_run(connection, run)
+    folder = RunFolder(settings.runs_dir / chosen.run_id)
+    if not folder.path.exists():
+        where = f"; it ran on {chosen.host}" if chosen.mlflow_run_id is None else "; MLflow keeps it as an artifact"
+        raise NoData(f"the output of {chosen.label} is not on this host{where}")
+    with Database(settings) if follow else reading(settings):
+        _copy(folder, follow)
+
+
+def _copy(folder: RunFolder, follow: bool) -> None:
+    while follow and not folder.output.exists() and folder.end() is None:
+        time.sleep(0.1)
+    if not folder.output.exists():
+        return
+    with folder.output.open("rb") as file:
+        while True:
+            ended = folder.end() is not None  # asked first, so that what came before the end is shown
+            while chunk := file.read(1 << 16):
+                sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            if ended or not follow:
+                return
+            time.sleep(0.2)
+
+
+def _word(up: bool) -> str:
+    return "[green]up[/]  " if up else "[red]down[/]"

@@ -1,0 +1,212 @@
+"""Commands that run things: ``schedule``, ``run``, ``stop``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bench.cli.common import console, reading
+from bench.cli.stack import LocalStack, availability, local_stack
+from bench.config import Settings
+from bench.errors import BadRequest, BenchError
+from bench.gpu import inventory
+from bench.processes import is_alive
+from bench.runfolder import RunFolder
+from dashboards import tables
+from dashboards.progress import Progress
+from scheduler import checks
+from scheduler.experiment_file import ExperimentFile
+from scheduler.plan import Action
+from sql.database import Database
+from sql.selection import select_runs
+from sql.summaries import Live, live_figures, summarised
+
+if TYPE_CHECKING:
+    from scheduler.schedule import Scheduler
+    from scheduler.workload import Event, Outcome
+
+__all__ = ["register", "run_file", "scheduling"]
+
+# How long to wait for the collector to have written what the runs had to say last.
+_SETTLE_SECONDS = 10.0
+
+Timeout = Annotated[float | None, typer.Option(help="Seconds after which a run is ended, with status timeout.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(schedule)
+    app.command(context_settings={"ignore_unknown_options": True})(run)
+    app.command()(stop)
+
+
+def schedule(
+    file: Annotated[Path, typer.Argument(help="The experiment file, CSV.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and run nothing.")] = False,
+    rerun: Annotated[str | None, typer.Option(help="Run again what 'failed' (or timed out, or was stopped), or 'all'.")] = None,
+    timeout: Timeout = None,
+    into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
+) -> None:
+    """Run every row of an experiment file that is still to do, workload by workload."""
+    settings = Settings.load()
+    if rerun not in (None, "failed", "all"):
+        raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
+    if timeout is not None and timeout <= 0:
+        raise BadRequest(f"--timeout is a positive number of seconds, not {timeout:g}")
+    gpus = inventory(settings.simulate)
+    checked = checks.load(file, gpus, availability(settings))
+    if dry_run:
+        _show_plan(settings, checked, rerun)
+        return
+    outcomes = run_file(settings, checked, rerun=rerun, into=into, timeout=timeout)
+    if not outcomes:
+        console().print("Nothing is left to do in this file; `--rerun failed` or `--rerun all` repeats runs.")
+    else:
+        ids = list(dict.fromkeys(row.experiment for row in checked.rows))
+        console().print(f"Compare with: bench compare {' '.join(map(str, ids))}")
+    if any(outcome.status != "finished" for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def run_file(
+    settings: Settings,
+    file: ExperimentFile,
+    *,
+    rerun: str | None = None,
+    into: bool = False,
+    timeout: float | None = None,
+    quiet: bool = False,
+) -> list[Outcome]:
+    """Run what is to do in a checked file, on the local stack."""
+    with Database(settings) as database:
+        _refuse_foreign(database, file, into)
+    with scheduling(settings, timeout=timeout, quiet=quiet) as scheduler:
+        outcomes = scheduler.run_file(file, rerun=rerun, into=into)
+        _settle(scheduler.database, [outcome.run_id for outcome in outcomes])
+    return outcomes
+
+
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command, behind --.")],
+    name: Annotated[str | None, typer.Option(help="A name for people.")] = None,
+    devices: Annotated[str | None, typer.Option(help="GPUs such as 0+1; by default those that the shell sees.")] = None,
+    timeout: Timeout = None,
+) -> None:
+    """Run one command without a file; it is measured like any other run."""
+    from scheduler.job import job_from_command
+
+    settings = Settings.load()
+    gpus = inventory(settings.simulate)
+    chosen = None if devices is None else tuple(gpus.find(word) for word in devices.split("+") if word)
+    job = job_from_command(command, name=name, devices=chosen)
+    with scheduling(settings, timeout=timeout) as scheduler:
+        outcome = scheduler.run_command(job)
+        _settle(scheduler.database, [outcome.run_id])
+    if outcome.status != "finished":
+        raise typer.Exit(1)
+
+
+def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) -> None:
+    """End runs, with everything they started, and say so in their status."""
+    settings = Settings.load()
+    with reading(settings) as connection:
+        running = [one for one in select_runs(connection, [selector]) if one.status == "running"]
+    if not running:
+        raise BadRequest(f"nothing of {selector} is running")
+    for one in running:
+        state = RunFolder(settings.runs_dir / one.run_id).state()
+        if one.host != platform.node():
+            raise BadRequest(f"run {one.label} goes on at host {one.host}; stop it there")
+        if state is None or not is_alive(state.pid, state.created):
+            raise BadRequest(f"run {one.label} has lost its supervisor; `bench schedule` on its file ends it")
+        os.kill(state.pid, signal.SIGTERM)
+        console().print(f"{one.label} {one.name} is asked to stop")
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and any(
+        RunFolder(settings.runs_dir / one.run_id).end() is None for one in running
+    ):
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def scheduling(settings: Settings, *, timeout: float | None = None, quiet: bool = False) -> Iterator[Scheduler]:
+    """Provide a scheduler on the local stack, with its progress shown."""
+    from scheduler.schedule import Scheduler
+    from scheduler.tracking import Tracking  # a second for MLflow, while the stack comes up anyway
+
+    with contextlib.ExitStack() as stack:
+        local = stack.enter_context(local_stack(settings))
+        progress = stack.enter_context(Progress(lambda ids: _live(local, ids), quiet=quiet))
+        yield Scheduler(
+            database=local.database,
+            settings=settings,
+            tracking=Tracking(local.tracking_uri),
+            inventory=inventory(settings.simulate),
+            report=lambda event: _show(progress, event),
+            timeout=timeout,
+        )
+
+
+def _refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None:
+    """Refuse a file whose experiment belongs to another before the stack is started for it."""
+    from sql.experiments import owner_problem
+
+    with database.session() as connection:
+        for row in file.rows:
+            problem = None if into else owner_problem(connection, row.experiment, str(file.path.resolve()))
+            if problem:
+                raise BadRequest(problem, file=file.path, line=row.line)
+
+
+def _show_plan(settings: Settings, file: ExperimentFile, rerun: str | None) -> None:
+    from scheduler.schedule import planned
+
+    made = tables.table("run", "attempt", "name", "action", "environment", "devices", "command")
+    with reading(settings) as connection:
+        for workload in planned(connection, file, rerun):
+            for one in workload.runs:
+                row = one.row
+                action = "is done" if one.action is Action.SKIP else str(one.action)
+                made.add_row(
+                    f"{workload.experiment}/{workload.workload}/{one.position}",
+                    str(one.attempt if one.action is not Action.SKIP else one.attempt - 1),
+                    row.name,
+                    action,
+                    str(row.environment),
+                    "+".join(row.devices) or "none (GPUs are hidden)",
+                    " ".join([row.script or row.model or "", *row.params]),
+                )
+    console().print(made)
+
+
+def _show(progress: Progress, event: Event) -> None:
+    if event.kind in ("started", "attached"):
+        progress.started(event.run_id, event.label, event.name, attached=event.kind == "attached")
+    elif event.kind in ("ended", "lost"):
+        progress.ended(event.run_id, event.label, event.name, event.status, event.seconds, event.message)
+    else:
+        progress.say(f"[yellow]![/] {event.label} {event.message}")
+
+
+def _live(local: LocalStack, run_ids: Sequence[str]) -> dict[str, Live]:
+    try:
+        with local.database.session(read_only=True) as connection:
+            return live_figures(connection, run_ids)
+    except BenchError:
+        return {}
+
+
+def _settle(database: Database, run_ids: Sequence[str]) -> None:
+    """Wait until the collector has written what these runs had to say last."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
+    with database.session() as connection:
+        while not summarised(connection, run_ids) and time.monotonic() < deadline:
+            time.sleep(0.1)

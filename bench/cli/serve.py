@@ -1,0 +1,125 @@
+"""Commands that serve: the stack, its listeners and its collector."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.common import Json, as_json, console
+from bench.cli.stack import availability, ensure
+from bench.config import Settings
+from bench.services import Stack
+from dashboards import tables
+from exporters.registry import ExporterOptions, Registry
+from exporters.server import serve
+from sql.database import Database
+
+__all__ = ["register"]
+
+Bind = Annotated[str, typer.Option(help="Address to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for one that is free.")]
+
+exporter_app = typer.Typer(help="Listeners: what can be measured here, and one of them alone.", no_args_is_help=True)
+collector_app = typer.Typer(help="The collector: scrapes targets into the database.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(up)
+    app.command()(down)
+    app.add_typer(exporter_app, name="exporter")
+    app.add_typer(collector_app, name="collector")
+
+
+def up() -> None:
+    """Start the local stack (database, collector, listeners, MLflow) and keep it."""
+    settings = Settings.load()
+    stack = Stack(settings)
+    with Database(settings) as database:
+        stack.hold(lambda: ensure(settings, database))
+        stack.keep(True)
+        for name, service in stack.services().items():
+            console().print(f"[green]up[/] {name} {service.url}")
+        stack.release()
+
+
+def down() -> None:
+    """Stop the local stack. Runs that go on are not ended, but no longer measured."""
+    settings = Settings.load()
+    stack = Stack(settings)
+    stack.keep(False)
+    with Database(settings):  # held, so that the collector can still write while it ends
+        names = stack.stop_all()
+    console().print(f"stopped {', '.join(names)}" if names else "nothing ran")
+
+
+@exporter_app.command("list")
+def exporter_list(json: Json = False) -> None:
+    """Show the listeners, and whether each can work on this host."""
+    found = availability(Settings.load())
+    if json:
+        as_json([{"name": name, "works": reason is None, "reason": reason} for name, reason in found.items()])
+        return
+    made = tables.table("listener", "works here", "why not")
+    for name, reason in found.items():
+        made.add_row(name, "[green]yes[/]" if reason is None else "no", reason or "")
+    console().print(made)
+
+
+@exporter_app.command("run")
+def exporter_run(
+    name: Annotated[str, typer.Argument(help="The listener.")],
+    port: Port = 0,
+    bind: Bind = "127.0.0.1",
+    simulate: Annotated[str | None, typer.Option(help="Simulated GPUs, such as 2xH100.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow an address that other hosts reach.")] = False,
+) -> None:
+    """Run one listener until SIGTERM or Ctrl-C."""
+    settings = Settings.load(simulate=simulate)
+    exporter = Registry.load().create(name, ExporterOptions(settings.home, settings.simulate))
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    server = serve(exporter, bind, port, insecure=insecure)
+    console().print(f"listening on {server.url}")
+    ended.wait()
+    server.stop()
+
+
+@collector_app.command("run")
+def collector_run(
+    targets: Annotated[Path | None, typer.Option(help="Targets in Prometheus's file_sd form; by default the local listeners.")] = None,
+    port: Port = 0,
+    bind: Bind = "127.0.0.1",
+) -> None:
+    """Run the collector until SIGTERM or Ctrl-C."""
+    from collector.collector import collect
+    from collector.targets import Target, read_targets
+
+    settings = Settings.load()
+    if targets is not None:
+        wanted = read_targets(targets, settings.interval)
+    else:
+        wanted = [
+            Target(service.url, socket.gethostname(), name.removeprefix("exporter-"), "", {}, settings.interval)
+            for name, service in Stack(settings).services().items()
+            if name.startswith("exporter-")
+        ]
+    with Database(settings) as database:
+        collect(database, wanted, settings.spool_dir, port=port, bind=bind)
+
+
+@collector_app.command("check")
+def collector_check(file: Annotated[Path, typer.Argument(help="A targets file.")]) -> None:
+    """Check a targets file, and show what would be scraped."""
+    from collector.targets import check_targets
+
+    made = tables.table("url", "host", "listener", ">every")
+    for target in check_targets(file):
+        made.add_row(target.url, target.host, target.listener, tables.duration(target.interval))
+    console().print(made)

@@ -1,0 +1,121 @@
+"""Commands for beginners: ``demo``, ``init``, ``doctor``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bench.cli.common import Json, as_json, console, reading
+from bench.cli.schedule import run_file
+from bench.cli.stack import availability
+from bench.config import Settings
+from bench.errors import BadRequest, BenchError
+from bench.gpu import inventory
+from bench.runfolder import write_atomically
+from dashboards import tables
+from insight.comparison import compare
+from insight.collocation import verdict
+from scheduler import checks
+from sql.flavour import Flavour, inspect
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(demo)
+    app.command()(init)
+    app.command()(doctor)
+
+
+def demo() -> None:
+    """Run a small real experiment, from training to comparison; it is experiment 0."""
+    settings = Settings.load()
+    folder = settings.home / "demo"
+    _lay_out(folder, "demo", overwrite=True)
+    file = checks.load(folder / "experiments.csv", inventory(settings.simulate), availability(settings))
+    out = console()
+    out.print(f"Running {file.path}: handwritten digits, learned alone and side by side.")
+    outcomes = run_file(settings, file)
+    failed = [outcome for outcome in outcomes if outcome.status != "finished"]
+    with reading(settings) as connection:
+        runs = compare(connection, ["0"])
+        out.print()
+        out.print(tables.comparison(runs))
+        out.print(tables.comparison(compare(connection, ["0"], by="workload")))
+        for line in verdict(runs):
+            out.print(line)
+    out.print(
+        "\nNext:\n"
+        "  bench compare 0 --baseline 0/1/1     differences to a run\n"
+        "  bench compare 0 --by workload        workloads instead of runs\n"
+        "  bench logs 0/1/1                     a run's output\n"
+        "  bench metrics 0                      all that was measured\n"
+        "  bench db shell                       SQL: select * from run_summary\n"
+        "  bench init                           an experiment file and a script of your own"
+    )
+    if failed:
+        raise typer.Exit(1)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path(),
+) -> None:
+    """Write a commented experiments.csv and a script that run as they are."""
+    written = _lay_out(folder, "init", overwrite=False)
+    for path in written:
+        console().print(f"wrote {path}")
+    console().print(f"Run it with: bench schedule {folder / 'experiments.csv'}")
+
+
+def doctor(json: Json = False) -> None:
+    """Show what is missing on this host, and the command that mends it."""
+    settings = Settings.load()
+    findings: list[tuple[str, bool, str]] = []
+    findings.append(("Python", sys.version_info >= (3, 11), sys.version.split()[0]))
+    try:
+        with reading(settings) as connection:
+            server = inspect(connection)
+        hint = ""
+        if server.flavour is Flavour.POSTGRESQL:
+            hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
+        findings.append(("database", True, server.describe() + hint))
+    except BenchError as error:
+        findings.append(("database", False, str(error)))
+    gpus = inventory(settings.simulate)
+    names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus.gpus)
+    findings.append(("GPUs", bool(gpus.gpus), names or f"none ({gpus.reason}); try BENCH_SIMULATE=2xH100"))
+    for name, reason in availability(settings).items():
+        findings.append((f"listener {name}", reason is None, reason or "works here"))
+    home = settings.home
+    home.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(home).free
+    findings.append(("BENCH_HOME", os.access(home, os.W_OK) and free > 1 << 30, f"{home}, {free >> 30} GiB free"))
+    if json:
+        as_json([{"what": what, "ok": ok, "detail": detail} for what, ok, detail in findings])
+        return
+    made = tables.table("what", "", "detail")
+    for what, ok, detail in findings:
+        made.add_row(what, "[green]ok[/]" if ok else "[yellow]no[/]", detail)
+    console().print(made)
+
+
+def _lay_out(folder: Path, template: str, *, overwrite: bool) -> list[Path]:
+    source = files("bench").joinpath("templates", template)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for entry in sorted(source.iterdir(), key=lambda entry: entry.name):
+        path = folder / entry.name
+        if path.exists() and not overwrite:
+            raise BadRequest("it exists already; nothing was written", file=path)
+        written.append((path, entry.read_bytes()))
+    for path, content in written:
+        # The demo's file keeps what it knows of runs past: the same rows again are their next attempts.
+        write_atomically(path, content, 0o644)
+    return [path for path, _ in written]

@@ -1,0 +1,120 @@
+"""How the local stack is put together: database, tracking server, listeners, collector."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.config import Settings
+from bench.services import Service, Stack, free_port
+from exporters.registry import ExporterOptions, Registry
+from sql.database import Database
+
+__all__ = ["LocalStack", "availability", "ensure", "local_stack", "own_tracking_server"]
+
+_START_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStack:
+    """The running stack, held by this command."""
+
+    settings: Settings
+    database: Database
+    tracking_uri: str
+
+
+@contextlib.contextmanager
+def local_stack(settings: Settings) -> Iterator[LocalStack]:
+    """Start what is missing, hold it all, and let go at the end: the last one to do so stops it."""
+    stack = Stack(settings)
+    with Database(settings) as database:
+        stack.hold(lambda: ensure(settings, database))
+        try:
+            service = stack.services().get("mlflow")
+            uri = service.url if service else settings.tracking_uri
+            assert uri is not None
+            yield LocalStack(settings, database, uri)
+        finally:
+            stack.release()
+
+
+def availability(settings: Settings) -> dict[str, str | None]:
+    """Return the listeners that there are, with the reason where one cannot work on this host."""
+    registry = Registry.load()
+    options = ExporterOptions(settings.home, settings.simulate)
+    return {name: registry.create(name, options).check() for name in registry}
+
+
+def own_tracking_server(settings: Settings) -> bool:
+    """Whether a tracking server is ours to run: none is configured, or a store that runs cannot reach by HTTP."""
+    return not (settings.tracking_uri or "").startswith(("http://", "https://"))
+
+
+def ensure(settings: Settings, database: Database) -> None:
+    """Start the services that do not run, at the same time, and wait until all answer."""
+    stack = Stack(settings)
+    running = stack.services()
+    environment = {**os.environ, **settings.environment()}
+    environment.pop("PYTHONPATH", None)
+    started = []
+    if own_tracking_server(settings) and "mlflow" not in running:
+        started.append(_start_tracking(stack, settings, database, environment))
+    for name, reason in availability(settings).items():
+        service = f"exporter-{name}"
+        if reason is None and service not in running:
+            port = free_port()
+            started.append(
+                stack.start(
+                    service,
+                    [sys.executable, "-m", "bench.cli", "exporter", "run", name, "--port", str(port)],
+                    url=f"http://127.0.0.1:{port}/metrics",
+                    health=f"http://127.0.0.1:{port}/metrics",
+                    environment=environment,
+                )
+            )
+    if "collector" not in running:
+        port = free_port()
+        started.append(
+            stack.start(
+                "collector",
+                [sys.executable, "-m", "bench.cli", "collector", "run", "--port", str(port)],
+                url=f"http://127.0.0.1:{port}/metrics",
+                health=f"http://127.0.0.1:{port}/metrics",
+                environment=environment,
+            )
+        )
+    try:
+        for service_ in started:
+            stack.await_answer(service_, _START_SECONDS)
+    except BaseException:
+        stack.stop_all()
+        raise
+
+
+def _start_tracking(stack: Stack, settings: Settings, database: Database, environment: dict[str, str]) -> Service:
+    """Start MLflow's server on our database, in a schema of its own, or on the store that is configured."""
+    if settings.tracking_uri is None:
+        with database.session() as connection:
+            connection.execute("create schema if not exists mlflow")
+        store = database.sqlalchemy_url("mlflow")
+    else:
+        store = settings.tracking_uri
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    words = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    return stack.start(
+        "mlflow",
+        [*words, "--artifacts-destination", str(settings.home / "artifacts")],
+        url=url,
+        health=f"{url}/health",
+        environment={
+            **{name: value for name, value in environment.items() if name != "MLFLOW_TRACKING_URI"},
+            "MLFLOW_BACKEND_STORE_URI": store,  # not an argument: it may hold a password, and `ps` shows those
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        },
+    )

@@ -1,0 +1,72 @@
+"""Something shared by several processes, made by the first of them and ended by the last: a server, a stack.
+
+Each holds a shared lock on a file. Locks go with their processes, so neither a crash nor a ``kill -9`` leaves a wrong
+count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+__all__ = ["Holders"]
+
+
+class Holders:
+    """The processes that hold what `folder` is about.
+
+    Parameters
+    ----------
+    folder
+        Where the two lock files lie.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: int | None = None
+
+    @property
+    def joined(self) -> bool:
+        """Whether this object is one of the holders."""
+        return self._held is not None
+
+    def join(self, ensure: Callable[[], None]) -> None:
+        """Become a holder; `ensure` makes what is missing, while nobody else comes or goes. Again does nothing."""
+        if self._held is not None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._gate():
+            descriptor = os.open(self._folder / "holders.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            try:
+                ensure()
+            except BaseException:
+                os.close(descriptor)
+                raise
+            self._held = descriptor
+
+    def leave(self, last: Callable[[], None]) -> None:
+        """Be a holder no more; the last one calls `last`, while nobody else comes or goes. Again does nothing."""
+        if self._held is None:
+            return
+        with self._gate():
+            descriptor, self._held = self._held, None
+            try:
+                # The gate keeps others from joining between our leaving and our looking.
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return
+            else:
+                last()
+            finally:
+                os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _gate(self) -> Iterator[None]:
+        with (self._folder / "gate.lock").open("w") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            yield

@@ -1,0 +1,259 @@
+"""Which processes belong to which run, and ending them.
+
+A process says so itself: ``BENCH_RUN_ID`` stands in the environment that it was started with. Its descendants belong to
+the run too, even where their environment cannot be read or was cleared. The supervisor of a run is none of them: it has
+``BENCH_SUPERVISOR`` in its environment instead, and as a child subreaper it becomes the parent of the run's orphans.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import psutil
+
+__all__ = ["ProcessStat", "RunProcesses", "RunTree", "end_run", "identity", "is_alive", "read_stat"]
+
+RUN_VARIABLE = b"BENCH_RUN_ID"
+SUPERVISOR_VARIABLE = b"BENCH_SUPERVISOR"
+
+_RUN_ID = re.compile(rb"[0-9a-f]{32}")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+# Between fork and exec a process still shows its parent's environment, so what is read in its first second is read again.
+_SETTLED_SECONDS = 1.0
+# A big host has thousands of kernel threads. A pid that stays listed is hardly another process within a second, so those
+# that belong to no run are looked at afresh in turn, each at every tenth scan.
+_BYSTANDER_SCANS = 10
+# A process that SIGKILL has not ended by then hangs in the kernel, and waiting longer would only hang the caller too.
+_UNKILLABLE_SECONDS = 10.0
+_POLL_SECONDS = 0.02
+
+
+class ProcessStat(NamedTuple):
+    """One reading of ``/proc/PID/stat``, see proc(5).
+
+    `created` is in seconds since the host booted, which unlike a date no change of the clock moves. `own_seconds` and
+    `reaped_seconds` are user and system time of the process, and of the children that it waited for with theirs.
+    """
+
+    pid: int
+    parent: int
+    created: float
+    zombie: bool
+    own_seconds: float
+    reaped_seconds: float
+    threads: int
+    resident_bytes: int
+
+
+def read_stat(pid: int) -> ProcessStat | None:
+    """Read what the kernel says about `pid`, ``None`` where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - the cheapest way, at every scan
+            text = file.read(4096)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()  # the name in parentheses may hold blanks and parentheses
+    return ProcessStat(
+        pid=pid,
+        parent=int(fields[1]),
+        created=int(fields[19]) / _TICKS,
+        zombie=fields[0] in b"ZX",
+        own_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
+        reaped_seconds=(int(fields[13]) + int(fields[14])) / _TICKS,
+        threads=int(fields[17]),
+        resident_bytes=int(fields[21]) * _PAGE,
+    )
+
+
+def identity(pid: int) -> float | None:
+    """Return what tells `pid` from a later process of the same number, ``None`` where there is no such process."""
+    stat = read_stat(pid)
+    return None if stat is None else stat.created
+
+
+def is_alive(pid: int, created: float) -> bool:
+    """Tell whether the process `pid` of identity `created` still runs; a zombie does not."""
+    stat = read_stat(pid)
+    return stat is not None and stat.created == created and not stat.zombie
+
+
+@dataclass(slots=True)
+class RunTree:
+    """The processes of one run.
+
+    Attributes
+    ----------
+    supervisor
+        The process that supervises the run and is no member of it.
+    members
+        The run's processes, parents before children; zombies are among them until somebody waits for them.
+    by_tree
+        How many of them are known only by their ancestors.
+    """
+
+    supervisor: ProcessStat | None = None
+    members: list[ProcessStat] = field(default_factory=list)
+    by_tree: int = 0
+
+
+@dataclass(slots=True)
+class _Known:
+    stat: ProcessStat
+    run_id: str | None = None
+    supervises: str | None = None
+    by_tree: bool = False
+    settled: bool = False
+    bystander: bool = False
+
+    @property
+    def run(self) -> str | None:
+        return self.run_id or self.supervises
+
+    def read_environment(self) -> None:
+        """Look for the variables; what an earlier look has found stays where this one finds nothing."""
+        marks = _marks(self.stat.pid)
+        if run_id := marks.get(RUN_VARIABLE):
+            self.run_id, self.supervises, self.by_tree = run_id, None, False
+        elif supervised := marks.get(SUPERVISOR_VARIABLE):
+            self.supervises = supervised
+
+
+class RunProcesses:
+    """The runs that have processes on this host now.
+
+    A process's environment is read when it is new and not again once it is a second old. A process that was ever seen
+    below one of a run's stays with the run, whoever its parent becomes.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
+        self._scans = 0
+
+    def scan(self) -> dict[str, RunTree]:
+        """Return the processes of each run, by the run's id (32 hex digits)."""
+        self._scans += 1
+        uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+        known: dict[int, _Known] = {}
+        for pid in psutil.pids():
+            if (process := self._look_at(pid, uptime)) is not None:
+                known[pid] = process
+        self._known = known
+        return self._trees(self._attribute())
+
+    def _look_at(self, pid: int, uptime: float) -> _Known | None:
+        known = self._known.get(pid)
+        if known is not None and known.bystander and (pid + self._scans) % _BYSTANDER_SCANS:
+            return known
+        if (stat := read_stat(pid)) is None:
+            return None
+        if known is None or known.stat.created != stat.created:
+            known = _Known(stat)
+        known.stat = stat
+        if known.bystander or not known.settled:
+            known.bystander = False
+            known.read_environment()
+            known.settled = uptime - stat.created > _SETTLED_SECONDS
+        return known
+
+    def _attribute(self) -> list[tuple[int, _Known]]:
+        """Give descendants to their ancestors' runs; return each process that concerns a run, with its depth."""
+        concerned = []
+        for process in self._known.values():
+            if process.bystander:
+                continue
+            ancestors = self._ancestors(process)
+            if process.run is None:
+                process.run_id = next((ancestor.run for ancestor in ancestors if ancestor.run), None)
+                process.by_tree = process.run_id is not None
+            if process.run is not None:
+                concerned.append((len(ancestors), process))
+            process.bystander = process.settled and process.run is None
+        return concerned
+
+    def _ancestors(self, process: _Known) -> list[_Known]:
+        ancestors: list[_Known] = []
+        while (parent := self._known.get(process.stat.parent)) is not None:
+            if parent.bystander or parent.stat.created > process.stat.created:
+                break
+            ancestors.append(parent)
+            process = parent
+        return ancestors
+
+    def _trees(self, concerned: Iterable[tuple[int, _Known]]) -> dict[str, RunTree]:
+        trees: dict[str, RunTree] = {}
+        # No process is older than its parent; the depth decides between those of the same clock tick.
+        for _, process in sorted(concerned, key=lambda entry: (entry[1].stat.created, entry[0])):
+            if process.run_id is not None:
+                tree = trees.setdefault(process.run_id, RunTree())
+                tree.members.append(process.stat)
+                tree.by_tree += process.by_tree and not process.stat.zombie
+            elif process.supervises is not None:
+                tree = trees.setdefault(process.supervises, RunTree())
+                # A supervisor's own helpers have its environment too, but are younger.
+                tree.supervisor = tree.supervisor or process.stat
+        return trees
+
+
+def end_run(run_id: str, grace: float = 5.0) -> int:
+    """End every process of a run, wherever it is: in a session of its own, or left to another parent.
+
+    All get SIGTERM, those that are still there after `grace` seconds SIGKILL; who is forked meanwhile is ended too.
+    The run's supervisor, the caller and process 1 are left alone.
+
+    Returns
+    -------
+    int
+        How many processes were ended.
+    """
+    processes = RunProcesses()
+    kill_at = time.monotonic() + grace
+    give_up_at = kill_at + _UNKILLABLE_SECONDS
+    signalled: set[tuple[int, float]] = set()
+    while left := _to_end(processes, run_id):
+        kill = time.monotonic() >= kill_at
+        if time.monotonic() >= give_up_at:
+            break
+        for process in left:
+            identified = (process.pid, process.created)
+            if kill or identified not in signalled:
+                _send(process, signal.SIGKILL if kill else signal.SIGTERM)
+                signalled.add(identified)
+        time.sleep(_POLL_SECONDS)
+    return len(signalled - {(process.pid, process.created) for process in left})
+
+
+def _to_end(processes: RunProcesses, run_id: str) -> list[ProcessStat]:
+    tree = processes.scan().get(run_id, RunTree())
+    return [process for process in tree.members if not process.zombie and process.pid not in (1, os.getpid())]
+
+
+def _send(process: ProcessStat, number: signal.Signals) -> None:
+    if is_alive(process.pid, process.created):
+        try:
+            os.kill(process.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return
+
+
+def _marks(pid: int) -> dict[bytes, str]:
+    """Return the two variables as far as the process was started with them and they hold a run's id."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
+            environment = file.readall()
+    except OSError:
+        return {}
+    marks = {}
+    if b"BENCH_" in environment:
+        for entry in environment.split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            if name in (RUN_VARIABLE, SUPERVISOR_VARIABLE) and _RUN_ID.fullmatch(value):
+                marks[name] = value.decode("ascii")
+    return marks

@@ -1,0 +1,175 @@
+"""The services of the local stack: listeners, collector and tracking server, each a process of its own.
+
+They belong to nobody in particular: the first command that needs them starts them, the last one that holds them stops
+them, and ``bench up`` keeps them until ``bench down``. What runs is written down in ``BENCH_HOME/stack``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from bench.config import Settings
+from bench.errors import ServiceFailed
+from bench.holders import Holders
+from bench.processes import identity, is_alive
+from bench.runfolder import write_atomically
+
+__all__ = ["Service", "Stack", "free_port"]
+
+# In this order: the collector flushes what the listeners still say, and the tracking server's tables outlive it.
+_STOP_FIRST = ("collector",)
+_STOP_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One running service; `created` makes sure that `pid` is still the same process."""
+
+    name: str
+    pid: int
+    created: float
+    url: str
+    health: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process is there."""
+        return is_alive(self.pid, self.created)
+
+    def answers(self, timeout: float = 2.0) -> bool:
+        """Whether it responds to a request."""
+        try:
+            with urllib.request.urlopen(self.health, timeout=timeout) as response:  # noqa: S310 - our own address
+                return bool(response.status < 400)
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+class Stack:
+    """The services of one ``BENCH_HOME``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = settings.stack_dir
+        self._holders = Holders(self._folder)
+
+    def services(self) -> dict[str, Service]:
+        """Return what runs, by name."""
+        found = {}
+        for path in sorted(self._folder.glob("*.service")):
+            service = Service(**json.loads(path.read_text()))
+            if service.alive:
+                found[service.name] = service
+        return found
+
+    def hold(self, ensure: Callable[[], None]) -> None:
+        """Keep the services from being stopped; `ensure` starts those that are missing."""
+        self._holders.join(ensure)
+
+    def release(self) -> None:
+        """Let go of the services; the last holder stops them, unless ``bench up`` keeps them."""
+        self._holders.leave(self._stop_unless_kept)
+
+    def _stop_unless_kept(self) -> None:
+        if not self.kept:
+            self.stop_all()
+
+    @property
+    def kept(self) -> bool:
+        """Whether the services stay until ``bench down``."""
+        return (self._folder / "kept").exists()
+
+    def keep(self, kept: bool) -> None:
+        """Say whether the services stay when nobody holds them."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if kept:
+            (self._folder / "kept").touch()
+        else:
+            (self._folder / "kept").unlink(missing_ok=True)
+
+    def start(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        url: str,
+        health: str,
+        environment: Mapping[str, str],
+    ) -> Service:
+        """Start a service, without waiting for it; its output goes to ``BENCH_HOME/log/NAME.log``."""
+        self._settings.log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (self._settings.log_dir / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=dict(environment),
+                start_new_session=True,
+            )
+        service = Service(name, process.pid, identity(process.pid) or 0.0, url, health)
+        write_atomically(self._folder / f"{name}.service", json.dumps(asdict(service)))
+        return service
+
+    def await_answer(self, service: Service, timeout: float) -> None:
+        """Wait until a service answers.
+
+        Raises
+        ------
+        ServiceFailed
+            It ended, or does not answer within `timeout` seconds. The message ends with the last lines of its log.
+        """
+        deadline = time.monotonic() + timeout
+        while not service.answers():
+            if not service.alive or time.monotonic() > deadline:
+                log = self._settings.log_dir / f"{service.name}.log"
+                tail = log.read_text(errors="replace").splitlines()[-5:]
+                what = "does not answer" if service.alive else "ended"
+                raise ServiceFailed("\n  ".join([f"{service.name} {what}; its log {log} ends with:", *tail]))
+            time.sleep(0.1)
+
+    def stop_all(self) -> list[str]:
+        """Stop every service and return their names; safe to call twice."""
+        services = self.services()
+        first = [service for name, service in services.items() if name in _STOP_FIRST]
+        then = [service for name, service in services.items() if name not in _STOP_FIRST]
+        for group in (first, then):
+            for service in group:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(service.pid, signal.SIGTERM)
+            for service in group:
+                _await_end(service)
+                (self._folder / f"{service.name}.service").unlink(missing_ok=True)
+        return list(services)
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _await_end(service: Service) -> None:
+    deadline = time.monotonic() + _STOP_SECONDS
+    while service.alive:
+        with contextlib.suppress(ChildProcessError):  # ours, if this process started it
+            os.waitpid(service.pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            # Its own session: with it go the workers that it may have.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(service.pid, signal.SIGKILL)
+            return
+        time.sleep(0.02)

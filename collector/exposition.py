@@ -1,0 +1,255 @@
+"""A scrape's body, in Prometheus's text format, to arrays.
+
+Source of the format: prometheus.io/docs/instrumenting/exposition_formats (0.0.4) and the OpenMetrics specification (1.0).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.errors import BenchError
+
+__all__ = ["GarbageBody", "Kind", "Parser", "Scrape", "Series"]
+
+Kind = Literal["counter", "gauge"]
+
+# A name and its labels; a `}` inside a quoted value does not end them. Possessive, so that garbage costs linear time.
+_PREFIX = re.compile(rb'[^{"\s]*+[ \t]*+(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*+")*+\})?+')
+_TYPE = re.compile(rb'^[ \t]*#[ \t]+TYPE[ \t]+(?:"((?:[^"\\]|\\.)*+)"|([^"\s]+))[ \t]+(\w+)', re.MULTILINE)
+_ESCAPE = re.compile(r'\\([\\n"])')
+_EXEMPLAR = b" # {"
+_EXTRA_TYPES = {"histogram": ("_count", "_sum", "_bucket"), "summary": ("_count", "_sum")}
+
+
+class GarbageBody(BenchError):
+    """Not one line of the body is a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A series as its target names it.
+
+    Attributes
+    ----------
+    metric
+        Its name as on the wire: nothing is added to it or taken from it.
+    labels
+        Pairs of name and value, sorted by name.
+    kind
+        What its figures mean, see `collector.rates`.
+    """
+
+    metric: str
+    labels: tuple[tuple[str, str], ...]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scrape:
+    """One body, parsed. The arrays have one element a series, in the order of the body.
+
+    Attributes
+    ----------
+    refs
+        Which series, an index into `Parser.series`; shape ``(n,)``.
+    values
+        The figures, NaN and infinities included; shape ``(n,)``.
+    timestamps
+        Unix seconds, NaN where the line has none; shape ``(n,)``.
+    new
+        The series that have a ref of their own since this body. A ref may have been that of a series that its target
+        has not shown for long, so whoever keeps something by ref starts anew for these.
+    malformed
+        Lines that are neither a sample nor a comment.
+    repeated
+        Lines of a series that the body had before. The first one counts.
+    """
+
+    refs: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float64]
+    timestamps: npt.NDArray[np.float64]
+    new: dict[int, Series]
+    malformed: int
+    repeated: int
+
+
+class Parser:
+    """Parses the bodies of one target.
+
+    A line's prefix ``name{labels}`` is looked up as the raw bytes that it is; only one not seen before goes through
+    the reference parser, `prometheus_client.parser`. The result is the same, except that
+
+    * timestamps of a body that ends in ``# EOF`` are seconds, as OpenMetrics has them, and exemplars are skipped;
+    * a third figure in a line, or a timestamp that is no finite number, makes it malformed, as in Prometheus;
+    * digits outside of ASCII make no number;
+    * a malformed line costs itself and not the whole body.
+
+    Parameters
+    ----------
+    forget_after
+        Bodies without a series after which it may be forgotten, so that a target with ever new labels costs a
+        bounded amount of memory.
+    """
+
+    def __init__(self, forget_after: int = 600) -> None:
+        self.series: list[Series] = []
+        self._forget_after = forget_after
+        self._known: dict[bytes, int] = {}  # without the closing brace, which only delimits
+        self._refs: dict[Series, int] = {}
+        self._free: list[int] = []
+        self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
+        self._bodies = 0
+
+    def parse(self, body: bytes) -> Scrape:
+        """Parse `body`.
+
+        Raises
+        ------
+        GarbageBody
+            It has lines, and all are malformed.
+        """
+        refs: list[int] = []
+        figures: list[bytes] = []
+        new: dict[int, Series] = {}
+        types: dict[str, str] | None = None
+        malformed = 0
+        known = self._known.get
+        for line in body.split(b"\n"):
+            prefix, brace, figure = line.rpartition(b"}")
+            if not brace:
+                prefix, _, figure = line.partition(b" ")
+            ref = known(prefix)
+            if ref is None:
+                line = line.strip()
+                if not line or line.startswith(b"#"):
+                    continue
+                if types is None:
+                    types = _types(body)
+                try:
+                    ref, figure = self._meet(line, types, new)
+                except (ValueError, IndexError):  # the reference parser raises both
+                    malformed += 1
+                    continue
+            refs.append(ref)
+            figures.append(figure)
+        values, timestamps = _numbers(figures)
+        if not body.rstrip().endswith(b"# EOF"):
+            timestamps /= 1000
+        all_refs = np.array(refs, np.uint32)
+        good = ~np.isinf(timestamps)
+        malformed += len(refs) - int(np.count_nonzero(good))
+        if malformed and not good.any():
+            raise GarbageBody(f"none of the {malformed} lines is a sample in Prometheus's text format")
+        first = _first(all_refs, good)
+        self._remember(all_refs)
+        return Scrape(
+            refs=all_refs[first],
+            values=values[first],
+            timestamps=timestamps[first],
+            new=new,
+            malformed=malformed,
+            repeated=int(np.count_nonzero(good)) - len(first),
+        )
+
+    def _meet(self, line: bytes, types: dict[str, str], new: dict[int, Series]) -> tuple[int, bytes]:
+        """Return ref and figures of a line that is spelled in a way not seen before."""
+        match = _PREFIX.match(line)
+        prefix = match.group().rstrip() if match else b""
+        figure = line[len(prefix) :].partition(_EXEMPLAR)[0]
+        if b"{" in figure or b"}" in figure or _number(figure)[1] == np.inf:
+            raise ValueError(line)
+        key = prefix.removesuffix(b"}")
+        if (ref := self._known.get(key)) is not None:
+            return ref, figure
+        [family] = text_string_to_metric_families((prefix + figure).decode())
+        [sample] = family.samples
+        series = Series(sample.name, tuple(sorted(sample.labels.items())), _kind(sample.name, types))
+        ref = self._refs.get(series)
+        if ref is None:
+            ref = self._free.pop() if self._free else len(self.series)
+            self.series[ref : ref + 1] = [series]
+            self._refs[series] = ref
+            new[ref] = series
+        self._known[key] = ref
+        return ref, figure
+
+    def _remember(self, refs: npt.NDArray[np.uint32]) -> None:
+        self._bodies += 1
+        if len(self._seen) < len(self.series):
+            more = max(len(self.series), 64)  # at least doubles, so that growing is linear in all
+            self._seen = np.concatenate([self._seen, np.full(more, self._bodies)])
+        self._seen[refs] = self._bodies
+        if self._bodies % self._forget_after == 0:
+            self._forget()
+
+    def _forget(self) -> None:
+        gone = {
+            ref: series for series, ref in self._refs.items() if self._bodies - self._seen[ref] >= self._forget_after
+        }
+        for series in gone.values():
+            del self._refs[series]
+        self._free.extend(gone)
+        self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in gone}
+        if len(self._known) > 4 * len(self._refs):  # labels in ever another order: many spellings of few series
+            self._known = {}
+
+
+def _types(body: bytes) -> dict[str, str]:
+    """Return the body's types by the names of the samples that they are about."""
+    types: dict[str, str] = {}
+    for quoted, plain, word in _TYPE.findall(body):
+        kind = word.decode(errors="replace")
+        name = (plain or quoted).decode(errors="replace")
+        if quoted:
+            name = _ESCAPE.sub(lambda match: {"n": "\n"}.get(match[1], match[1]), name)
+        types[name] = kind
+        for suffix in _EXTRA_TYPES.get(kind, ()):
+            types[name + suffix] = "counter"
+    return types
+
+
+def _kind(metric: str, types: dict[str, str]) -> Kind:
+    named = types.get(metric, "untyped")
+    if named in ("untyped", "unknown"):
+        return "counter" if metric.endswith("_total") else "gauge"
+    return "counter" if named == "counter" else "gauge"
+
+
+def _numbers(figures: list[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return values and timestamps as on the wire. No timestamp is NaN, a malformed line's is infinite."""
+    try:
+        if b"_" in b"".join(figures):  # Python's way to group digits, and nobody else's
+            raise ValueError
+        return np.array(list(map(float, figures)), np.float64), np.full(len(figures), np.nan)
+    except ValueError:
+        pairs = np.array([_number(figure) for figure in figures], np.float64).reshape(-1, 2)
+        return pairs[:, 0].copy(), pairs[:, 1].copy()
+
+
+def _number(figure: bytes) -> tuple[float, float]:
+    words = figure.partition(_EXEMPLAR)[0].split()
+    try:
+        if b"_" in figure.partition(_EXEMPLAR)[0] or len(words) > 2:
+            raise ValueError
+        value = float(words[0])
+        if len(words) == 1:
+            return value, np.nan
+        timestamp = float(words[1])
+    except (ValueError, IndexError):
+        return np.nan, np.inf
+    return value, timestamp if np.isfinite(timestamp) else np.inf
+
+
+def _first(refs: npt.NDArray[np.uint32], good: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
+    """Return where each series first stands with a good line."""
+    positions = np.flatnonzero(good)
+    if len(positions) == 0 or np.bincount(refs[positions]).max() == 1:
+        return positions
+    _, first = np.unique(refs[positions], return_index=True)
+    return positions[np.sort(first)]

@@ -1,0 +1,40 @@
+"""The collector's own figures, served like those of any listener."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+__all__ = ["CollectorMetrics"]
+
+
+class CollectorMetrics:
+    """Counts what went through, and every drop with its reason."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.scrapes = Counter(
+            "bench_collector_scrapes_total", "Scrapes by how they ended.", ["outcome"], registry=self.registry
+        )
+        self.missed = Counter(
+            "bench_collector_missed_scrapes_total", "Scrapes whose time passed unused.", registry=self.registry
+        )
+        self.dropped = Counter(
+            "bench_collector_dropped_lines_total", "Lines that gave no sample.", ["reason"], registry=self.registry
+        )
+        self.samples = Counter("bench_collector_samples_total", "Samples written.", registry=self.registry)
+        self.retagged = Counter(
+            "bench_collector_retagged_samples_total", "Samples that got another tag.", registry=self.registry
+        )
+        self.replayed_batches = Counter(
+            "bench_collector_replayed_batches_total", "Batches sent again that were there.", registry=self.registry
+        )
+        self.write_errors = Counter(
+            "bench_collector_write_errors_total", "Times the database failed.", registry=self.registry
+        )
+        self.write_seconds = Histogram(
+            "bench_collector_write_seconds", "Time of one transaction.", registry=self.registry,
+            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )  # fmt: skip
+        self.series = Gauge("bench_collector_series", "Series that targets show.", registry=self.registry)
+        self.spool_records = Gauge("bench_collector_spool_records", "Records to be written.", registry=self.registry)
+        self.spool_bytes = Gauge("bench_collector_spool_bytes", "Size of the spool.", registry=self.registry)

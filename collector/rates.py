@@ -1,0 +1,129 @@
+"""Figures to samples: a gauge as read, a counter as its rate since the scrape before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from collector.exposition import Scrape
+
+__all__ = ["Rates", "Samples"]
+
+# A line whose own clock is further ahead is dropped, or it would silence its series until then. Prometheus's figure.
+MAX_AHEAD = 600.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """What a scrape adds, in arrays of one shape ``(n,)``.
+
+    Attributes
+    ----------
+    times
+        Unix seconds; a sample stands for the time up to here.
+    refs
+        The series, as in the scrape.
+    values
+        A gauge's figure or a counter's rate in its unit a second. NaN stands for SQL's null: the source had a figure
+        and says that it has none now. Never infinite.
+    dts
+        Seconds that each sample stands for.
+    dropped
+        Lines left out because their time is not newer than their series' last, or too far ahead.
+    """
+
+    times: npt.NDArray[np.float64]
+    refs: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float64]
+    dts: npt.NDArray[np.float32]
+    dropped: int
+
+
+class Rates:
+    """Turns the scrapes of one target into samples; keeps time and figure of each series' last line.
+
+    * A gauge stands for the interval, or for the time since its last line if that is smaller: what was not seen is
+      not claimed.
+    * A counter stands for the time since the scrape before, however long, so that value x dt summed up is its exact
+      increase. Its first scrape, and the first after it fell, give no sample.
+    * NaN and infinities are no figures. Where a gauge had one, its loss is one sample of NaN; a counter's line is
+      passed over, and its next figure covers the gap.
+
+    Parameters
+    ----------
+    interval
+        Seconds between two scrapes by the schedule.
+    """
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._times = np.zeros(0)
+        self._values = np.zeros(0)
+        self._counters = np.zeros(0, np.bool_)
+
+    def samples(self, scrape: Scrape, time: float, births: Mapping[int, float] | None = None) -> Samples:
+        """Return what `scrape` adds.
+
+        Parameters
+        ----------
+        time
+            The scrape's own time, Unix seconds. A line's own timestamp goes before it.
+        births
+            By ref, for counters among ``scrape.new``: when the counter is known to have been 0, in Unix seconds, as
+            OpenMetrics' ``_created`` says it. Its first scrape then gives a sample over the time since. Not to be given
+            for a series that has samples already: they would be counted twice.
+        """
+        self._begin(scrape, births or {})
+        refs, figures = scrape.refs, scrape.values
+        times = np.where(np.isnan(scrape.timestamps), time, scrape.timestamps)
+        kept = ~(times <= self._times[refs]) & (times <= time + MAX_AHEAD)
+        dropped = len(refs) - int(np.count_nonzero(kept))
+        # A counter without a figure changes nothing: the next one is compared with the last that there was.
+        kept &= np.isfinite(figures) | ~self._counters[refs]
+        refs, figures, times = refs[kept], figures[kept], times[kept]
+        elapsed = times - self._times[refs]  # NaN for a first line
+        counters = self._counters[refs]
+        values, dts = np.where(
+            counters,
+            _rates(figures, self._values[refs], elapsed),
+            self._gauges(figures, self._values[refs], elapsed),
+        )
+        self._times[refs], self._values[refs] = times, figures
+        given = ~np.isnan(dts)
+        return Samples(times[given], refs[given], values[given], dts[given].astype(np.float32), dropped)
+
+    def _begin(self, scrape: Scrape, births: Mapping[int, float]) -> None:
+        if not scrape.new:
+            return
+        if (size := max(scrape.new) + 1) > len(self._times):
+            more = max(size - len(self._times), len(self._times), 64)  # doubles, so that growing is linear in all
+            self._times = np.concatenate([self._times, np.full(more, np.nan)])
+            self._values = np.concatenate([self._values, np.full(more, np.nan)])
+            self._counters = np.concatenate([self._counters, np.zeros(more, np.bool_)])
+        for ref, series in scrape.new.items():
+            counter = series.kind == "counter"
+            born = births.get(ref) if counter else None
+            self._counters[ref] = counter
+            self._times[ref], self._values[ref] = (np.nan, np.nan) if born is None else (born, 0.0)
+
+    def _gauges(
+        self, figures: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Return values and dts, shape ``(2, n)``; where dt is NaN there is no sample."""
+        figured = np.isfinite(figures)
+        given = figured | np.isfinite(before)
+        return np.stack([np.where(figured, figures, np.nan), np.where(given, np.fmin(elapsed, self._interval), np.nan)])
+
+
+def _rates(
+    figures: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return values and dts, shape ``(2, n)``; where dt is NaN there is no sample."""
+    # The rate is over dt as it is stored, in single precision: so the product of both is the increase, not nearly.
+    with np.errstate(invalid="ignore", over="ignore"):
+        dts = elapsed.astype(np.float32).astype(np.float64)
+        rates = (figures - before) / dts
+    return np.stack([rates, np.where(np.isfinite(rates) & (figures >= before), dts, np.nan)])

@@ -1,0 +1,215 @@
+"""The spool's records, and the files that hold them.
+
+A segment is a row of frames: a magic, the crc32 of all behind it, the payload's length, the batch, the payload.
+A frame of batch 0 holds series' definitions as JSON; any other a record's arrays, one behind the other, little-endian.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["DEFINITIONS", "Frame", "Segment", "SeriesDefinition", "SpoolRecord", "frames", "sync_folder"]
+
+DEFINITIONS = 0  # the batch that is none
+
+_MAGIC = b"\x89bench\r\n"
+_HEAD = struct.Struct("<8sIIQ")
+_CHECKED_FROM = 12  # behind magic and crc
+_FIELDS = (("times", "<f8"), ("refs", "<u4"), ("values", "<f8"), ("dts", "<f4"))
+_SAMPLE_BYTES = 24
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesDefinition:
+    """All that the database needs to open a series: its target, its name and labels, its kind as in `exposition`."""
+
+    target_id: int
+    metric: str
+    kind: str
+    labels: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpoolRecord:
+    """Samples that are written together, in arrays of one shape ``(n,)``, see `collector.rates.Samples`.
+
+    Attributes
+    ----------
+    refs
+        Series by the collector's own numbers, which mean nothing beyond its lifetime.
+    series
+        Their definitions, and maybe others'. Of a record from `Spool.take`, exactly those.
+    batch
+        Its number, given by `Spool.append`.
+    """
+
+    times: npt.NDArray[np.float64]
+    refs: npt.NDArray[np.uint32]
+    values: npt.NDArray[np.float64]
+    dts: npt.NDArray[np.float32]
+    series: Mapping[int, SeriesDefinition]
+    batch: int = 0
+
+    def __len__(self) -> int:
+        return len(self.refs)
+
+    def encode(self, batch: int) -> bytes:
+        """Return the arrays as a frame."""
+        arrays = (np.asarray(getattr(self, name), kind).tobytes() for name, kind in _FIELDS)
+        return _encode(batch, b"".join(arrays))
+
+    def encode_series(self, refs: Iterable[int]) -> bytes:
+        """Return the definitions of `refs` as a frame."""
+        found = ((ref, self.series[ref]) for ref in refs)
+        rows = [[ref, one.target_id, one.metric, one.kind, one.labels] for ref, one in found]
+        return _encode(DEFINITIONS, json.dumps(rows).encode())
+
+    @classmethod
+    def decode(cls, frame: Frame, known: Mapping[int, SeriesDefinition]) -> SpoolRecord:
+        """Return the record of which `frame` holds the arrays, less the samples whose series is not `known`."""
+        count = len(frame.payload) // _SAMPLE_BYTES
+        arrays, offset = {}, 0
+        for name, kind in _FIELDS:
+            arrays[name] = np.frombuffer(frame.payload, kind, count, offset)
+            offset += arrays[name].nbytes
+        needed = np.unique(arrays["refs"])
+        series = {ref: known[ref] for ref in needed.tolist() if ref in known}
+        if len(series) < len(needed):
+            kept = np.isin(arrays["refs"], list(series))
+            arrays = {name: array[kept] for name, array in arrays.items()}
+        return cls(**arrays, series=series, batch=frame.batch)
+
+
+class Frame(NamedTuple):
+    """A whole frame, and where it stands in its file."""
+
+    offset: int
+    length: int
+    batch: int
+    payload: bytes
+
+    @property
+    def samples(self) -> int:
+        """How many it holds."""
+        return 0 if self.batch == DEFINITIONS else len(self.payload) // _SAMPLE_BYTES
+
+    def definitions(self) -> dict[int, SeriesDefinition]:
+        """Return what a frame of `DEFINITIONS` holds, by ref."""
+        return {ref: SeriesDefinition(*fields) for ref, *fields in json.loads(self.payload)}
+
+
+@dataclass(slots=True, eq=False)
+class Segment:
+    """One file of frames.
+
+    Attributes
+    ----------
+    size
+        Bytes, of whole frames alone while it is written to.
+    pending
+        Records in it that are not accepted yet.
+    definitions
+        Offsets and lengths of the frames of definitions.
+    defined
+        The refs in them; known while it is written to.
+    """
+
+    path: Path
+    size: int = 0
+    pending: int = 0
+    definitions: list[tuple[int, int]] = field(default_factory=list)
+    defined: set[int] = field(default_factory=set)
+    _descriptor: int | None = None
+
+    @classmethod
+    def create(cls, path: Path) -> Segment:
+        """Return a new one, to be written to."""
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        sync_folder(path.parent)
+        return cls(path, _descriptor=descriptor)
+
+    @property
+    def open(self) -> bool:
+        """Whether it is written to."""
+        return self._descriptor is not None
+
+    def put(self, data: bytes) -> bool:
+        """Write all of `data` at the end; or nothing, and return ``False``, where there is no room on the disk."""
+        assert self._descriptor is not None
+        written = 0
+        try:
+            written = os.write(self._descriptor, data)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        finally:
+            if written < len(data):
+                os.ftruncate(self._descriptor, self.size)
+            else:
+                self.size += written
+        return written == len(data)
+
+    def sync(self) -> None:
+        """Have it on the disk now."""
+        if self._descriptor is not None:
+            os.fsync(self._descriptor)
+
+    def finish(self) -> None:
+        """Write to it no more."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            self.defined.clear()
+
+    def read(self, offset: int, length: int) -> Frame | None:
+        """Return the frame that stands there, ``None`` if it is not whole or the disk does not give it."""
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                return _frame_at(os.pread(file.fileno(), length, offset))
+        except OSError:
+            return None
+
+
+def sync_folder(path: Path) -> None:
+    """Have what files there are in `path` on the disk now."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _encode(batch: int, payload: bytes) -> bytes:
+    checked = _HEAD.pack(_MAGIC, 0, len(payload), batch)[_CHECKED_FROM:] + payload
+    return _MAGIC + zlib.crc32(checked).to_bytes(4, "little") + checked
+
+
+def _frame_at(data: bytes, offset: int = 0) -> Frame | None:
+    """Return the frame that begins at `offset`, ``None`` if none does or it is not whole."""
+    if offset + _HEAD.size > len(data):
+        return None
+    magic, crc, length, batch = _HEAD.unpack_from(data, offset)
+    begin, end = offset + _HEAD.size, offset + _HEAD.size + length
+    if magic != _MAGIC or end > len(data) or zlib.crc32(memoryview(data)[offset + _CHECKED_FROM : end]) != crc:
+        return None
+    return Frame(offset, end - offset, batch, data[begin:end])
+
+
+def frames(data: bytes) -> Iterator[Frame | None]:
+    """Yield each frame, and ``None`` for each place at which one should begin and is not whole."""
+    offset = 0
+    while 0 <= offset < len(data):
+        frame = _frame_at(data, offset)
+        yield frame
+        offset = data.find(_MAGIC, offset + 1) if frame is None else offset + frame.length

@@ -1,0 +1,285 @@
+"""What was scraped and is not yet in the database, in files, so that neither outlives the other's failure.
+
+A record is in the kernel when `Spool.append` returns, so it survives a ``kill -9``; every 5 s it is on the disk, which is
+what a power cut may cost. The folder holds segments ``NNNN.spool``, named by their first batch and deleted when all in
+them is accepted. Where the database stands is not kept here: its ledger of batches makes a replay harmless.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import time
+import uuid
+from collections import deque
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from bench.errors import BenchError
+from bench.runfolder import write_atomically
+from collector.segments import DEFINITIONS, Segment, SeriesDefinition, SpoolRecord, frames, sync_folder
+
+__all__ = ["SeriesDefinition", "Spool", "SpoolInUse", "SpoolRecord", "SpoolUnwritable"]
+
+_SEGMENT_BYTES = 8 << 20  # some 350,000 samples: what a crash makes the writer send again at most
+_SYNC_SECONDS = 5.0
+_RESERVED = 1000  # batch numbers taken at a time, so that their file is written every 1000th append
+
+
+class SpoolInUse(BenchError):
+    """Another collector works on this spool."""
+
+
+class SpoolUnwritable(BenchError):
+    """The spool cannot be written."""
+
+
+class _Entry(NamedTuple):
+    segment: Segment
+    offset: int
+    length: int
+    batch: int
+    samples: int
+
+
+class Spool:
+    """A queue of records on disk: appended at one end, taken and accepted at the other. Not for several threads.
+
+    Parameters
+    ----------
+    directory
+        Its folder, made if it is not there. Only one process can have it open.
+    max_bytes
+        Bound on all segments together; beyond it the oldest goes first.
+
+    Attributes
+    ----------
+    source
+        32 hex digits that tell this spool's batches from another's.
+    damaged
+        Places found in which a whole record was expected and none was.
+    dropped_records, dropped_samples
+        What went without being accepted, for the bound, a full disk, or a definition of which both copies are damaged.
+
+    Raises
+    ------
+    SpoolInUse
+        It is open already.
+    SpoolUnwritable
+        Its folder cannot be used.
+    """
+
+    def __init__(self, directory: Path, max_bytes: int = 1 << 30) -> None:
+        self.damaged = self.dropped_records = self.dropped_samples = 0
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._segments: deque[Segment] = deque()
+        self._waiting: deque[_Entry] = deque()
+        self._taken: deque[_Entry] = deque()
+        self._known: tuple[Segment | None, int, dict[int, SeriesDefinition]] = (None, 0, {})
+        self._synced = time.monotonic()
+        self._lock: int | None = None
+        try:
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = _lock(directory / "lock")
+            self.source = self._recall("source", r"[0-9a-f]{32}") or self._remember("source", uuid.uuid4().hex)
+            self._next = self._reserved = int(self._recall("next", r"[0-9]+") or 1)
+            for path in sorted(directory.glob("[0-9]*.spool")):
+                self._recover(path)
+        except (OSError, BenchError) as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise SpoolUnwritable(f"the spool {directory} cannot be used: {error.strerror}") from error
+            raise
+
+    def append(self, record: SpoolRecord) -> int:
+        """Write `record` behind the others and return its batch number, which is higher than any before.
+
+        Raises
+        ------
+        SpoolUnwritable
+            The record is larger than the bound, or the disk fails or is full with nothing older left to give up. The
+            record is counted as dropped.
+        """
+        try:
+            if time.monotonic() - self._synced >= _SYNC_SECONDS:
+                self.sync()
+            batch = self._number()
+            self._write(batch, record)
+        except OSError as error:
+            self.dropped_records += 1
+            self.dropped_samples += len(record)
+            raise SpoolUnwritable(f"the spool {self._directory} cannot be written: {error.strerror}") from error
+        return batch
+
+    def take(self) -> SpoolRecord | None:
+        """Return the oldest record not yet taken, ``None`` if there is none. Its arrays are read-only."""
+        while self._waiting:
+            entry = self._waiting.popleft()
+            frame = entry.segment.read(entry.offset, entry.length)
+            if frame is None:
+                self.damaged += 1
+                self._settle(entry)
+                continue
+            self._taken.append(entry)
+            record = SpoolRecord.decode(frame, self._definitions(entry.segment))
+            self.dropped_samples += entry.samples - len(record)
+            return record
+        return None
+
+    def accept(self, batch: int) -> None:
+        """Let go of the taken records up to and with `batch`: they are in the database."""
+        while self._taken and self._taken[0].batch <= batch:
+            self._settle(self._taken.popleft())
+
+    def give_back(self) -> None:
+        """Have the records that were taken and not accepted taken again, in the same order."""
+        self._waiting.extendleft(reversed(self._taken))
+        self._taken.clear()
+
+    @property
+    def depth(self) -> int:
+        """Records not yet accepted."""
+        return len(self._waiting) + len(self._taken)
+
+    @property
+    def size(self) -> int:
+        """Bytes in all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    def sync(self) -> None:
+        """Have all of it on the disk now; `append` does it every 5 s."""
+        self._synced = time.monotonic()
+        if (active := self._active) is not None:
+            active.sync()
+
+    def close(self) -> None:
+        """Let go of the folder. Where nothing is left to accept, nothing is left to replay."""
+        if self._lock is not None:
+            self._finish()
+            os.close(self._lock)
+            self._lock = None
+
+    @property
+    def _active(self) -> Segment | None:
+        return self._segments[-1] if self._segments and self._segments[-1].open else None
+
+    def _write(self, batch: int, record: SpoolRecord) -> None:
+        active = self._active
+        # A quarter, so that giving up the oldest segment gives up no more than that.
+        if active is None or active.size >= min(_SEGMENT_BYTES, self._max_bytes // 4):
+            active = self._start(batch)
+        missing = set(np.unique(record.refs).tolist()) - active.defined
+        frame = record.encode(batch)
+        # Twice, since all samples of these series in this segment depend on them.
+        definitions = [record.encode_series(missing)] * 2 if missing else []
+        data = b"".join([*definitions, frame])
+        if active.size + len(data) > self._max_bytes:
+            raise OSError(errno.EFBIG, f"a record of {len(data)} bytes is too large for it")
+        while self.size + len(data) > self._max_bytes:
+            self._drop_oldest()
+        while not active.put(data):
+            self._drop_oldest()
+        offset = active.size - len(data)
+        active.definitions += [(offset + n * len(one), len(one)) for n, one in enumerate(definitions)]
+        active.defined |= missing
+        active.pending += 1
+        self._waiting.append(_Entry(active, active.size - len(frame), len(frame), batch, len(record)))
+
+    def _start(self, batch: int) -> Segment:
+        self._finish()
+        self._segments.append(Segment.create(self._directory / f"{batch:020}.spool"))
+        return self._segments[-1]
+
+    def _finish(self) -> None:
+        if (active := self._active) is not None:
+            self.sync()
+            active.finish()
+            if active.pending == 0:
+                self._delete(active)
+
+    def _settle(self, entry: _Entry) -> None:
+        entry.segment.pending -= 1
+        if entry.segment.pending == 0 and not entry.segment.open:
+            self._delete(entry.segment)
+
+    def _delete(self, segment: Segment) -> None:
+        self._segments.remove(segment)
+        segment.path.unlink(missing_ok=True)
+
+    def _drop_oldest(self) -> None:
+        """Give up the oldest segment, or fail where there is only the one that is written to."""
+        if (oldest := self._segments[0]) is self._active:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        for queue in (self._taken, self._waiting):
+            while queue and queue[0].segment is oldest:
+                self.dropped_records += 1
+                self.dropped_samples += queue.popleft().samples
+        self._delete(oldest)
+
+    def _recover(self, path: Path) -> None:
+        data = path.read_bytes()
+        segment = Segment(path, len(data))
+        for frame in frames(data):
+            if frame is None:
+                self.damaged += 1
+            elif frame.batch == DEFINITIONS:
+                segment.definitions.append((frame.offset, frame.length))
+            else:
+                segment.pending += 1
+                self._waiting.append(_Entry(segment, frame.offset, frame.length, frame.batch, frame.samples))
+                self._next = self._reserved = max(self._next, frame.batch + 1)
+        self._segments.append(segment)
+        if segment.pending == 0:
+            self._delete(segment)
+
+    def _definitions(self, segment: Segment) -> dict[int, SeriesDefinition]:
+        """Return what is defined in `segment`, reading only what came since it was last asked for."""
+        last, count, known = self._known
+        if last is not segment:
+            count, known = 0, {}
+        for offset, length in segment.definitions[count:]:
+            if frame := segment.read(offset, length):
+                known |= frame.definitions()
+        self._known = (segment, len(segment.definitions), known)
+        return known
+
+    def _number(self) -> int:
+        """Return the next batch number. No number is used before the disk knows that it may have been."""
+        if self._next >= self._reserved:
+            self._reserved = int(self._remember("next", str(self._next + _RESERVED)))
+        self._next += 1
+        return self._next - 1
+
+    def _recall(self, name: str, form: str) -> str | None:
+        path = self._directory / name
+        if not path.exists():
+            return None
+        content = path.read_text(encoding="ascii", errors="replace").strip()
+        if not re.fullmatch(form, content):
+            raise SpoolUnwritable(
+                f"{path} is damaged: it holds {content[:40]!r}. Move the folder away to start a new one"
+            )
+        return content
+
+    def _remember(self, name: str, content: str) -> str:
+        write_atomically(self._directory / name, content)
+        sync_folder(self._directory)
+        return content
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(descriptor, 20, 0).decode(errors="replace") or "unknown"
+        os.close(descriptor)
+        raise SpoolInUse(f"another collector (process {owner}) works on the spool {path.parent}") from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor

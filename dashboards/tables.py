@@ -1,0 +1,137 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich import box
+from rich.table import Table
+
+from insight.comparison import Comparison, Entry
+from sql.selection import ExperimentInfo, RunInfo
+from sql.summaries import Coverage
+
+__all__ = ["comparison", "coverage", "duration", "experiments", "figure", "runs", "table"]
+
+_COLORS = {"finished": "green", "failed": "red", "timeout": "red", "stopped": "yellow", "running": "cyan"}
+_TITLES = {
+    "duration_seconds": "duration",
+    "makespan_seconds": "makespan",
+    "cpu_utilization": "CPU",
+    "cpu_seconds": "CPU time",
+    "peak_memory_bytes": "peak memory",
+    "disk_read_bytes": "read",
+    "disk_write_bytes": "written",
+    "gpu_utilization": "GPU",
+    "gpu_sm_active": "SM active",
+    "gpu_peak_memory_bytes": "GPU memory",
+    "gpu_power_watts": "GPU power",
+    "gpu_energy_joules": "GPU energy",
+}
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """Return an empty table in the one style; a column whose name begins with ``>`` is aligned to the right."""
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for column in columns:
+        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    return made
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration as people write it: ``4.2 s``, ``3:07``, ``2:03:07``."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def figure(key: str, value: float | None) -> str:
+    """Return a figure of a comparison with its unit."""
+    if value is None:
+        return ""
+    if key in ("duration_seconds", "makespan_seconds", "cpu_seconds"):
+        return duration(value)
+    if key.endswith("_bytes"):
+        return _bytes(value)
+    if key == "cpu_utilization":
+        return f"{value:.2f} cores"
+    if key in ("gpu_utilization", "gpu_sm_active"):
+        return f"{value:.0%}"
+    if key.endswith("_watts"):
+        return f"{value:.0f} W"
+    if key.endswith("_joules"):
+        return f"{value / 1000:.1f} kJ"
+    return f"{value:.4g}"
+
+
+def status(word: str) -> str:
+    """Return a status in its colour."""
+    color = _COLORS.get(word)
+    return f"[{color}]{word}[/]" if color else word
+
+
+def comparison(found: Comparison) -> Table:
+    """Return a comparison, with changes against its baseline behind the figures."""
+    figures = list(dict.fromkeys(key for entry in found.entries for key in entry.figures))
+    # What nobody has more than a trace of would only push the columns that matter off the screen.
+    figures = [key for key in figures if any(entry.figures.get(key, 0) > 0 for entry in found.entries)]
+    software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
+    made = table(found.by, "name", "status", *(f">{_TITLES.get(key, key)}" for key in figures), *(f">{k}" for k in software))
+    for entry in found.entries:
+        label = f"{entry.label} (baseline)" if entry.label == found.baseline else entry.label
+        made.add_row(
+            label,
+            entry.name,
+            status(entry.status),
+            *(figure(key, entry.figures.get(key)) + _change(entry, key) for key in figures),
+            *(figure(key, entry.software.get(key)) + _change(entry, key) for key in software),
+        )
+    return made
+
+
+def experiments(found: Iterable[ExperimentInfo]) -> Table:
+    """Return experiments and how their runs stand."""
+    made = table(">experiment", "name", ">workloads", ">runs", ">finished", ">failed", ">running", "file")
+    for one in found:
+        counts = (one.workloads, one.runs, one.finished, one.failed, one.running)
+        made.add_row(str(one.experiment_id), one.name, *map(str, counts), one.source)
+    return made
+
+
+def runs(found: Sequence[RunInfo]) -> Table:
+    """Return runs with status and duration."""
+    made = table("run", "id", "name", "status", ">duration", "started", "params", "reason")
+    for run in found:
+        label = run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
+        started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
+        params = " ".join(f"{key}={value}" for key, value in run.params.items())
+        made.add_row(
+            label, run.run_id[:8], run.name, status(run.status), duration(run.duration), started, params,
+            run.reason or "",
+        )  # fmt: skip
+    return made
+
+
+def coverage(found: Iterable[Coverage]) -> Table:
+    """Return the quantities that there are."""
+    made = table("quantity", "unit", "scope", ">series", "from", "meaning")
+    for one in found:
+        made.add_row(one.quantity, one.unit, one.scopes, str(one.series), one.metrics, one.help)
+    return made
+
+
+def _change(entry: Entry, key: str) -> str:
+    change = entry.changes.get(key)
+    return "" if change is None else f" [dim]({change:+.0%})[/]"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit in ("B", "KiB") else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"

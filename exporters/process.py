@@ -1,0 +1,188 @@
+"""The listener ``process``: what each run uses, over all of its processes."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from bench.processes import RunProcesses
+from bench.runfolder import RunEnd, RunFolder
+from exporters.registry import ExporterOptions
+from exporters.usage import RunUsage
+
+__all__ = ["ProcessExporter"]
+
+# How long a run's final totals are shown: enough for a scrape a minute, the longest interval that a collector has.
+_FINAL_SECONDS = 60.0
+# A folder that changed no longer ago than this is looked into. It is wider than the above, since clocks of file servers
+# differ from ours.
+_RECENT_SECONDS = 120.0
+# A run of which nothing has been seen for so long, and that has left no end, is forgotten.
+_FORGET_SECONDS = 3600.0
+
+_log = logging.getLogger(__name__)
+
+
+class ProcessExporter:
+    """Reads the processes of each run that has any now, and what the folders of the runs say of those that ended.
+
+    From the moment a run's folder holds its end, its live figures stop. For a minute its final totals are shown instead,
+    dated to the last millisecond of the run, so that whatever was used between the last scrape and the end counts as the
+    run's: also all of a run so short that no scrape saw it.
+    """
+
+    name = "process"
+
+    def __init__(self, options: ExporterOptions) -> None:
+        self._processes = RunProcesses()
+        self._endings = _Endings(options.runs_dir)
+        self._usage: dict[str, RunUsage] = {}
+
+    def check(self) -> str | None:
+        """Return ``None`` where there is a ``/proc`` as on Linux."""
+        return None if Path("/proc/self/stat").exists() else "it reads /proc, which this host does not have"
+
+    def collect(self) -> Iterator[Metric]:
+        """Read every process of every run once."""
+        trees = self._processes.scan()
+        now = time.time()
+        self._endings.look(now)
+        families = _Families()
+        for run_id, tree in trees.items():
+            if run_id not in self._endings:
+                usage = self._usage.setdefault(run_id, RunUsage())
+                if usage.update(tree, now):
+                    families.add(run_id, usage)
+        for run_id, end in self._endings.recent.items():
+            families.add_final(run_id, end, self._usage.get(run_id) or RunUsage())
+        self._usage = {
+            run_id: usage
+            for run_id, usage in self._usage.items()
+            if run_id in self._endings.recent or (run_id not in self._endings and now - usage.seen_at < _FORGET_SECONDS)
+        }
+        families.by_tree.add_metric([], sum(tree.by_tree for tree in trees.values()))
+        return families.all()
+
+
+class _Families:
+    """The listener's metric families, a sample a run."""
+
+    def __init__(self) -> None:
+        self.cpu = _counter("cpu_seconds_total", "User and system time that the run's processes have used.")
+        self.read = _counter("read_bytes_total", "Bytes that the run's processes have caused to be read from storage.")
+        self.written = _counter(
+            "written_bytes_total", "Bytes that the run's processes have caused to be written to storage."
+        )
+        self.resident = _gauge("resident_memory_bytes", "Sum of the processes' resident set sizes.")
+        self.proportional = _gauge(
+            "proportional_memory_bytes", "Sum of the processes' proportional set sizes: shared pages count once."
+        )
+        self.peak = _gauge("peak_memory_bytes", "Largest sum of proportional set sizes that was seen.")
+        self.threads = _gauge("threads", "Threads of the run's processes.")
+        self.processes = _gauge("processes", "Processes of the run.")
+        self.by_tree = GaugeMetricFamily(
+            "bench_process_attributed_by_tree",
+            "Processes that belong to a run by their ancestors alone, since their environment does not say.",
+            labels=[],
+        )
+
+    def all(self) -> Iterator[Metric]:
+        """Yield the families."""
+        yield from (self.cpu, self.read, self.written, self.resident, self.proportional, self.peak)
+        yield from (self.threads, self.processes, self.by_tree)
+
+    def add(self, run_id: str, usage: RunUsage) -> None:
+        """Add what a run uses now."""
+        figures = (
+            (self.cpu, usage.cpu_seconds),
+            (self.read, usage.read_bytes if usage.storage_known else None),
+            (self.written, usage.written_bytes if usage.storage_known else None),
+            (self.resident, usage.resident_bytes),
+            (self.proportional, usage.proportional_bytes),
+            (self.peak, usage.peak_bytes),
+            (self.threads, usage.threads),
+            (self.processes, usage.processes),
+        )
+        for family, figure in figures:
+            if figure is not None:
+                family.add_metric([run_id], figure)
+
+    def add_final(self, run_id: str, end: RunEnd, usage: RunUsage) -> None:
+        """Add what an ended run has used, dated to its last millisecond."""
+        # Half a millisecond more, because the renderer cuts off after a multiplication that may have rounded down.
+        timestamp = (math.floor(end.ended_at * 1000) - 1 + 0.5) / 1000
+        figures = (
+            (self.cpu, max(end.cpu_seconds, usage.cpu_seconds)),
+            (self.read, max(end.read_bytes, usage.read_bytes)),
+            (self.written, max(end.written_bytes, usage.written_bytes)),
+            (self.peak, max(end.max_rss_bytes, usage.peak_bytes or 0)),
+        )
+        for family, figure in figures:
+            family.add_metric([run_id], figure, timestamp=timestamp)
+
+
+class _Endings:
+    """The runs that have ended, as their folders tell; cheap to ask every second."""
+
+    def __init__(self, runs_dir: Path) -> None:
+        self._runs_dir = runs_dir
+        self._listed_at = -math.inf
+        self._open: dict[str, RunFolder] = {}
+        self._ended: set[str] = set()
+        self.recent: dict[str, RunEnd] = {}
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._ended
+
+    def look(self, now: float) -> None:
+        """Bring `recent`, the ends of the last minute, up to `now` (Unix seconds)."""
+        changed_at = _changed_at(self._runs_dir)
+        if changed_at is not None and (changed_at != self._listed_at or now - changed_at < _RECENT_SECONDS):
+            self._listed_at = changed_at
+            self._list()
+        for folder in list(self._open.values()):
+            changed_at = _changed_at(folder.path)
+            if changed_at is None:
+                del self._open[folder.run_id]
+            elif now - changed_at < _RECENT_SECONDS:
+                self._read(folder)
+        self.recent = {run_id: end for run_id, end in self.recent.items() if now - end.ended_at < _FINAL_SECONDS}
+
+    def _list(self) -> None:
+        folders = {folder.run_id: folder for folder in RunFolder.all(self._runs_dir)}
+        self._ended &= folders.keys()
+        for run_id in folders.keys() - self._ended - self._open.keys():
+            self._open[run_id] = folders[run_id]
+            self._read(folders[run_id])
+
+    def _read(self, folder: RunFolder) -> None:
+        try:
+            end = folder.end()
+        except (OSError, ValueError, TypeError) as error:  # not ours to read, or not written by us
+            _log.warning("the end of run %s cannot be read: %s", folder.run_id, error)
+        else:
+            if end is None:
+                return
+            self.recent[folder.run_id] = end
+        self._ended.add(folder.run_id)
+        del self._open[folder.run_id]
+
+
+def _changed_at(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
+def _counter(name: str, help_text: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"bench_process_{name}", help_text, labels=["run_id"])
+
+
+def _gauge(name: str, help_text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"bench_process_{name}", help_text, labels=["run_id"])

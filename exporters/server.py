@@ -1,0 +1,168 @@
+"""The HTTP server that all listeners share, and what each of them says about itself."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from types import TracebackType
+from wsgiref.simple_server import WSGIServer
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from bench.errors import BadRequest, ExporterUnavailable, ServiceFailed
+from exporters.registry import Exporter
+
+__all__ = ["ExporterServer", "serve"]
+
+_log = logging.getLogger(__name__)
+
+
+class ExporterServer:
+    """Serves one listener as Prometheus text over HTTP, in threads of its own.
+
+    Every request reads the source anew, one at a time. A source that cannot be read gives ``bench_exporter_up`` 0 and a
+    counted error, never a failed request: the listener itself still works.
+
+    Parameters
+    ----------
+    exporter
+        What is served.
+    bind
+        Address to listen on. Whoever reaches it can read: there is neither TLS nor authentication.
+    port
+        0 for one that is free, see `port` after the start.
+    insecure
+        Whether an address that other hosts can reach is wanted.
+
+    Raises
+    ------
+    BadRequest
+        `bind` can be reached from elsewhere and `insecure` is not set.
+    """
+
+    def __init__(self, exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> None:
+        if not (insecure or _is_loopback(bind)):
+            raise BadRequest(
+                f"{bind!r} may be reached from other hosts, and listeners have neither TLS nor authentication: "
+                "bind to 127.0.0.1, or say --insecure"
+            )
+        self.exporter, self.bind = exporter, bind
+        self._port = port
+        self._running: tuple[WSGIServer, threading.Thread] | None = None
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(_Reading(exporter))
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on."""
+        return self._running[0].server_port if self._running else self._port
+
+    @property
+    def url(self) -> str:
+        """Where the metrics are."""
+        host = f"[{self.bind}]" if ":" in self.bind else self.bind
+        return f"http://{host}:{self.port}/metrics"
+
+    def start(self) -> None:
+        """Start to serve; a second call changes nothing.
+
+        Raises
+        ------
+        ExporterUnavailable
+            The listener cannot work on this host.
+        ServiceFailed
+            The address cannot be listened on.
+        """
+        if self._running:
+            return
+        if reason := self.exporter.check():
+            raise ExporterUnavailable(f"listener {self.exporter.name!r} cannot work here: {reason}")
+        try:
+            self._running = start_http_server(self._port, self.bind, self._registry)
+        except OSError as error:
+            where = f"{self.bind} port {self._port}"
+            raise ServiceFailed(
+                f"listener {self.exporter.name!r} cannot listen on {where}: {error.strerror}"
+            ) from error
+
+    def stop(self) -> None:
+        """Stop to serve and free the port; before a start and a second time this changes nothing."""
+        if self._running:
+            server, thread = self._running
+            self._running = None
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def __enter__(self) -> ExporterServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def serve(exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> ExporterServer:
+    """Start to serve `exporter`; see `ExporterServer` for the parameters and what is raised."""
+    server = ExporterServer(exporter, bind, port, insecure=insecure)
+    server.start()
+    return server
+
+
+class _Reading(Collector):
+    """The listener's families and its own: whether the last read worked, how long it took, what went wrong so far."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        self._exporter = exporter
+        self._lock = threading.Lock()
+        self._errors: Counter[str] = Counter()
+        self._up = True
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            started = time.perf_counter()
+            families = self._read()
+            seconds = time.perf_counter() - started
+            own = self._own_families(seconds)
+        yield from families
+        yield from own
+
+    def _read(self) -> list[Metric]:
+        try:
+            families = list(self._exporter.collect())
+        except Exception as error:  # noqa: BLE001 - whatever a source does, the listener answers and counts it
+            self._errors[type(error).__name__] += 1
+            if self._up:  # once an outage: a scrape a second would fill the log
+                _log.warning("listener %r cannot read its source", self._exporter.name, exc_info=True)
+            self._up = False
+            return []
+        self._up = True
+        return families
+
+    def _own_families(self, seconds: float) -> list[Metric]:
+        name = self._exporter.name
+        up = GaugeMetricFamily("bench_exporter_up", "Whether the source could be read.", labels=["exporter"])
+        up.add_metric([name], float(self._up))
+        read = GaugeMetricFamily("bench_exporter_read_seconds", "Time that the last read took.", labels=["exporter"])
+        read.add_metric([name], seconds)
+        errors = CounterMetricFamily(
+            "bench_exporter_errors_total", "Reads that failed, by the kind of error.", labels=["exporter", "reason"]
+        )
+        for reason, count in sorted(self._errors.items()):
+            errors.add_metric([name, reason], count)
+        return [up, read, errors]
+
+
+def _is_loopback(bind: str) -> bool:
+    try:
+        return ipaddress.ip_address(bind).is_loopback
+    except ValueError:
+        return bind == "localhost"

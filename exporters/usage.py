@@ -1,0 +1,159 @@
+"""What one run has used so far: totals that never fall, although the processes they are read from come and go.
+
+A process that ends takes its counters with it. The kernel adds them to those of the process that waits for it, so a
+total counts each process with the children it waited for, and keeps the last figures of a process for which nobody is
+left who could have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import psutil
+
+from bench.processes import ProcessStat, RunTree, read_stat
+
+__all__ = ["RunUsage"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What one process has used when it was last read; storage is ``None`` where we may not know."""
+
+    parent: int
+    created: float
+    cpu_seconds: float
+    storage: tuple[int, int] | None
+    supervisor: bool = False
+
+
+class RunUsage:
+    """The figures of one run as of the last update.
+
+    Attributes
+    ----------
+    cpu_seconds
+        User and system time of the run's processes, ended ones included.
+    read_bytes, written_bytes
+        What they had read from and written to storage, as far as it could be read; `storage_known` says whether that is
+        all of it now.
+    resident_bytes, proportional_bytes
+        Sums over the processes that live; ``None`` where a process does not let us read it.
+    peak_bytes
+        The largest of the proportional sums, ``None`` before there is one.
+    threads, processes
+        How many live; zombies do not.
+    seen_at
+        Unix time of the last update.
+    """
+
+    def __init__(self) -> None:
+        self.cpu_seconds = 0.0
+        self.read_bytes = self.written_bytes = 0
+        self.storage_known = False
+        self.resident_bytes = self.threads = self.processes = 0
+        self.proportional_bytes: int | None = None
+        self.peak_bytes: int | None = None
+        self.seen_at = 0.0
+        self._last: dict[int, _Figures] = {}
+        self._gone_cpu = 0.0
+        self._gone_read = self._gone_written = 0
+
+    def update(self, tree: RunTree, now: float) -> bool:
+        """Read the processes of `tree` (at `now`, Unix seconds); return whether any of the run's own lives."""
+        self.seen_at = now
+        current: dict[int, _Figures] = {}
+        living: list[tuple[ProcessStat, int | None]] = []
+        # Parents come first: a child that is waited for meanwhile is missed until the next time, and not counted twice.
+        if tree.supervisor is not None and (stat := _reread(tree.supervisor)):
+            # Its own work is not the run's; the orphans that it waited for are.
+            current[stat.pid] = _Figures(stat.parent, stat.created, stat.reaped_seconds, (0, 0), supervisor=True)
+        for member in tree.members:
+            if (stat := _reread(member)) is None:
+                continue
+            storage: tuple[int, int] | None = self._last_storage(stat)  # only root may read a zombie's
+            if not stat.zombie:
+                try:
+                    process = psutil.Process(stat.pid)
+                    storage, proportional = _storage(process), _proportional(process)
+                    living.append((stat, proportional))
+                except psutil.ZombieProcess:
+                    pass  # since a moment ago
+                except psutil.NoSuchProcess:
+                    continue  # what was last seen of it decides
+            cpu_seconds = stat.own_seconds + stat.reaped_seconds
+            current[stat.pid] = _Figures(stat.parent, stat.created, cpu_seconds, storage)
+        self._keep_what_is_lost(current)
+        self._total(current)
+        self._measure(living)
+        return bool(living)
+
+    def _measure(self, living: list[tuple[ProcessStat, int | None]]) -> None:
+        self.processes = len(living)
+        self.threads = sum(stat.threads for stat, _ in living)
+        self.resident_bytes = sum(stat.resident_bytes for stat, _ in living)
+        known = [proportional for _, proportional in living if proportional is not None]
+        self.proportional_bytes = sum(known) if living and len(known) == len(living) else None
+        if self.proportional_bytes is not None:
+            self.peak_bytes = max(self.proportional_bytes, self.peak_bytes or 0)
+
+    def _last_storage(self, stat: ProcessStat) -> tuple[int, int]:
+        last = self._last.get(stat.pid)
+        return (last.storage if last is not None and last.created == stat.created else None) or (0, 0)
+
+    def _keep_what_is_lost(self, current: dict[int, _Figures]) -> None:
+        for pid, figures in self._last.items():
+            if _is_there(pid, figures, current):
+                continue
+            heir = self._heir(figures, current)
+            if heir is None:
+                self._gone_cpu += figures.cpu_seconds
+            if (heir is None or heir.supervisor) and figures.storage is not None:
+                self._gone_read += figures.storage[0]
+                self._gone_written += figures.storage[1]
+        self._last = current
+
+    def _heir(self, figures: _Figures, current: dict[int, _Figures]) -> _Figures | None:
+        """Return the nearest ancestor that is still there: it, or one below it that is gone too, may have waited."""
+        pid = figures.parent
+        while (ancestor := self._last.get(pid)) is not None:
+            if _is_there(pid, ancestor, current):
+                return ancestor
+            pid = ancestor.parent
+        return None
+
+    def _total(self, current: dict[int, _Figures]) -> None:
+        cpu_seconds = sum(figures.cpu_seconds for figures in current.values())
+        self.cpu_seconds = max(self.cpu_seconds, self._gone_cpu + cpu_seconds)
+        storages = [figures.storage for figures in current.values()]
+        known = [storage for storage in storages if storage is not None]
+        self.storage_known = len(known) == len(storages)
+        self.read_bytes = max(self.read_bytes, self._gone_read + sum(read for read, _ in known))
+        self.written_bytes = max(self.written_bytes, self._gone_written + sum(written for _, written in known))
+
+
+def _reread(process: ProcessStat) -> ProcessStat | None:
+    stat = read_stat(process.pid)
+    return stat if stat is not None and stat.created == process.created else None
+
+
+def _is_there(pid: int, figures: _Figures, current: dict[int, _Figures]) -> bool:
+    return pid in current and current[pid].created == figures.created
+
+
+def _storage(process: psutil.Process) -> tuple[int, int] | None:
+    """Return bytes read and written, ``None`` where we may not know them."""
+    try:
+        counters = process.io_counters()
+    except (psutil.AccessDenied, NotImplementedError, RuntimeError):
+        return None
+    return counters.read_bytes, counters.write_bytes
+
+
+def _proportional(process: psutil.Process) -> int | None:
+    """Return the proportional set size in bytes, ``None`` where we may not know it."""
+    try:
+        size: int = process.memory_full_info().pss
+    except (psutil.AccessDenied, AttributeError):  # not ours to read, or a kernel without smaps
+        return None
+    return size

@@ -1,0 +1,53 @@
+"""What is left of a run when it has ended goes where it belongs: output to MLflow, spans and software metrics to SQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.errors import TrackingUnavailable
+from bench.runfolder import RunEnd, RunFolder
+from scheduler.tracking import Tracking
+from sql.database import Connection
+from sql.software import SpanRecord, store_software_metrics, store_spans
+
+__all__ = ["deliver"]
+
+
+def deliver(
+    connection: Connection,
+    folder: RunFolder,
+    tracking: Tracking | str | None,
+    mlflow_run_id: str | None,
+    end: RunEnd,
+) -> bool:
+    """Deliver what a run has left in its folder; again is harmless. Return whether all of it has arrived."""
+    store_spans(connection, folder.run_id, read_spans(folder.spans))
+    if tracking is not None and mlflow_run_id is not None:
+        try:
+            server = Tracking(tracking) if isinstance(tracking, str) else tracking
+            figures = server.new_metrics(mlflow_run_id, everything=True)
+            store_software_metrics(connection, folder.run_id, figures)
+            tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
+            server.finish(mlflow_run_id, end.status, end.ended_at, [folder.output, folder.spans], tags)
+        except TrackingUnavailable:
+            return False
+    folder.mark_delivered()
+    return True
+
+
+def read_spans(path: Path) -> Iterator[SpanRecord]:
+    """Yield the spans of a file that the client has appended to; a line cut short by a crash is passed over."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                span = json.loads(line)
+                yield SpanRecord(
+                    span["id"], span["parent"], span["name"], span["kind"], span["step"], span["start"], span["end"],
+                    span["pid"], span["thread"],
+                )  # fmt: skip
+            except (ValueError, KeyError, TypeError):
+                continue

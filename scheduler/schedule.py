@@ -1,0 +1,168 @@
+"""``bench schedule``: a file's workloads one after the other; and ``bench run``: one command without a file."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.config import Settings
+from bench.errors import BadRequest
+from bench.gpu import Inventory
+from bench.processes import end_run as end_processes
+from bench.processes import is_alive
+from bench.runfolder import RunFolder
+from scheduler.experiment_file import ExperimentFile
+from scheduler.job import Job, job_from_row
+from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
+from scheduler.tracking import Tracking
+from scheduler.workload import Event, Outcome, Workload
+from sql import experiments, runs
+from sql.database import Connection, Database
+
+__all__ = ["Scheduler", "planned"]
+
+Report = Callable[[Event], None]
+
+
+def planned(connection: Connection, file: ExperimentFile, rerun: str | None) -> list[PlannedWorkload]:
+    """Return the plan of a file, as things stand."""
+    ids = dict.fromkeys(row.experiment for row in file.rows)
+    return plan(file.rows, {experiment: runs.known_runs(connection, experiment) for experiment in ids}, rerun=rerun)
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """Runs workloads on this host."""
+
+    database: Database
+    settings: Settings
+    tracking: Tracking | None
+    inventory: Inventory
+    report: Report
+    timeout: float | None = None
+
+    def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
+        """Run every row that is still to do, workload by workload, and return how each ended."""
+        with self.database.session() as connection:
+            for experiment in dict.fromkeys(row.experiment for row in file.rows):
+                source = str(file.path.resolve())
+                experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
+            workloads = planned(connection, file, rerun)
+            write_back = self._writer(file)
+            outcomes: list[Outcome] = []
+            with _surviving_the_terminal():
+                for workload in workloads:
+                    if not workload.due:
+                        continue
+                    jobs, attached = self._sort_out(connection, file, workload, write_back)
+                    runner = self._workload(
+                        workload.experiment, f"{workload.experiment} {file.path.stem}", workload.workload, write_back
+                    )
+                    outcomes += runner.run(jobs, attached)
+        return outcomes
+
+    def run_command(self, job: Job) -> Outcome:
+        """Run one command, as a workload of its own in the experiment of the command line."""
+        with self.database.session() as connection:
+            experiment, workload = experiments.next_command_workload(connection)
+        runner = self._workload(experiment, f"{experiment} bench run", workload, lambda _: None)
+        with _surviving_the_terminal():
+            [outcome] = runner.run([job])
+        return outcome
+
+    def _workload(
+        self, experiment: int, name: str, workload: int, write_back: Callable[[Mapping[int, tuple[str, str]]], None]
+    ) -> Workload:
+        return Workload(
+            database=self.database,
+            settings=self.settings,
+            tracking=self.tracking,
+            experiment=experiment,
+            experiment_name=name,
+            workload=workload,
+            report=self.report,
+            write_back=write_back,
+            timeout=self.timeout,
+        )
+
+    def _writer(self, file: ExperimentFile) -> Callable[[Mapping[int, tuple[str, str]]], None]:
+        def write_back(rows: Mapping[int, tuple[str, str]]) -> None:
+            # An experiment does not end because somebody moved its file away; the database has all of it.
+            try:
+                missing = file.update(rows)
+            except BadRequest as error:
+                self.report(Event("warning", "", message=f"statuses were not written back: {error}"))
+            else:
+                for line in missing:
+                    self.report(Event("warning", "", message=f"the row of line {line} is no longer in the file"))
+
+        return write_back
+
+    def _sort_out(
+        self,
+        connection: Connection,
+        file: ExperimentFile,
+        workload: PlannedWorkload,
+        write_back: Callable[[Mapping[int, tuple[str, str]]], None],
+    ) -> tuple[list[Job], list[Job]]:
+        """Return the jobs to start and those to attach to; settle rows whose runs have ended meanwhile."""
+        start: list[Job] = []
+        attach: list[Job] = []
+        for run in workload.runs:
+            if run.action is Action.SKIP:
+                continue
+            job = job_from_row(
+                file, run.row, self.inventory,
+                position=run.position, attempt=run.attempt, previous=run.previous,
+            )  # fmt: skip
+            if run.action is Action.RESUME and (status := self._resume(connection, run)):
+                assert run.previous is not None
+                if status in ("running", "ended"):
+                    attach.append(job)
+                else:
+                    write_back({run.row.line: (status, run.previous.run_id)})
+            else:
+                start.append(job)
+        return start, attach
+
+    def _resume(self, connection: Connection, run: PlannedRun) -> str | None:
+        """Return ``running`` or ``ended`` for a run to attach to, its status where the database has it; else end it."""
+        previous = run.previous
+        assert previous is not None
+        folder = RunFolder(self.settings.runs_dir / previous.run_id)
+        state = folder.state()
+        if state is not None and is_alive(state.pid, state.created):
+            return "running"
+        if folder.end() is not None:
+            return "ended"
+        if previous.status not in ("pending", "running"):
+            return previous.status
+        host = runs.host_of(connection, previous.run_id)
+        if host != platform.node():
+            raise BadRequest(f"run {previous.run_id[:8]} goes on at host {host}; schedule the file there")
+        killed = end_processes(previous.run_id)
+        reason = "its scheduler and supervisor vanished, and what it had started was ended"
+        died_at = time.time() if killed else None
+        runs.abandon_run(connection, previous.run_id, died_at=died_at, reason=reason)
+        label = f"{run.row.experiment}/{run.row.workload}/{run.position}@{previous.attempt}"
+        self.report(Event("lost", label, previous.run_id, run.row.name, "failed", reason))
+        return None
+
+
+@contextlib.contextmanager
+def _surviving_the_terminal() -> Iterator[None]:
+    """Go on when the terminal is closed. A handler, not SIG_IGN: that would be inherited by every run."""
+    try:
+        before = signal.signal(signal.SIGHUP, lambda *_: None)
+    except ValueError:  # not in the main thread: nothing to guard
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+

@@ -1,0 +1,273 @@
+"""The supervisor of one run: ``python -m scheduler.supervisor RUN_FOLDER``.
+
+It is started by the scheduler and outlives it. On its standard input come one line of JSON (an `Order`), and ``go`` with
+the run's start once the placement is in the database; if that never comes, nothing is run. On its standard output it
+says ``ready``. When its input ends, the scheduler is gone, and the supervisor delivers by itself what the scheduler would
+have: output, spans and software metrics.
+
+The run's end is written to its folder first and to the database then, for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+from typing import Any
+
+from bench.config import Settings
+from bench.errors import BenchError
+from bench.processes import end_run as end_processes
+from bench.processes import identity
+from bench.runfolder import RunEnd, RunFolder, SupervisorState
+from sql import runs
+from sql.database import Connection, Database, lost
+
+__all__ = ["Order"]
+
+_PR_SET_CHILD_SUBREAPER = 36
+_RENEW_SECONDS = 5.0
+_GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the scheduler asks a supervisor to run. It travels through a pipe: it may hold secrets."""
+
+    words: list[str]
+    directory: str
+    environment: dict[str, str]
+    settings: dict[str, Any]
+    timeout: float | None
+    tracking_uri: str | None
+    mlflow_run_id: str | None
+
+    def encode(self) -> bytes:
+        """Return one line of JSON."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, line: bytes) -> Order:
+        """Read one line of JSON."""
+        return cls(**json.loads(line))
+
+    def load_settings(self) -> Settings:
+        """Return the settings of the scheduler that sent this."""
+        return Settings(**{**self.settings, "home": Path(self.settings["home"])})
+
+
+class Supervisor:
+    """Runs one command, and sees to its end and to that of everything it started."""
+
+    def __init__(self, folder: RunFolder, order: Order) -> None:
+        self.folder, self.order = folder, order
+        self.database = Database(order.load_settings())
+        self._connection: Connection | None = None
+        self._stop_requested = False
+        self._wakeup, wakeup_writer = socket.socketpair()
+        self._wakeup.setblocking(False)
+        wakeup_writer.setblocking(False)
+        self._wakeup_writer = wakeup_writer
+        signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._request_stop)
+
+    def _request_stop(self, *_: object) -> None:
+        self._stop_requested = True
+
+    def run(self, started_at: float) -> RunEnd:
+        """Run the command from now on; return how it ended."""
+        run_id = self.folder.run_id
+        output = os.open(self.folder.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # The output goes straight to its file: nothing of it is in our hands when we, or the run, are killed.
+            process = Popen(
+                self.order.words,
+                cwd=self.order.directory,
+                env={**self.order.environment, "BENCH_RUN_ID": run_id},
+                stdin=DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            reason = f"cannot start {self.order.words[0]}: {error.strerror}"
+            return self._end(started_at, time.time(), "failed", 127, reason)
+        finally:
+            os.close(output)
+        state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
+        self.folder.write_state(state)
+        status, ended_at = self._watch(process, started_at)
+        end_processes(run_id, grace=_GRACE_SECONDS)
+        _reap_all()
+        exit_code = _shell_code(process.returncode)
+        reason = self._reason(status, process.returncode)
+        return self._end(started_at, ended_at, status, exit_code, reason)
+
+    def _watch(self, process: Popen[bytes], started_at: float) -> tuple[str, float]:
+        """Wait for the command's end, and bring it about where it is asked for; return status and time."""
+        status: str | None = None
+        deadline = started_at + self.order.timeout if self.order.timeout else float("inf")
+        renewed = float("-inf")
+        while True:
+            if process.poll() is not None:
+                ended_at = time.time()
+                return status or ("finished" if process.returncode == 0 else "failed"), ended_at
+            _reap_orphans(process.pid)
+            if status is None and (self._stop_requested or time.time() >= deadline):
+                status = "stopped" if self._stop_requested else "timeout"
+                end_processes(self.folder.run_id, grace=_GRACE_SECONDS)
+                continue
+            if time.monotonic() - renewed >= _RENEW_SECONDS:
+                renewed = time.monotonic()
+                self._renew(process.pid)
+            pause = min(_RENEW_SECONDS, max(deadline - time.time(), 0.01))
+            select.select([self._wakeup], [], [], pause)
+            with contextlib.suppress(BlockingIOError):
+                self._wakeup.recv(4096)
+
+    def _end(
+        self, started_at: float, ended_at: float, status: str, exit_code: int | None, reason: str | None
+    ) -> RunEnd:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        end = RunEnd(
+            status=status,
+            started_at=started_at,
+            ended_at=max(ended_at, started_at),
+            exit_code=exit_code,
+            reason=reason,
+            cpu_seconds=used.ru_utime + used.ru_stime,
+            read_bytes=used.ru_inblock * 512,
+            written_bytes=used.ru_oublock * 512,
+            max_rss_bytes=used.ru_maxrss * 1024,
+        )
+        self.folder.write_end(end)
+        return end
+
+    def _reason(self, status: str, returncode: int) -> str | None:
+        if status == "stopped":
+            return "stopped on request"
+        if status == "timeout":
+            return f"ran longer than {self.order.timeout:g} s"
+        if returncode == 0:
+            return None
+        what = f"killed by {signal.Signals(-returncode).name}" if returncode < 0 else f"exit status {returncode}"
+        last = last_line(self.folder.output)
+        return f"{what}: {last}" if last else what
+
+    def _renew(self, root_pid: int) -> None:
+        with contextlib.suppress(BenchError, *lost):
+            runs.renew_lease(self._connect(), self.folder.run_id, root_pid)
+            return
+        self._connection = None  # tried anew at the next renewal
+
+    def record(self, end: RunEnd, patience: float = 24 * 3600.0) -> None:
+        """Write the end to the database, however long that is away (`patience` in seconds)."""
+        for pause in _pauses(patience):
+            with contextlib.suppress(BenchError, *lost):
+                runs.end_run(self._connect(), self.folder.run_id, end)
+                return
+            self._connection = None
+            time.sleep(pause)
+
+    def _connect(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            self._connection = self.database.connect()
+        return self._connection
+
+
+def main(folder: RunFolder) -> None:
+    """Supervise the run of `folder`."""
+    order_line, words = _read_line(sys.stdin.fileno()), b""
+    order = Order.decode(order_line)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    supervisor = Supervisor(folder, order)
+    folder.write_state(SupervisorState(os.getpid(), identity(os.getpid()) or 0.0))
+    supervisor.database.hold()
+    try:
+        os.write(sys.stdout.fileno(), b"ready\n")
+        words = _read_line(sys.stdin.fileno())
+        if not words.startswith(b"go "):
+            return  # the scheduler is gone, or has thought better of it: the run was never released
+        end = supervisor.run(started_at=float(words.split()[1]))
+        supervisor.record(end)
+        if _input_ended() and not folder.delivered:
+            from scheduler.delivery import deliver  # imports MLflow: a second of CPU
+
+            with supervisor.database.session() as connection:
+                deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end)
+    finally:
+        supervisor.database.close()
+
+
+def last_line(output: Path) -> str:
+    """Return the last line that is not blank of the end of a file; of a Python traceback that is what went wrong."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - 4096))
+            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    return next((line[:300] for line in reversed(lines) if line), "")
+
+
+def _shell_code(returncode: int) -> int:
+    """Return an exit status as shells count: 128 and the signal's number for what was killed."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+def _reap_orphans(root_pid: int) -> None:
+    """Wait for children that became ours when their parents died; never for the command itself, which Popen does."""
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None or found.si_pid == root_pid:
+            return
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(found.si_pid, os.WNOHANG)
+
+
+def _reap_all() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
+def _pauses(patience: float) -> Iterator[float]:
+    """Yield pauses that double from half a second to half a minute until `patience` (seconds) is over."""
+    pause, waited = 0.5, 0.0
+    while waited <= patience:
+        yield pause
+        waited += pause
+        pause = min(2 * pause, 30.0)
+
+
+def _read_line(descriptor: int) -> bytes:
+    """Read one line without a buffer, so that what follows it can still be waited for with `select`."""
+    line = bytearray()
+    while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
+        line += byte
+    return bytes(line)
+
+
+def _input_ended() -> bool:
+    readable, _, _ = select.select([sys.stdin], [], [], 0)
+    return bool(readable) and os.read(sys.stdin.fileno(), 1) == b""
+
+
+if __name__ == "__main__":
+    main(RunFolder(Path(sys.argv[1])))

@@ -1,0 +1,324 @@
+"""One workload: its runs are released at the same moment, watched to their ends, and delivered."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.config import Settings
+from bench.errors import ServiceFailed, TrackingUnavailable
+from bench.processes import end_run as end_processes
+from bench.processes import is_alive
+from bench.runfolder import RunEnd, RunFolder
+from scheduler.delivery import deliver
+from scheduler.job import Job
+from scheduler.launch import client_folder, run_environment
+from scheduler.software import SoftwareWatch
+from scheduler.supervisor import Order
+from scheduler.tracking import Tracking
+from sql import experiments, runs
+from sql.database import Connection, Database
+
+__all__ = ["Event", "Outcome", "Workload"]
+
+_READY_SECONDS = 30.0
+# Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
+_NOT_INHERITED = frozenset(
+    {"BENCH_DSN", "BENCH_READ_DSN", "BENCH_SUPERVISOR", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that people want to see: ``started``, ``attached``, ``ended``, ``lost`` or ``warning``."""
+
+    kind: str
+    label: str
+    run_id: str = ""
+    name: str = ""
+    status: str = ""
+    message: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the run of a job ended."""
+
+    job: Job
+    run_id: str
+    status: str
+
+
+@dataclass(slots=True)
+class _Active:
+    """A run that goes on. `process` is its supervisor where we started it; an attached one has none."""
+
+    job: Job
+    folder: RunFolder
+    mlflow_run_id: str | None
+    process: subprocess.Popen[bytes] | None = None
+    end: RunEnd | None = None
+    status: str = "running"
+
+
+class Workload:
+    """Runs the jobs of one workload.
+
+    Parameters
+    ----------
+    report
+        Called with each `Event`.
+    write_back
+        Called with ``{line: (status, run id)}`` whenever the rows of a file change.
+    """
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        settings: Settings,
+        tracking: Tracking | None,
+        experiment: int,
+        experiment_name: str,
+        workload: int,
+        report: Callable[[Event], None],
+        write_back: Callable[[Mapping[int, tuple[str, str]]], None],
+        timeout: float | None = None,
+    ) -> None:
+        self.database, self.settings, self.tracking = database, settings, tracking
+        self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
+        self.report, self.write_back, self.timeout = report, write_back, timeout
+        self._active: list[_Active] = []
+
+    def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
+        """Run `jobs` and wait for them and for the `attached` ones; return how each ended.
+
+        An interrupt (``KeyboardInterrupt``) stops all of them in order, records that, and is raised again.
+        """
+        with self.database.session() as connection:
+            self._attach(attached)
+            try:
+                if jobs:
+                    self._start(connection, jobs)
+                with SoftwareWatch(self.database, self.tracking, self._software_runs):
+                    self._wait(connection)
+            except KeyboardInterrupt:
+                self._stop(connection)
+                raise
+            finally:
+                self._deliver(connection)
+        return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
+
+    def _software_runs(self) -> dict[str, str]:
+        return {a.folder.run_id: a.mlflow_run_id for a in self._active if a.mlflow_run_id and a.end is None}
+
+    def _attach(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            assert job.previous is not None
+            folder = RunFolder(self.settings.runs_dir / job.previous.run_id)
+            self._active.append(_Active(job, folder, job.previous.mlflow_run_id))
+            self._tell("attached", self._active[-1])
+
+    def _start(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        workload_id = experiments.open_workload(connection, self.experiment, self.workload)
+        starting = [
+            _Active(job, RunFolder(self.settings.runs_dir / uuid.uuid4().hex), self._open_tracking(job)) for job in jobs
+        ]
+        self._active += starting
+        runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
+        self._write_back(starting)
+        client = client_folder(self.settings.home)
+        for active in starting:
+            self._start_supervisor(active, client)
+        for active in starting:
+            self._await_ready(active)
+        # One moment for all: the placement is in the database before the first of them begins.
+        started_at = time.time()
+        experiments.start_workload(connection, workload_id, started_at)
+        runs.start_runs(connection, [p for a in starting for p in _placements(a)], started_at)
+        for active in starting:
+            assert active.process is not None and active.process.stdin is not None
+            active.process.stdin.write(f"go {started_at!r}\n".encode())
+            active.process.stdin.flush()
+        for active in starting:
+            self._tell("started", active)
+
+    def _open_tracking(self, job: Job) -> str | None:
+        if self.tracking is None:
+            return None
+        tags = {"hypergauge.run": f"{self._label(job)}@{job.attempt}", "hypergauge.command": job.shown_command}
+        try:
+            return self.tracking.create_run(self.experiment_name, f"{self._label(job)} {job.name}", job.params, tags)
+        except TrackingUnavailable as error:
+            self.report(Event("warning", self._label(job), message=f"{error}; the run goes on without it"))
+            return None
+
+    def _record(self, active: _Active, workload_id: int) -> runs.NewRun:
+        job = active.job
+        return runs.NewRun(
+            run_id=active.folder.run_id,
+            mlflow_run_id=active.mlflow_run_id,
+            workload_id=workload_id,
+            position=job.position,
+            attempt=job.attempt,
+            name=job.name,
+            owner=getpass.getuser(),
+            command=job.shown_command,
+            environment=job.environment,
+            collocation=job.collocation,
+            devices="+".join(gpu.uuid for gpu in job.devices or ()),
+            params=job.params,
+            host=platform.node(),
+            fingerprint=job.fingerprint,
+        )
+
+    def _start_supervisor(self, active: _Active, client: Path) -> None:
+        job, folder = active.job, active.folder
+        folder.create({"label": self._label(job), "command": job.shown_command})
+        additions: dict[str, str] = {
+            **job.command.variables,
+            "BENCH_EXPERIMENT": str(self.experiment),
+            "BENCH_WORKLOAD": str(self.workload),
+            "BENCH_SPANS": str(folder.spans),
+        }
+        if self.tracking is not None and active.mlflow_run_id is not None:
+            additions |= {"MLFLOW_TRACKING_URI": self.tracking.uri, "MLFLOW_RUN_ID": active.mlflow_run_id}
+        if job.devices is not None:
+            additions["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in job.devices)
+        base = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+        order = Order(
+            words=list(job.command.words),
+            directory=str(job.command.directory),
+            environment=run_environment(base, additions, client),
+            settings=_plain(self.settings),
+            timeout=self.timeout,
+            tracking_uri=self.tracking.uri if self.tracking else None,
+            mlflow_run_id=active.mlflow_run_id,
+        )
+        own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
+        with folder.supervisor_log.open("ab") as log:
+            active.process = subprocess.Popen(
+                [sys.executable, "-m", "scheduler.supervisor", str(folder.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**own, "BENCH_SUPERVISOR": folder.run_id},
+                start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
+                cwd="/",
+            )
+        assert active.process.stdin is not None
+        active.process.stdin.write(order.encode())
+        active.process.stdin.flush()
+
+    def _await_ready(self, active: _Active) -> None:
+        assert active.process is not None and active.process.stdout is not None
+        if active.process.stdout.readline() != b"ready\n":
+            last = active.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
+            raise ServiceFailed(f"the supervisor of {self._label(active.job)} did not start: {''.join(last)}")
+
+    def _wait(self, connection: Connection) -> None:
+        pause = 0.02
+        while open_runs := [active for active in self._active if active.status == "running"]:
+            for active in open_runs:
+                self._look(connection, active)
+            time.sleep(pause)
+            pause = min(0.1, pause * 1.2)
+
+    def _look(self, connection: Connection, active: _Active) -> None:
+        alive = _supervised(active)  # asked first: one that ends in between has written its end by now
+        if (end := active.folder.end()) is not None:
+            active.end, active.status = end, end.status
+            runs.end_run(connection, active.folder.run_id, end)
+        elif not alive:
+            killed = end_processes(active.folder.run_id)
+            reason = "its supervisor vanished, and what it had started was ended"
+            died_at = time.time() if killed else None
+            runs.abandon_run(connection, active.folder.run_id, died_at=died_at, reason=reason)
+            active.status = "failed"
+        else:
+            return
+        self._write_back([active])
+        self._tell("ended", active)
+
+    def _stop(self, connection: Connection) -> None:
+        """End all runs in order; at a second interrupt at once."""
+        try:
+            for active in self._active:
+                _signal_supervisor(active, signal.SIGTERM)
+            self._wait(connection)
+        except KeyboardInterrupt:
+            for active in self._active:
+                if active.status == "running":
+                    end_processes(active.folder.run_id, grace=0)
+            self._wait(connection)
+
+    def _deliver(self, connection: Connection) -> None:
+        for active in self._active:
+            if active.end is not None and not active.folder.delivered:
+                deliver(connection, active.folder, self.tracking, active.mlflow_run_id, active.end)
+            if active.process is not None:
+                for stream in (active.process.stdin, active.process.stdout):
+                    if stream is not None:
+                        with contextlib.suppress(OSError):
+                            stream.close()
+                if active.status != "running":
+                    active.process.wait()
+
+    def _write_back(self, changed: Sequence[_Active]) -> None:
+        rows = {a.job.line: (a.status, a.folder.run_id) for a in changed if a.job.line is not None}
+        if rows:
+            self.write_back(rows)
+
+    def _label(self, job: Job) -> str:
+        return f"{self.experiment}/{self.workload}/{job.position}"
+
+    def _tell(self, kind: str, active: _Active) -> None:
+        end = active.end
+        self.report(
+            Event(
+                kind=kind,
+                label=self._label(active.job),
+                run_id=active.folder.run_id,
+                name=active.job.name,
+                status=active.status,
+                message=(end.reason or "") if end else "",
+                seconds=end.ended_at - end.started_at if end else 0.0,
+            )
+        )
+
+
+def _placements(active: _Active) -> list[runs.Placement]:
+    run_id, host = active.folder.run_id, platform.node()
+    if not active.job.devices:
+        return [runs.Placement(run_id, host)]
+    return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in active.job.devices]
+
+
+def _supervised(active: _Active) -> bool:
+    if active.process is not None:
+        return active.process.poll() is None
+    state = active.folder.state()
+    return state is not None and is_alive(state.pid, state.created)
+
+
+def _signal_supervisor(active: _Active, number: signal.Signals) -> None:
+    state = active.folder.state()
+    if state is not None and is_alive(state.pid, state.created):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(state.pid, number)
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    return {**asdict(settings), "home": str(settings.home)}

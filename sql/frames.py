@@ -1,0 +1,39 @@
+"""Whole relations by run, for data frames and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sql.database import Connection
+
+__all__ = ["samples_of", "summaries_of"]
+
+Table = tuple[list[str], list[tuple[Any, ...]]]
+
+
+def samples_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None) -> Table:
+    """Return columns and rows of ``run_samples``, in the order of time."""
+    return _table(
+        connection,
+        """
+        select * from run_samples
+        where run_id = any(%(runs)s) and (%(quantities)s::text[] is null or quantity = any(%(quantities)s))
+        order by time, run_id, quantity
+        """,
+        {"runs": list(run_ids), "quantities": None if quantities is None else list(quantities)},
+    )
+
+
+def summaries_of(connection: Connection, run_ids: Sequence[str]) -> Table:
+    """Return columns and rows of ``run_summary``."""
+    return _table(
+        connection,
+        "select * from run_summary where run_id = any(%(runs)s) order by run_id, quantity, scope, metric, device",
+        {"runs": list(run_ids)},
+    )
+
+
+def _table(connection: Connection, statement: str, values: dict[str, Any]) -> Table:
+    cursor = connection.execute(statement.encode(), values)
+    return [column.name for column in cursor.description or ()], cursor.fetchall()

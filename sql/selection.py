@@ -1,0 +1,178 @@
+"""From what people type to runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import class_row
+
+from bench.errors import BadRequest
+from bench.selectors import Selector
+from sql.database import Connection
+
+__all__ = ["ExperimentInfo", "RunInfo", "list_experiments", "select_run", "select_runs"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One run with its place in the experiment. Times are aware datetimes."""
+
+    run_id: str
+    mlflow_run_id: str | None
+    experiment_id: int
+    workload: int
+    position: int
+    attempt: int
+    name: str
+    owner: str
+    status: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration: float | None
+    exit_code: int | None
+    reason: str | None
+    command: str
+    environment: str
+    collocation: str
+    devices: str
+    params: dict[str, Any]
+    host: str
+    keep: bool
+
+    @property
+    def label(self) -> str:
+        """What selects its position: ``20/1/3``."""
+        return f"{self.experiment_id}/{self.workload}/{self.position}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentInfo:
+    """One experiment, and how its runs (latest attempts) stand."""
+
+    experiment_id: int
+    name: str
+    source: str
+    created_at: datetime
+    workloads: int
+    runs: int
+    finished: int
+    failed: int
+    running: int
+
+
+_RUNS = """
+    select run_id, mlflow_run_id, experiment_id, workload, position, attempt, name, owner, r.status, r.started_at,
+           r.ended_at, extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as duration, exit_code,
+           reason, command, environment, collocation, devices, params, host, keep
+    from runs r join workloads w using (workload_id)
+"""
+
+
+def select_runs(connection: Connection, selectors: Sequence[str]) -> list[RunInfo]:
+    """Return the runs that `selectors` name, in their order and each once; all latest attempts where there are none.
+
+    Raises
+    ------
+    BadRequest
+        A selector is malformed, names nothing, or is the prefix of several ids.
+    """
+    if not selectors:
+        return _query(connection, _LATEST, {})
+    found: dict[str, RunInfo] = {}
+    for text in selectors:
+        for run in _select(connection, Selector.parse(text), text):
+            found.setdefault(run.run_id, run)
+    return list(found.values())
+
+
+def select_run(connection: Connection, selector: str) -> RunInfo:
+    """Return the one run that `selector` names.
+
+    Raises
+    ------
+    BadRequest
+        It names several.
+    """
+    runs = select_runs(connection, [selector])
+    if len(runs) > 1:
+        raise BadRequest(f"{selector} names {len(runs)} runs; name one, such as {runs[0].label}")
+    return runs[0]
+
+
+def list_experiments(connection: Connection) -> list[ExperimentInfo]:
+    """Return all experiments by id."""
+    with connection.cursor(row_factory=class_row(ExperimentInfo)) as cursor:
+        return cursor.execute(
+            """
+            with latest as (
+                select distinct on (workload_id, position) * from runs order by workload_id, position, attempt desc)
+            select e.experiment_id, e.name, e.source, e.created_at, count(distinct w.workload_id) as workloads,
+                   count(l.run_id) as runs, count(*) filter (where l.status = 'finished') as finished,
+                   count(*) filter (where l.status in ('failed', 'stopped', 'timeout')) as failed,
+                   count(*) filter (where l.status in ('pending', 'running')) as running
+            from experiments e left join workloads w using (experiment_id) left join latest l using (workload_id)
+            group by e.experiment_id order by e.experiment_id
+            """
+        ).fetchall()
+
+
+_LATEST = f"""
+    select * from (select distinct on (experiment_id, workload, position) * from ({_RUNS}) runs
+                   order by experiment_id, workload, position, attempt desc) latest
+"""  # noqa: S608 - text of ours alone
+
+
+def _select(connection: Connection, selector: Selector, text: str) -> list[RunInfo]:
+    if selector.prefix is not None:
+        matching = _query(
+            connection,
+            _RUNS + "where run_id like %(prefix)s or mlflow_run_id like %(prefix)s order by run_id",
+            {"prefix": selector.prefix + "%"},
+        )
+        if len(matching) > 1:
+            raise BadRequest(f"{text} is the beginning of {len(matching)} runs' ids; write more of it")
+        if not matching:
+            raise BadRequest(f"no run's id begins with {text}")
+        return matching
+    source = _LATEST if selector.attempt is None else f"select * from ({_RUNS}) runs"  # noqa: S608
+    runs = _query(
+        connection,
+        source
+        + """
+        where experiment_id = %(experiment)s and (%(workload)s::int is null or workload = %(workload)s)
+          and (%(position)s::int is null or position = %(position)s)
+          and (%(attempt)s::int is null or attempt = %(attempt)s)
+        order by workload, position
+        """,
+        {
+            "experiment": selector.experiment,
+            "workload": selector.workload,
+            "position": selector.position,
+            "attempt": selector.attempt,
+        },
+    )
+    if not runs:
+        raise BadRequest(f"{text} names no run{_what_there_is(connection, selector)}")
+    return runs
+
+
+def _what_there_is(connection: Connection, selector: Selector) -> str:
+    """Return what would have been valid, at the level at which `selector` goes wrong."""
+    ids = [str(one.experiment_id) for one in list_experiments(connection)]
+    if str(selector.experiment) not in ids:
+        return f"; there are the experiments {', '.join(ids)}" if ids else "; there is no experiment yet"
+    here = [run for run in _query(connection, _LATEST, {}) if run.experiment_id == selector.experiment]
+    workloads = sorted({run.workload for run in here})
+    if selector.workload is not None and selector.workload not in workloads:
+        names = ", ".join(f"{selector.experiment}/{workload}" for workload in workloads)
+        return f"; there are the workloads {names}" if names else "; it has no runs yet"
+    labels = [run.label for run in here if run.workload == selector.workload]
+    return f"; there are the runs {', '.join(labels)}" if labels else "; it has no runs yet"
+
+
+def _query(connection: Connection, statement: str, values: dict[str, Any]) -> list[RunInfo]:
+    with connection.cursor(row_factory=class_row(RunInfo)) as cursor:
+        return cursor.execute(statement.encode(), values).fetchall()

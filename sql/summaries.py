@@ -1,0 +1,135 @@
+"""What runs did, in figures: their summaries, final software metrics, and the catalog of quantities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from sql.database import Connection
+
+__all__ = ["Coverage", "FinalMetric", "Live", "Summary", "coverage", "final_metrics", "live_figures", "summaries", "summarised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A quantity of a run over its devices, in the canonical unit."""
+
+    run_id: str
+    quantity: str
+    unit: str
+    scope: str
+    n: int
+    seconds: float | None
+    mean: float | None
+    min: float | None
+    max: float | None
+    p50: float | None
+    p95: float | None
+    total: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinalMetric:
+    """The last value of a software metric, and the range of all of them."""
+
+    run_id: str
+    key: str
+    step: int
+    value: float | None
+    min: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """A quantity that there are samples of."""
+
+    quantity: str
+    unit: str
+    scopes: str
+    metrics: str
+    series: int
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The newest figures of a run's own processes: cores, and bytes."""
+
+    run_id: str
+    cpu_usage: float | None
+    memory_used: float | None
+
+
+def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
+    """Return the summaries of runs, each quantity over its devices."""
+    with connection.cursor(row_factory=class_row(Summary)) as cursor:
+        return cursor.execute(
+            """
+            select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
+                   total
+            from run_summary s
+            left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
+            where s.run_id = any(%s) and s.metric is null and s.device is null
+            order by s.quantity, s.scope
+            """,
+            (list(run_ids),),
+        ).fetchall()
+
+
+def summarised(connection: Connection, run_ids: Sequence[str]) -> bool:
+    """Return whether the summaries of all these runs are final: the collector has written all they had to say."""
+    row = connection.execute(
+        "select bool_and(summarised) from runs where run_id = any(%s) and started_at is not null", (list(run_ids),)
+    ).fetchone()
+    return row is None or row[0] in (True, None)
+
+
+def final_metrics(connection: Connection, run_ids: Sequence[str]) -> list[FinalMetric]:
+    """Return the last value of each software metric of each run."""
+    with connection.cursor(row_factory=class_row(FinalMetric)) as cursor:
+        return cursor.execute(
+            """
+            select distinct on (run_id, key) run_id, key, step, value,
+                   min(value) over (partition by run_id, key) as min, max(value) over (partition by run_id, key) as max
+            from software_metrics where run_id = any(%s) order by run_id, key, step desc, time desc
+            """,
+            (list(run_ids),),
+        ).fetchall()
+
+
+def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Coverage]:
+    """Return the quantities that there are series of, for some runs or at all."""
+    with connection.cursor(row_factory=class_row(Coverage)) as cursor:
+        return cursor.execute(
+            """
+            select s.quantity, coalesce(min(m.unit), '') as unit, string_agg(distinct p.kind, ', ') as scopes,
+                   string_agg(distinct s.metric, ', ') as metrics, count(distinct s.series_id) as series,
+                   coalesce(min(m.help), '') as help
+            from series s join places p using (place_id) left join metrics m using (metric_id)
+            where %(runs)s::text[] is null
+               or exists (select from run_sets r where r.place_id = s.place_id and r.run_id = any(%(runs)s))
+            group by s.quantity order by min(m.metric_id) nulls last, s.quantity
+            """,
+            {"runs": None if run_ids is None else list(run_ids)},
+        ).fetchall()
+
+
+def live_figures(connection: Connection, run_ids: Sequence[str]) -> dict[str, Live]:
+    """Return the newest figures of runs that go on; a run without one of the last 10 s is left out."""
+    with connection.cursor(row_factory=class_row(Live)) as cursor:
+        rows = cursor.execute(
+            """
+            select p.run_id, max(x.value) filter (where s.quantity = 'cpu_usage') as cpu_usage,
+                   max(x.value) filter (where s.quantity = 'memory_used') as memory_used
+            from places p join series s using (place_id)
+            cross join lateral (select value from samples where series_id = s.series_id
+                                and time > now() - interval '10 s' order by time desc limit 1) x
+            where p.run_id = any(%s) and s.quantity in ('cpu_usage', 'memory_used')
+            group by p.run_id
+            """,
+            (list(run_ids),),
+        ).fetchall()
+    return {row.run_id: row for row in rows}
