@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Self, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live as LiveDisplay
@@ -47,7 +47,7 @@ class LastingTerminal(io.TextIOBase):
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """The descriptor of the stream."""
+        """Return the descriptor of the stream."""
         return self._stream.fileno()
 
     @property
@@ -75,7 +75,7 @@ class Progress:
     """
 
     def __init__(self, live: Callable[[list[str]], Mapping[str, Live]], *, quiet: bool = False) -> None:
-        self.console = Console(file=LastingTerminal(sys.stderr), quiet=quiet, highlight=False)
+        self.console = Console(file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet, highlight=False)
         self._live, self._going, self._figures = live, dict[str, _Going](), dict[str, Live]()
         self._display: LiveDisplay | None = None
         self._ended = threading.Event()

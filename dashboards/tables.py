@@ -80,7 +80,9 @@ def comparison(found: Comparison) -> Table:
     # What nobody has more than a trace of would only push the columns that matter off the screen.
     figures = [key for key in figures if any(entry.figures.get(key, 0) > 0 for entry in found.entries)]
     software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
-    made = table(found.by, "name", "status", *(f">{_TITLES.get(key, key)}" for key in figures), *(f">{k}" for k in software))
+    made = table(
+        found.by, "name", "status", *(f">{_TITLES.get(key, key)}" for key in figures), *(f">{k}" for k in software)
+    )
     for entry in found.entries:
         label = f"{entry.label} (baseline)" if entry.label == found.baseline else entry.label
         made.add_row(

@@ -57,7 +57,7 @@ class ProcessExporter:
             if run_id not in self._endings:
                 usage = self._usage.setdefault(run_id, RunUsage())
                 if usage.update(tree, now):
-                    families.add(run_id, usage)
+                    families.add(run_id, usage, self._endings.started_at(run_id))
         for run_id, end in self._endings.recent.items():
             families.add_final(run_id, end, self._usage.get(run_id) or RunUsage())
         self._usage = {
@@ -73,6 +73,7 @@ class _Families:
     """The listener's metric families, a sample a run."""
 
     def __init__(self) -> None:
+        self.start = _gauge("start_time_seconds", "When the run was released, in Unix seconds; its totals were 0 then.")
         self.cpu = _counter("cpu_seconds_total", "User and system time that the run's processes have used.")
         self.read = _counter("read_bytes_total", "Bytes that the run's processes have caused to be read from storage.")
         self.written = _counter(
@@ -93,12 +94,13 @@ class _Families:
 
     def all(self) -> Iterator[Metric]:
         """Yield the families."""
-        yield from (self.cpu, self.read, self.written, self.resident, self.proportional, self.peak)
+        yield from (self.start, self.cpu, self.read, self.written, self.resident, self.proportional, self.peak)
         yield from (self.threads, self.processes, self.by_tree)
 
-    def add(self, run_id: str, usage: RunUsage) -> None:
+    def add(self, run_id: str, usage: RunUsage, started_at: float | None) -> None:
         """Add what a run uses now."""
         figures = (
+            (self.start, started_at),
             (self.cpu, usage.cpu_seconds),
             (self.read, usage.read_bytes if usage.storage_known else None),
             (self.written, usage.written_bytes if usage.storage_known else None),
@@ -117,6 +119,7 @@ class _Families:
         # Half a millisecond more, because the renderer cuts off after a multiplication that may have rounded down.
         timestamp = (math.floor(end.ended_at * 1000) - 1 + 0.5) / 1000
         figures = (
+            (self.start, end.started_at),
             (self.cpu, max(end.cpu_seconds, usage.cpu_seconds)),
             (self.read, max(end.read_bytes, usage.read_bytes)),
             (self.written, max(end.written_bytes, usage.written_bytes)),
@@ -134,10 +137,19 @@ class _Endings:
         self._listed_at = -math.inf
         self._open: dict[str, RunFolder] = {}
         self._ended: set[str] = set()
+        self._starts: dict[str, float] = {}
         self.recent: dict[str, RunEnd] = {}
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._ended
+
+    def started_at(self, run_id: str) -> float | None:
+        """Return when a run that goes on was released (Unix seconds), ``None`` where its folder does not say."""
+        if run_id in self._open and run_id not in self._starts:
+            state = self._open[run_id].state()
+            if state is not None and state.started_at is not None:
+                self._starts[run_id] = state.started_at
+        return self._starts.get(run_id)
 
     def look(self, now: float) -> None:
         """Bring `recent`, the ends of the last minute, up to `now` (Unix seconds)."""
@@ -170,6 +182,7 @@ class _Endings:
                 return
             self.recent[folder.run_id] = end
         self._ended.add(folder.run_id)
+        self._starts.pop(folder.run_id, None)
         del self._open[folder.run_id]
 
 

@@ -39,7 +39,9 @@ def verdict(comparison: Comparison) -> Iterator[str]:
         ends = [run.ended_at for e in group if (run := e.runs[0]).ended_at]
         makespan = (max(ends) - min(starts)).total_seconds()
         change = makespan / one_by_one - 1
-        judgement = "Collocation paid" if change < -0.02 else "Collocation did not pay" if change > 0.02 else "It was even"
+        judgement = (
+            "Collocation paid" if change < -0.02 else "Collocation did not pay" if change > 0.02 else "It was even"
+        )
         yield (
             f"Workload {experiment}/{workload} took {makespan:.1f} s, its runs one after the other {one_by_one:.1f} s. "
             f"{judgement}: {_percent(change)}."

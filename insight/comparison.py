@@ -151,9 +151,7 @@ def _entries(connection: Connection, runs: Sequence[RunInfo], by: str, scope: st
     return [_workload_entry(label, group) for label, group in groups.items()]
 
 
-def _run_entry(
-    run: RunInfo, found: Iterable[Summary], software: Iterable[FinalMetric], scope: str | None
-) -> Entry:
+def _run_entry(run: RunInfo, found: Iterable[Summary], software: Iterable[FinalMetric], scope: str | None) -> Entry:
     chosen: dict[str, Summary] = {}
     for summary in sorted(found, key=lambda one: SCOPES.index(one.scope)):
         if scope in (None, summary.scope):
@@ -196,7 +194,9 @@ def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
     statuses = {entry.status for entry in group}
     status = next((s for s in ("running", "failed", "timeout", "stopped") if s in statuses), "finished")
     scopes = {key: scope for entry in group for key, scope in entry.scopes.items()}
-    return Entry(label, ", ".join(dict.fromkeys(e.name for e in group)), status, runs, figures, scopes, software, spread=spread)
+    return Entry(
+        label, ", ".join(dict.fromkeys(e.name for e in group)), status, runs, figures, scopes, software, spread=spread
+    )
 
 
 def _against(entry: Entry, base: Entry) -> Entry:

@@ -6,7 +6,7 @@ import contextlib
 import platform
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from bench.config import Settings
@@ -165,4 +165,3 @@ def _surviving_the_terminal() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
-

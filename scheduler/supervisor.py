@@ -103,8 +103,8 @@ class Supervisor:
                 start_new_session=True,
             )
         except OSError as error:
-            reason = f"cannot start {self.order.words[0]}: {error.strerror}"
-            return self._end(started_at, time.time(), "failed", 127, reason)
+            what = f"cannot start {self.order.words[0]}: {error.strerror}"
+            return self._end(started_at, time.time(), "failed", 127, what)
         finally:
             os.close(output)
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)

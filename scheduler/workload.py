@@ -149,7 +149,8 @@ class Workload:
         experiments.start_workload(connection, workload_id, started_at)
         runs.start_runs(connection, [p for a in starting for p in _placements(a)], started_at)
         for active in starting:
-            assert active.process is not None and active.process.stdin is not None
+            assert active.process is not None
+            assert active.process.stdin is not None
             active.process.stdin.write(f"go {started_at!r}\n".encode())
             active.process.stdin.flush()
         for active in starting:
@@ -223,7 +224,8 @@ class Workload:
         active.process.stdin.flush()
 
     def _await_ready(self, active: _Active) -> None:
-        assert active.process is not None and active.process.stdout is not None
+        assert active.process is not None
+        assert active.process.stdout is not None
         if active.process.stdout.readline() != b"ready\n":
             last = active.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
             raise ServiceFailed(f"the supervisor of {self._label(active.job)} did not start: {''.join(last)}")

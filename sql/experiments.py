@@ -8,7 +8,14 @@ from sql.database import Connection
 # That of commands run without a file: out of the way of the ids that people choose.
 COMMAND_EXPERIMENT = 1_000_000
 
-__all__ = ["COMMAND_EXPERIMENT", "claim_experiment", "next_command_workload", "open_workload", "owner_problem", "start_workload"]
+__all__ = [
+    "COMMAND_EXPERIMENT",
+    "claim_experiment",
+    "next_command_workload",
+    "open_workload",
+    "owner_problem",
+    "start_workload",
+]
 
 
 def claim_experiment(connection: Connection, experiment: int, *, name: str, source: str, into: bool) -> None:

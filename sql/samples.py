@@ -152,7 +152,13 @@ def copy_samples(
 ) -> None:
     """Write samples, in arrays of one shape ``(n,)``: Unix seconds, ids, figures (NaN for null), seconds."""
     missing = np.isnan(values)
-    columns: dict[str, npt.NDArray[Any]] = {"time": times, "series_id": series_ids, "runset_id": runset_ids, "value": values, "dt": dts}
+    columns: dict[str, npt.NDArray[Any]] = {
+        "time": times,
+        "series_id": series_ids,
+        "runset_id": runset_ids,
+        "value": values,
+        "dt": dts,
+    }
     with connection.cursor().copy(
         "copy samples (time, series_id, runset_id, value, dt) from stdin (format binary)"
     ) as copy:

@@ -9,7 +9,17 @@ from psycopg.rows import class_row
 
 from sql.database import Connection
 
-__all__ = ["Coverage", "FinalMetric", "Live", "Summary", "coverage", "final_metrics", "live_figures", "summaries", "summarised"]
+__all__ = [
+    "Coverage",
+    "FinalMetric",
+    "Live",
+    "Summary",
+    "coverage",
+    "final_metrics",
+    "live_figures",
+    "summaries",
+    "summarised",
+]
 
 
 @dataclass(frozen=True, slots=True)

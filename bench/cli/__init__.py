@@ -38,7 +38,7 @@ def _show_version(wanted: bool) -> None:
 def _options(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
 ) -> None:
-    """What the hardware did while your models trained."""
+    """Show what the hardware did while your models trained."""
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from dataclasses import asdict
 
 import typer
@@ -64,4 +65,4 @@ def shell() -> None:
         raise BenchError("psql is not installed; `bench db url` says where the database is")
     with Database(Settings.load()) as database:
         os.environ.setdefault("PGOPTIONS", "-csearch_path=bench,public")
-        os.spawnlp(os.P_WAIT, "psql", "psql", database.dsn)
+        subprocess.run(["psql", database.dsn], check=False)

@@ -56,7 +56,11 @@ def status(json: Json = False) -> None:
                 "database": {"up": reason is None, "server": database or None, "reason": reason},
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
                 "runs": [
-                    {**asdict(run), "run": run.label, "live": asdict(figures[run.run_id]) if run.run_id in figures else None}
+                    {
+                        **asdict(run),
+                        "run": run.label,
+                        "live": asdict(figures[run.run_id]) if run.run_id in figures else None,
+                    }
                     for run in running
                 ],
             }
@@ -80,13 +84,17 @@ def status(json: Json = False) -> None:
         out.print("no run goes on")
 
 
-def list_(selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None, json: Json = False) -> None:
+def list_(
+    selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None, json: Json = False
+) -> None:
     """List experiments, or the runs of one, with status and duration."""
     with reading() as connection:
         if selector is None:
             experiments = list_experiments(connection)
             as_json([asdict(one) for one in experiments]) if json else console().print(
-                tables.experiments(experiments) if experiments else "There is no experiment yet; `bench demo` makes one."
+                tables.experiments(experiments)
+                if experiments
+                else "There is no experiment yet; `bench demo` makes one."
             )
         else:
             runs = select_runs(connection, [selector])

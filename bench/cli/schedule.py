@@ -51,7 +51,9 @@ def register(app: typer.Typer) -> None:
 def schedule(
     file: Annotated[Path, typer.Argument(help="The experiment file, CSV.")],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and run nothing.")] = False,
-    rerun: Annotated[str | None, typer.Option(help="Run again what 'failed' (or timed out, or was stopped), or 'all'.")] = None,
+    rerun: Annotated[
+        str | None, typer.Option(help="Run again what 'failed' (or timed out, or was stopped), or 'all'.")
+    ] = None,
     timeout: Timeout = None,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
 ) -> None:

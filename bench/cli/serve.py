@@ -93,7 +93,9 @@ def exporter_run(
 
 @collector_app.command("run")
 def collector_run(
-    targets: Annotated[Path | None, typer.Option(help="Targets in Prometheus's file_sd form; by default the local listeners.")] = None,
+    targets: Annotated[
+        Path | None, typer.Option(help="Targets in Prometheus's file_sd form; by default the local listeners.")
+    ] = None,
     port: Port = 0,
     bind: Bind = "127.0.0.1",
 ) -> None:

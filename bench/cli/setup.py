@@ -19,8 +19,8 @@ from bench.errors import BadRequest, BenchError
 from bench.gpu import inventory
 from bench.runfolder import write_atomically
 from dashboards import tables
-from insight.comparison import compare
 from insight.collocation import verdict
+from insight.comparison import compare
 from scheduler import checks
 from sql.flavour import Flavour, inspect
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,13 +147,27 @@ def page(tmp_path: Path) -> Page:
     return Page(exporter)
 
 
-def python(code: str, *words: str, **variables: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *words],
-        env={**os.environ, **variables},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def python() -> Iterator[Start]:
+    """Start Python with the code, words and variables given; whatever is left of it ends with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(code: str, *words: str, **variables: str) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", code, *words],
+                    env={**os.environ, **variables},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            stack.callback(process.kill)
+            return process
+
+        yield start
 
 
 def folder(tmp_path: Path, run_id: str) -> RunFolder:
@@ -173,7 +189,7 @@ def watch(page: Page, run_id: str, process: subprocess.Popen[bytes]) -> list[dic
     return [reading for reading in readings if "cpu_seconds_total" in reading]
 
 
-def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, run_id: str) -> None:
+def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, python: Start, run_id: str) -> None:
     process = python(BURN + CHURN, BENCH_RUN_ID=run_id)
     readings = watch(page, run_id, process)
     process.communicate()
@@ -184,7 +200,7 @@ def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, run_
     assert readings[-1]["cpu_seconds_total"] == pytest.approx(readings[-1]["said"], rel=0.02)
 
 
-def test_all_figures_of_a_live_run(page: Page, run_id: str) -> None:
+def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str) -> None:
     process = python(
         "import threading\nx = bytearray(50_000_000)\nthreading.Thread(target=input).start()\nprint(1, flush=True)",
         BENCH_RUN_ID=run_id,
@@ -202,18 +218,18 @@ def test_all_figures_of_a_live_run(page: Page, run_id: str) -> None:
     assert page.read(run_id) == ({}, set()), "gone without an end: no longer exposed"
 
 
-def test_an_orphan_that_the_supervisor_waited_for_is_the_runs(page: Page, run_id: str) -> None:
+def test_an_orphan_that_the_supervisor_waited_for_is_the_runs(page: Page, python: Start, run_id: str) -> None:
     process = python(SUPERVISOR, BURN + ORPHAN, BENCH_SUPERVISOR=run_id)
     readings = watch(page, run_id, process)
     root = readings[-1]["cpu_seconds_total"] - readings[-1]["said"]
     assert readings[-1]["said"] > 0.4
-    assert 0 <= root < 0.2, "the supervisor's own 0.3 s are not the run's"
+    assert -0.03 < root < 0.2, "the supervisor's own 0.3 s are not the run's; /proc counts in ticks of 0.01 s"
     assert max(reading["processes"] for reading in readings) == 2
     end_run(run_id)
     process.communicate()
 
 
-def test_what_nobody_waited_for_is_kept(page: Page, run_id: str) -> None:
+def test_what_nobody_waited_for_is_kept(page: Page, python: Start, run_id: str) -> None:
     """Neither of the two is below the other, so that nothing inherits the account of the one that goes."""
     burner = python(BURN + "burn(0.3); say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
     stayer = python(BURN + "say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
@@ -228,7 +244,9 @@ def test_what_nobody_waited_for_is_kept(page: Page, run_id: str) -> None:
     assert after["processes"] == 1
 
 
-def test_storage_of_what_the_supervisor_waited_for_is_kept(page: Page, run_id: str, tmp_path: Path) -> None:
+def test_storage_of_what_the_supervisor_waited_for_is_kept(
+    page: Page, python: Start, run_id: str, tmp_path: Path
+) -> None:
     process = python(SUPERVISOR, WRITER.format(file=str(tmp_path / "file")), BENCH_SUPERVISOR=run_id)
     readings = watch(page, run_id, process)
     written = [reading["written_bytes_total"] for reading in readings if "written_bytes_total" in reading]
@@ -264,18 +282,18 @@ def test_a_run_too_short_to_be_seen_has_its_totals(page: Page, run_id: str, tmp_
     assert timestamps == {(math.floor(ended_at * 1000) - 1) / 1000}
 
 
-@pytest.mark.parametrize("millisecond", range(0, 1000, 7))
-def test_the_final_moment_is_exact_to_the_millisecond(page: Page, tmp_path: Path, millisecond: int) -> None:
-    run_id = uuid.uuid4().hex
+def test_the_final_moment_is_exact_to_the_millisecond(page: Page, tmp_path: Path) -> None:
     second = int(time.time()) - 5
-    folder(tmp_path, run_id).write_end(replace(END, ended_at=second + millisecond / 1000))
-    text = generate_latest(page).decode()
-    (line,) = (line for line in text.splitlines() if line.startswith("bench_process_cpu_seconds_total{"))
-    said = int(line.rsplit(" ", 1)[1])
-    assert said in {second * 1000 + millisecond - 1, second * 1000 + millisecond - 2}
+    for millisecond in range(0, 1000, 7):
+        folder(tmp_path, f"{millisecond:032x}").write_end(replace(END, ended_at=second + millisecond / 1000 + 2e-7))
+    for line in generate_latest(page).decode().splitlines():
+        if found := re.match(r'bench_process_cpu_seconds_total\{run_id="(\w+)"\} \S+ (\d+)$', line):
+            assert int(found[2]) == second * 1000 + int(found[1], 16) - 1
 
 
-def test_live_figures_stop_at_the_end_and_totals_do_not_fall(page: Page, run_id: str, tmp_path: Path) -> None:
+def test_live_figures_stop_at_the_end_and_totals_do_not_fall(
+    page: Page, python: Start, run_id: str, tmp_path: Path
+) -> None:
     run_folder = folder(tmp_path, run_id)
     process = python(BURN + "burn(0.2); say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
     live = watch(page, run_id, process)[-1]

@@ -1,0 +1,191 @@
+"""Names, labels and figures are node_exporter's: against a laid-out ``/proc`` and ``/sys``, and against this host's."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from prometheus_client.core import Metric
+
+from exporters.host import HostExporter
+from exporters.registry import ExporterOptions
+
+# What node_exporter 1.9 calls them on Linux, with the labels.
+NAMES = {
+    "node_boot_time_seconds": set(),
+    "node_cpu_seconds_total": {"cpu", "mode"},
+    "node_disk_io_time_seconds_total": {"device"},
+    "node_disk_read_bytes_total": {"device"},
+    "node_disk_written_bytes_total": {"device"},
+    "node_load1": set(),
+    "node_load5": set(),
+    "node_load15": set(),
+    "node_memory_Buffers_bytes": set(),
+    "node_memory_Cached_bytes": set(),
+    "node_memory_MemAvailable_bytes": set(),
+    "node_memory_MemFree_bytes": set(),
+    "node_memory_MemTotal_bytes": set(),
+    "node_memory_SwapFree_bytes": set(),
+    "node_memory_SwapTotal_bytes": set(),
+    "node_network_receive_bytes_total": {"device"},
+    "node_network_transmit_bytes_total": {"device"},
+    "node_pressure_cpu_waiting_seconds_total": set(),
+    "node_pressure_io_stalled_seconds_total": set(),
+    "node_pressure_io_waiting_seconds_total": set(),
+    "node_pressure_memory_stalled_seconds_total": set(),
+    "node_pressure_memory_waiting_seconds_total": set(),
+    "node_rapl_package_joules_total": {"index", "path"},
+}
+
+MEMINFO = """\
+MemTotal:       24683948 kB
+MemFree:         1038944 kB
+MemAvailable:   22861456 kB
+Buffers:            6512 kB
+Cached:           131684 kB
+SwapCached:            0 kB
+SwapTotal:       2097148 kB
+SwapFree:        2097148 kB
+SReclaimable:     500000 kB
+HugePages_Total:       0
+"""
+
+PRESSURE = """\
+some avg10=0.00 avg60=0.00 avg300=0.07 total={some}
+full avg10=0.00 avg60=0.00 avg300=0.00 total={full}
+"""
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def read(exporter: HostExporter) -> Samples:
+    families: list[Metric] = list(exporter.collect())
+    samples = [sample for family in families for sample in family.samples]
+    figures = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+    assert len(figures) == len(samples), "no series twice"
+    return figures
+
+
+def figure(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, frozenset(labels.items())))
+
+
+def zone(root: Path, folder: str, name: str, microjoules: int) -> Path:
+    path = root / "sys/class/powercap" / folder
+    path.mkdir(parents=True)
+    (path / "name").write_text(f"{name}\n")
+    (path / "max_energy_range_uj").write_text("262143328850\n")
+    (path / "energy_uj").write_text(f"{microjoules}\n")
+    return path
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> ExporterOptions:
+    return ExporterOptions(home=tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    pressure = root / "proc/pressure"
+    pressure.mkdir(parents=True)
+    (root / "proc/meminfo").write_text(MEMINFO)
+    (pressure / "cpu").write_text(PRESSURE.format(some=54234051, full=0))
+    (pressure / "io").write_text(PRESSURE.format(some=2_500_000, full=1_250_000))
+    (pressure / "memory").write_text(PRESSURE.format(some=3, full=1))
+    return root
+
+
+def test_names_and_labels_are_node_exporters(options: ExporterOptions, root: Path) -> None:
+    zone(root, "intel-rapl:0", "package-0", 1)
+    exporter = HostExporter(options, root)
+    assert exporter.check() is None
+    labels: dict[str, set[str]] = {}
+    for name, pairs in read(exporter):
+        assert labels.setdefault(name, {key for key, _ in pairs}) == {key for key, _ in pairs}
+    if not psutil.disk_io_counters(perdisk=True):
+        labels |= {name: set(keys) for name, keys in NAMES.items() if name.startswith("node_disk_")}
+    assert labels == NAMES
+
+
+def test_every_name_is_valid_and_says_its_type(options: ExporterOptions) -> None:
+    for family in HostExporter(options).collect():
+        assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", family.name)
+        assert family.documentation.endswith(".")
+        assert family.type == ("counter" if any(s.name.endswith("_total") for s in family.samples) else family.type)
+
+
+def test_memory_and_pressure_in_bytes_and_seconds(options: ExporterOptions, root: Path) -> None:
+    samples = read(HostExporter(options, root))
+    assert figure(samples, "node_memory_MemTotal_bytes") == 24683948 * 1024
+    assert figure(samples, "node_memory_Cached_bytes") == 131684 * 1024, "without reclaimable slabs"
+    assert figure(samples, "node_memory_SwapFree_bytes") == 2097148 * 1024
+    assert figure(samples, "node_pressure_cpu_waiting_seconds_total") == 54.234051
+    assert figure(samples, "node_pressure_io_waiting_seconds_total") == 2.5
+    assert figure(samples, "node_pressure_io_stalled_seconds_total") == 1.25
+    assert figure(samples, "node_pressure_memory_stalled_seconds_total") == 1e-6
+
+
+def test_what_the_host_does_not_have_is_left_out(options: ExporterOptions, tmp_path: Path) -> None:
+    samples = read(HostExporter(options, tmp_path / "bare"))
+    names = {name for name, _ in samples}
+    assert not {name for name in names if name.startswith(("node_memory", "node_pressure", "node_rapl"))}
+    assert {"node_cpu_seconds_total", "node_load1", "node_boot_time_seconds"} <= names
+
+
+def test_energy_of_packages_alone_and_past_its_wrap(options: ExporterOptions, root: Path) -> None:
+    package = zone(root, "intel-rapl:0", "package-0", 262143000000)
+    other = zone(root, "intel-rapl:1", "package-1", 5_000_000)
+    zone(root, "intel-rapl:0:0", "core", 7)
+    zone(root, "intel-rapl-mmio:0", "package-0", 262143000000)
+    unreadable = zone(root, "intel-rapl:2", "package-2", 1)
+    (unreadable / "energy_uj").unlink()
+    exporter = HostExporter(options, root)
+    first = read(exporter)
+    assert figure(first, "node_rapl_package_joules_total", index="0", path=str(package)) == 262143.0
+    assert figure(first, "node_rapl_package_joules_total", index="1", path=str(other)) == 5.0
+    assert sum(name == "node_rapl_package_joules_total" for name, _ in first) == 2
+    (package / "energy_uj").write_text("1000000\n")
+    second = read(exporter)
+    assert figure(second, "node_rapl_package_joules_total", index="0", path=str(package)) == pytest.approx(262144.32885)
+
+
+@pytest.mark.parametrize(("online", "expected"), [("{first}-{last}", 0), ("1-{count}", 1), ("0-9999", 0), ("", 0)])
+def test_cpus_have_the_kernels_numbers(options: ExporterOptions, root: Path, online: str, expected: int) -> None:
+    """Where the list does not fit what a container is shown, they are counted."""
+    count = len(psutil.cpu_times(percpu=True))
+    folder = root / "sys/devices/system/cpu"
+    folder.mkdir(parents=True)
+    (folder / "online").write_text(online.format(first=0, last=count - 1, count=count) + "\n")
+    samples = read(HostExporter(options, root))
+    numbers = {dict(labels)["cpu"] for name, labels in samples if name == "node_cpu_seconds_total"}
+    assert numbers == {str(number) for number in range(expected, expected + count)}
+
+
+def test_cpu_time_of_this_host_agrees_with_the_kernel(options: ExporterOptions) -> None:
+    exporter = HostExporter(options)
+    before, started = read(exporter), time.monotonic()
+    end = time.thread_time() + 0.3
+    while time.thread_time() < end:
+        pass
+    after, seconds = read(exporter), time.monotonic() - started
+    used = {key: after[key] - before[key] for key in after if key[0] == "node_cpu_seconds_total"}
+    assert min(used.values()) >= 0
+    modes = {dict(labels)["mode"] for _, labels in used}
+    assert modes == {"idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user"}
+    user = sum(value for (_, labels), value in used.items() if ("mode", "user") in labels)
+    assert user >= 0.25
+    assert sum(used.values()) == pytest.approx(seconds * (os.cpu_count() or 1), rel=0.25)
+
+
+def test_partitions_and_memory_disks_are_left_out(options: ExporterOptions) -> None:
+    devices = {dict(labels)["device"] for name, labels in read(HostExporter(options)) if name.startswith("node_disk_")}
+    ignored = {
+        disk for disk in devices if re.fullmatch(r"(loop|ram|zram)\d+|(s|h|v|xv)d[a-z]\d+|nvme\d+n\d+p\d+", disk)
+    }
+    assert ignored == set()
+    assert "lo" in {dict(labels)["device"] for name, labels in read(HostExporter(options)) if "network" in name}

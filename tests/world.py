@@ -1,0 +1,115 @@
+"""A small world in a real database: runs with placements, and samples that take the collector's own way in."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from bench.runfolder import RunEnd
+from collector.exposition import Parser
+from collector.metrics import CollectorMetrics
+from collector.rates import Rates
+from collector.segments import SeriesDefinition, SpoolRecord
+from collector.spool import Spool
+from collector.writer import Writer
+from sql import experiments, runs, samples
+from sql.database import Connection, Database
+
+HOST = "node1"
+
+
+@dataclass
+class World:
+    """What the tests do with the database, in the product's own words. Times are Unix seconds."""
+
+    database: Database
+    folder: Path
+    connection: Connection
+    targets: dict[str, int] = field(default_factory=dict)
+
+    def target(self, listener: str) -> int:
+        if listener not in self.targets:
+            self.targets[listener] = samples.register_target(
+                self.connection, host=HOST, listener=listener, instance="", url=f"http://{listener}"
+            )
+        return self.targets[listener]
+
+    def run(
+        self,
+        started_at: float,
+        ended_at: float | None = None,
+        *,
+        experiment: int = 20,
+        workload: int = 1,
+        position: int = 1,
+        attempt: int = 1,
+        gpu: str | None = None,
+        gpu_instance: int | None = None,
+        name: str = "train",
+    ) -> str:
+        """Start a run on the host (and a GPU), end it where that is given, and return its id."""
+        experiments.claim_experiment(self.connection, experiment, name="test", source="test.csv", into=True)
+        workload_id = experiments.open_workload(self.connection, experiment, workload)
+        run_id = uuid.uuid4().hex
+        run = runs.NewRun(
+            run_id=run_id, mlflow_run_id=uuid.uuid4().hex, workload_id=workload_id, position=position, attempt=attempt,
+            name=name, owner="me", command="train.py", environment="-", collocation="-", devices=gpu or "",
+            params={"lr": "0.1"}, host=HOST, fingerprint=uuid.uuid4().hex,
+        )  # fmt: skip
+        runs.create_runs(self.connection, [run])
+        experiments.start_workload(self.connection, workload_id, started_at)
+        placement = runs.Placement(run_id, HOST, gpu_uuid=gpu, gpu_instance_id=gpu_instance)
+        runs.start_runs(self.connection, [placement], started_at)
+        if ended_at is not None:
+            self.end(run_id, started_at, ended_at)
+        return run_id
+
+    def end(self, run_id: str, started_at: float, ended_at: float, status: str = "finished") -> None:
+        code = 0 if status == "finished" else 1
+        runs.end_run(self.connection, run_id, RunEnd(status, started_at, ended_at, code, None, 0.0, 0, 0, 0))
+
+    def write(self, *records: SpoolRecord) -> CollectorMetrics:
+        """Send records through spool and writer, and return what the writer counted."""
+        metrics = CollectorMetrics()
+        spool = Spool(self.folder)
+        writer = Writer(self.database, spool, threading.Lock(), metrics)
+        for record in records:
+            spool.append(record)
+        writer.start()
+        writer.stop(timeout=60)
+        assert spool.depth == 0
+        spool.close()
+        return metrics
+
+    def gauge(
+        self, metric: str, times: list[float], values: list[float], labels: Mapping[str, str] | None = None,
+        listener: str = "host", dt: float = 1.0,
+    ) -> SpoolRecord:  # fmt: skip
+        """Return a record of one gauge."""
+        definition = SeriesDefinition(self.target(listener), metric, "gauge", dict(labels or {}))
+        count = len(times)
+        return SpoolRecord(
+            np.array(times), np.zeros(count, np.uint32), np.array(values, np.float64), np.full(count, dt, np.float32),
+            {0: definition},
+        )  # fmt: skip
+
+    def scraped(self, bodies: list[tuple[float, bytes]], listener: str, interval: float = 1.0) -> SpoolRecord:
+        """Return one record of all that scrapes at these times would have given."""
+        parser, rates = Parser(), Rates(interval)
+        parts = [rates.samples(parser.parse(body), time) for time, body in bodies]
+        target = self.target(listener)
+        definitions = {
+            ref: SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
+            for ref, series in enumerate(parser.series)
+        }
+        return SpoolRecord(
+            np.concatenate([part.times for part in parts]), np.concatenate([part.refs for part in parts]),
+            np.concatenate([part.values for part in parts]), np.concatenate([part.dts for part in parts]),
+            definitions,
+        )  # fmt: skip
+
