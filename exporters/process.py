@@ -146,7 +146,10 @@ class _Endings:
     def started_at(self, run_id: str) -> float | None:
         """Return when a run that goes on was released (Unix seconds), ``None`` where its folder does not say."""
         if run_id in self._open and run_id not in self._starts:
-            state = self._open[run_id].state()
+            try:
+                state = self._open[run_id].state()
+            except (OSError, ValueError, TypeError):  # not ours to read, or not written by us
+                return None
             if state is not None and state.started_at is not None:
                 self._starts[run_id] = state.started_at
         return self._starts.get(run_id)

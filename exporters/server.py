@@ -7,16 +7,20 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import TracebackType
+from typing import TYPE_CHECKING
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from bench.errors import BadRequest, ExporterUnavailable, ServiceFailed
 from exporters.registry import Exporter
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 __all__ = ["ExporterServer", "serve"]
 
@@ -84,12 +88,14 @@ class ExporterServer:
         if reason := self.exporter.check():
             raise ExporterUnavailable(f"listener {self.exporter.name!r} cannot work here: {reason}")
         try:
-            self._running = start_http_server(self._port, self.bind, self._registry)
+            server, thread = start_http_server(self._port, self.bind, self._registry)
         except OSError as error:
             where = f"{self.bind} port {self._port}"
             raise ServiceFailed(
                 f"listener {self.exporter.name!r} cannot listen on {where}: {error.strerror}"
             ) from error
+        server.set_app(_as_plain_text(make_wsgi_app(self._registry)))
+        self._running = server, thread
 
     def stop(self) -> None:
         """Stop to serve and free the port; before a start and a second time this changes nothing."""
@@ -159,6 +165,15 @@ class _Reading(Collector):
         for reason, count in sorted(self._errors.items()):
             errors.add_metric([name, reason], count)
         return [up, read, errors]
+
+
+def _as_plain_text(app: WSGIApplication) -> WSGIApplication:
+    """Answer in text format 0.0.4 whatever is asked for: the form that every listener's users may rely on."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return app({**environ, "HTTP_ACCEPT": "text/plain;version=0.0.4"}, start_response)
+
+    return answer
 
 
 def _is_loopback(bind: str) -> bool:

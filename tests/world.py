@@ -31,6 +31,7 @@ class World:
     folder: Path
     connection: Connection
     targets: dict[str, int] = field(default_factory=dict)
+    next_ref: int = 0
 
     def target(self, listener: str) -> int:
         if listener not in self.targets:
@@ -93,9 +94,10 @@ class World:
         """Return a record of one gauge."""
         definition = SeriesDefinition(self.target(listener), metric, "gauge", dict(labels or {}))
         count = len(times)
+        self.next_ref += 1
         return SpoolRecord(
-            np.array(times), np.zeros(count, np.uint32), np.array(values, np.float64), np.full(count, dt, np.float32),
-            {0: definition},
+            np.array(times), np.full(count, self.next_ref, np.uint32), np.array(values, np.float64), np.full(count, dt, np.float32),
+            {self.next_ref: definition},
         )  # fmt: skip
 
     def scraped(self, bodies: list[tuple[float, bytes]], listener: str, interval: float = 1.0) -> SpoolRecord:
@@ -104,12 +106,13 @@ class World:
         parts = [rates.samples(parser.parse(body), time) for time, body in bodies]
         target = self.target(listener)
         definitions = {
-            ref: SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
+            self.next_ref + 1 + ref: SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
             for ref, series in enumerate(parser.series)
         }
+        first = np.uint32(self.next_ref + 1)
+        self.next_ref += len(parser.series)
         return SpoolRecord(
-            np.concatenate([part.times for part in parts]), np.concatenate([part.refs for part in parts]),
+            np.concatenate([part.times for part in parts]), first + np.concatenate([part.refs for part in parts]),
             np.concatenate([part.values for part in parts]), np.concatenate([part.dts for part in parts]),
             definitions,
         )  # fmt: skip
-

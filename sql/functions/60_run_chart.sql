@@ -76,7 +76,9 @@ begin
         ), binned as (
             select c.run_id, c.label, c.series, c.quantity, c.scope, c.combine, c.series_id,
                    case when $5 then %4$L::timestamptz
-                             + make_interval(secs => floor(greatest(extract(epoch from x.at - c.run_start), 0)::float8 / $8) * $8)
+                             -- A bucket goes to the bin that most of it lies in: half a bucket is the most it can be off.
+                             + make_interval(secs => $8 * floor(
+                                   (greatest(extract(epoch from x.at - c.run_start)::float8, 0) + $9 / 2) / $8))
                         else greatest(date_bin(make_interval(secs => $8), x.at, timestamptz '2000-01-03 00:00:00+00'),
                                       c.run_start) end as at,
                    c.scale * sum(x.area) / nullif(sum(x.seconds), 0) as mean,

@@ -18,7 +18,9 @@ def materialize(world: World) -> None:
     """Do at once what the refresh policies do in time."""
     if inspect(world.connection).flavour is Flavour.TIMESCALEDB:
         for relation, _ in LEVELS:
-            world.connection.execute(f"call public.refresh_continuous_aggregate('bench.{relation}', null, null)".encode())
+            world.connection.execute(
+                f"call public.refresh_continuous_aggregate('bench.{relation}', null, null)".encode()
+            )
 
 
 def totals(world: World, quantity: str) -> dict[str, tuple[int, float, float]]:

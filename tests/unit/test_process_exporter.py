@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from bench.processes import end_run
-from bench.runfolder import RunEnd, RunFolder
+from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from exporters.process import ProcessExporter
 from exporters.registry import ExporterOptions
 
@@ -100,7 +100,8 @@ END = RunEnd(
     max_rss_bytes=10_000_000_000,
 )
 
-FINAL = {"cpu_seconds_total", "read_bytes_total", "written_bytes_total", "peak_memory_bytes"}
+TOTALS = {"cpu_seconds_total", "read_bytes_total", "written_bytes_total"}
+FINAL = TOTALS | {"start_time_seconds", "peak_memory_bytes"}
 LIVE = FINAL | {"resident_memory_bytes", "proportional_memory_bytes", "threads", "processes"}
 
 
@@ -194,13 +195,14 @@ def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, pyth
     readings = watch(page, run_id, process)
     process.communicate()
     assert len(readings) > 10
-    for name in sorted(name for name in FINAL if name in readings[-1]):
+    for name in sorted(TOTALS):
         values = [reading[name] for reading in readings]
         assert values == sorted(values), f"{name} fell"
     assert readings[-1]["cpu_seconds_total"] == pytest.approx(readings[-1]["said"], rel=0.02)
 
 
-def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str) -> None:
+def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str, tmp_path: Path) -> None:
+    folder(tmp_path, run_id).write_state(SupervisorState(1, 2.0, root_pid=3, started_at=1.75e9))
     process = python(
         "import threading\nx = bytearray(50_000_000)\nthreading.Thread(target=input).start()\nprint(1, flush=True)",
         BENCH_RUN_ID=run_id,
@@ -210,6 +212,7 @@ def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str) -> No
     figures, timestamps = page.read(run_id)
     assert figures.keys() == LIVE
     assert timestamps == {None}
+    assert figures["start_time_seconds"] == 1.75e9
     assert figures["processes"] == 1
     assert figures["threads"] == 2
     assert 50e6 < figures["proportional_memory_bytes"] <= figures["resident_memory_bytes"] * 1.05 < 100e6
@@ -274,6 +277,7 @@ def test_a_run_too_short_to_be_seen_has_its_totals(page: Page, run_id: str, tmp_
     folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
     figures, timestamps = page.read(run_id)
     assert figures == {
+        "start_time_seconds": 1,
         "cpu_seconds_total": 12.5,
         "read_bytes_total": 4096,
         "written_bytes_total": 8192,

@@ -171,8 +171,7 @@ def test_a_supervisor_is_no_member_and_its_orphans_are(run_id: str) -> None:
 def test_end_run_reaches_a_grandchild_in_a_session_of_its_own(run_id: str) -> None:
     process = shell("(setsid sh -c 'trap \"\" TERM; while :; do sleep 0.1; done' &); :", BENCH_RUN_ID=run_id)
     process.communicate()
-    processes = RunProcesses()
-    until(lambda: run_id in processes.scan())
+    tree_of(RunProcesses(), run_id, "sh", "sleep")  # its trap is set by then
     started = time.monotonic()
     assert end_run(run_id, grace=0.5) >= 1
     assert 0.4 < time.monotonic() - started < 3
