@@ -106,8 +106,9 @@ def _place(rows: list[Row], known: list[KnownRun], rerun: str | None) -> Iterabl
             next_position += 1
         position = positions[row.line]
         previous = latest.get(position)
-        attempt = previous.attempt + 1 if previous else 1
-        yield PlannedRun(row, position, attempt, _action(row, previous, rerun), previous)
+        action = _action(row, previous, rerun)
+        last = previous.attempt if previous else 0
+        yield PlannedRun(row, position, last if action is Action.SKIP else last + 1, action, previous)
 
 
 def _action(row: Row, previous: KnownRun | None, rerun: str | None) -> Action:

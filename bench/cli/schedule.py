@@ -179,7 +179,7 @@ def _show_plan(settings: Settings, file: ExperimentFile, rerun: str | None) -> N
                 action = "is done" if one.action is Action.SKIP else str(one.action)
                 made.add_row(
                     f"{workload.experiment}/{workload.workload}/{one.position}",
-                    str(one.attempt if one.action is not Action.SKIP else one.attempt - 1),
+                    str(one.attempt),
                     row.name,
                     action,
                     str(row.environment),

@@ -69,7 +69,7 @@ def test_an_end_that_becomes_known_late_takes_samples_back(world: World) -> None
     materialize(world)
     agree(world, run_id, SPAN - 5)
     world.end(run_id, start + 5, start + 50.5)
-    assert world.write().retagged._value.get() == SPAN - 51  # noqa: SLF001 - prometheus_client has no other way
+    assert world.write().retagged._value.get() == SPAN - 51
     agree(world, run_id, 46)
     assert mistagged(world) == []
 

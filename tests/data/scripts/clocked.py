@@ -1,0 +1,19 @@
+"""Keeps a core and some memory busy; its first and last line are the wall clock."""
+
+import time
+
+print(time.time())
+
+import argparse
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--seconds", type=float, default=1.0)
+arguments.add_argument("--megabytes", type=int, default=64)
+arguments.add_argument("--api-key")
+options = arguments.parse_args()
+
+memory = bytearray(b"x" * (options.megabytes << 20))
+until = time.monotonic() + options.seconds
+while time.monotonic() < until:
+    sum(memory[: 1 << 16])
+print(time.time())

@@ -1,0 +1,10 @@
+"""A script whose neighbours have the names of packages of ours."""
+
+import collector
+import scheduler
+import sql
+from bench import track
+
+assert {collector.OWNER, scheduler.OWNER, sql.OWNER} == {"the user"}
+with track("own"):
+    print("the user's own modules")

@@ -1,0 +1,61 @@
+"""Settings: flag before environment before bench.toml before default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.config import Settings
+from bench.errors import BadRequest
+
+
+def test_defaults_need_nothing(tmp_path: Path) -> None:
+    settings = Settings.load({}, tmp_path)
+    assert (settings.dsn, settings.tracking_uri, settings.simulate, settings.interval) == (None, None, None, 1.0)
+    assert settings.home.name == "hypergauge"
+
+
+def test_flag_goes_before_environment_before_file(tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text('dsn = "file"\nread_dsn = "file"\nsimulate = "file"\ninterval = 5\n')
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    settings = Settings.load({"BENCH_READ_DSN": "environment", "BENCH_SIMULATE": "environment"}, below, simulate="flag")
+    assert (settings.dsn, settings.read_dsn, settings.simulate) == ("file", "environment", "flag")
+    assert settings.interval == 5
+
+
+def test_home_in_a_file_is_relative_to_it(tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text('home = "data"\n')
+    below = tmp_path / "a"
+    below.mkdir()
+    assert Settings.load({}, below).home == tmp_path.resolve() / "data"
+
+
+def test_a_secret_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("postgresql://u:p@h/d\n")
+    assert Settings.load({"BENCH_DSN_FILE": str(tmp_path / "secret")}, tmp_path).dsn == "postgresql://u:p@h/d"
+
+
+def test_a_child_gets_the_same_settings(tmp_path: Path) -> None:
+    settings = Settings.load({"BENCH_DSN": "x", "BENCH_HOME": str(tmp_path), "BENCH_SIMULATE": "1xT4"}, tmp_path)
+    assert Settings.load(settings.environment(), tmp_path) == settings
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("dns = 'x'\n", r"bench\.toml: unknown setting 'dns' \(did you mean 'dsn'\?\)"),
+        ("dsn = \n", r"bench\.toml: not valid TOML: .*line 1"),
+        ("interval = 0.01\n", r"interval is 0\.01 s, but must lie between 0\.1 s and 60 s"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "bench.toml").write_text(content)
+    with pytest.raises(BadRequest, match=message):
+        Settings.load({}, tmp_path)
+
+
+def test_a_missing_secret_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="BENCH_DSN_FILE cannot be read: No such file"):
+        Settings.load({"BENCH_DSN_FILE": str(tmp_path / "nothing")}, tmp_path)
