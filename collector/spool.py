@@ -142,6 +142,11 @@ class Spool:
         self._taken.clear()
 
     @property
+    def oldest(self) -> int:
+        """The lowest batch number that a replay could bring again."""
+        return int(self._segments[0].path.stem) if self._segments else self._next
+
+    @property
     def depth(self) -> int:
         """Records not yet accepted."""
         return len(self._waiting) + len(self._taken)

@@ -27,12 +27,11 @@ _log = logging.getLogger(__name__)
 
 _RECORDS_AT_ONCE = 200
 _IDLE_SECONDS = 0.2
-_HOUSEKEEPING_SECONDS = 2.0
+_HOUSEKEEPING_SECONDS = 1.0
 # An aggregate's refresh policy stays a minute behind the clock; what is written further behind is refreshed here.
 _LATE_SECONDS = 45.0
 # When a run's last samples are in: its last scrape is over, and so is the writing.
-_SETTLED_SECONDS = 3.0
-_LEDGER_LENGTH = 10_000
+_SETTLED_SECONDS = 2.0
 
 
 class Writer(threading.Thread):
@@ -164,7 +163,8 @@ class Writer(threading.Thread):
         self._housekept = time.monotonic()
         samples.report_targets(connection, self._states())
         with self._lock:
-            depth = self._spool.depth
+            depth, oldest = self._spool.depth, self._spool.oldest
+        samples.forget_batches(connection, self._spool.source, oldest)
         if depth == 0:
             runs.end_lost_runs(connection)
             self._settle_tags(connection)

@@ -68,15 +68,20 @@ class Progress:
 
     Parameters
     ----------
-    live
-        Returns the newest figures by run id; asked in a thread of its own, once a second.
     quiet
         Show nothing.
+
+    Attributes
+    ----------
+    live
+        Returns the newest figures by run id, where somebody knows them; asked in a thread of its own, once a second.
     """
 
-    def __init__(self, live: Callable[[list[str]], Mapping[str, Live]], *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
         self.console = Console(file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet, highlight=False)
-        self._live, self._going, self._figures = live, dict[str, _Going](), dict[str, Live]()
+        self.live: Callable[[list[str]], Mapping[str, Live]] = lambda _: {}
+        self._going: dict[str, _Going] = {}
+        self._figures: Mapping[str, Live] = {}
         self._display: LiveDisplay | None = None
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
@@ -129,4 +134,4 @@ class Progress:
     def _follow(self) -> None:
         while not self._ended.wait(1.0):
             if self._going:
-                self._figures = dict(self._live(list(self._going)))
+                self._figures = self.live(list(self._going))

@@ -39,9 +39,11 @@ def table(*columns: str, title: str | None = None) -> Table:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration as people write it: ``4.2 s``, ``3:07``, ``2:03:07``."""
+    """Return a duration as people write it: ``20 ms``, ``4.2 s``, ``3:07``, ``2:03:07``."""
     if seconds is None:
         return ""
+    if seconds < 0.95:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import threading
 import time
@@ -16,7 +15,8 @@ from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_serve
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from bench.errors import BadRequest, ExporterUnavailable, ServiceFailed
+from bench.addresses import require_loopback
+from bench.errors import ExporterUnavailable, ServiceFailed
 from exporters.registry import Exporter
 
 if TYPE_CHECKING:
@@ -51,11 +51,7 @@ class ExporterServer:
     """
 
     def __init__(self, exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> None:
-        if not (insecure or _is_loopback(bind)):
-            raise BadRequest(
-                f"{bind!r} may be reached from other hosts, and listeners have neither TLS nor authentication: "
-                "bind to 127.0.0.1, or say --insecure"
-            )
+        require_loopback(bind, insecure=insecure)
         self.exporter, self.bind = exporter, bind
         self._port = port
         self._running: tuple[WSGIServer, threading.Thread] | None = None
@@ -174,10 +170,3 @@ def _as_plain_text(app: WSGIApplication) -> WSGIApplication:
         return app({**environ, "HTTP_ACCEPT": "text/plain;version=0.0.4"}, start_response)
 
     return answer
-
-
-def _is_loopback(bind: str) -> bool:
-    try:
-        return ipaddress.ip_address(bind).is_loopback
-    except ValueError:
-        return bind == "localhost"

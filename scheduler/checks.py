@@ -60,6 +60,8 @@ def _row_problems(
         yield "Model", f"a model ({row.model!r}) instead of a script is not supported yet"
     elif not file.script(row):
         yield "File", _no_script(file, row.script or "")
+    if row.script and row.data:
+        yield "Data", "data is for a model's entry point, and this row has a script: say it in Params"
     if message := _environment_problem(file, row):
         yield "Environment", message
     gpus, messages = _find_devices(row, inventory)

@@ -29,10 +29,8 @@ def shown(words: Sequence[str]) -> str:
     """Return a command line as it may be recorded and shown."""
     line: list[str] = []
     for name, value in _pairs(words):
-        if name is None:
-            line.append(value or "")
-        elif value is None:
-            line.append(name)
+        if name is None or value is None:
+            line.append(name or value or "")
         else:
             line += [name, _shown_value(name, value)]
     return shlex.join(line)
@@ -46,7 +44,8 @@ def _pairs(words: Sequence[str]) -> list[tuple[str | None, str | None]]:
         word = rest.pop(0)
         option, equals, value = word.partition("=")
         if not re.match(r"--?[A-Za-z]", word):
-            pairs.append((None, word))
+            # `env API_KEY=… python train.py`
+            pairs.append((None, f"{option}={_shown_value(option, value)}" if equals else word))
         elif equals:
             pairs.append((option, value))
         elif rest and not re.match(r"--?[A-Za-z]", rest[0]):

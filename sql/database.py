@@ -106,6 +106,13 @@ class Database:
             except psycopg.Error as error:
                 raise StatementFailed(str(error).strip()) from error
 
+    def libpq_environment(self) -> dict[str, str]:
+        """Return the variables by which psql and other programs of PostgreSQL find the database."""
+        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+        names |= {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
+        parts = conninfo.conninfo_to_dict(self.dsn)
+        return {variable: str(parts[name]) for name, variable in names.items() if parts.get(name)}
+
     def sqlalchemy_url(self, schema: str) -> str:
         """Return the URL under which SQLAlchemy, and so MLflow, keeps its tables in `schema` of this database."""
         parts = conninfo.conninfo_to_dict(self.dsn)

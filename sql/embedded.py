@@ -105,8 +105,8 @@ class EmbeddedServer:
         version = self.folder / "data" / "PG_VERSION"
         if version.exists() and (found := version.read_text().strip()) != str(self._major):
             raise DatabaseUnavailable(
-                f"the embedded database in {self.folder} was made by PostgreSQL {found}, this is {self._major}; "
-                "run: bench db upgrade"
+                f"the embedded database in {self.folder} was made by PostgreSQL {found}, this release has {self._major}: "
+                "use it with the release that made it, or set BENCH_HOME to another folder"
             )
         lease_file = self.folder / "lease.json"
         mine = {"host": platform.node(), "boot_id": _boot_id()}

@@ -64,5 +64,7 @@ def shell() -> None:
     if shutil.which("psql") is None:
         raise BenchError("psql is not installed; `bench db url` says where the database is")
     with Database(Settings.load()) as database:
-        os.environ.setdefault("PGOPTIONS", "-csearch_path=bench,public")
-        subprocess.run(["psql", database.dsn], check=False)
+        # In the environment, not among the arguments, which `ps` shows to everybody.
+        environment = {**os.environ, "PGOPTIONS": "-csearch_path=bench,public", **database.libpq_environment()}
+        done = subprocess.run(["psql"], env=environment, check=False)
+    raise typer.Exit(done.returncode)

@@ -13,11 +13,10 @@ from bench.cli.common import Json, Selectors, as_json, console, reading
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, NoData, did_you_mean
 from bench.runfolder import RunFolder
-from bench.services import Stack
+from bench.services import Service, Stack
 from dashboards import tables
 from insight.comparison import SCOPES
 from insight.comparison import compare as compare_runs
-from sql.database import Database
 from sql.flavour import inspect
 from sql.selection import RunInfo, list_experiments, select_run, select_runs
 from sql.summaries import coverage, live_figures
@@ -39,7 +38,8 @@ def status(json: Json = False) -> None:
     settings = Settings.load()
     services = {name: (service.answers(), service.url) for name, service in Stack(settings).services().items()}
     if settings.tracking_uri and "mlflow" not in services:
-        services["mlflow"] = (True, settings.tracking_uri)
+        configured = Service("mlflow", 0, 0.0, settings.tracking_uri, f"{settings.tracking_uri.rstrip('/')}/health")
+        services["mlflow"] = (configured.answers(), settings.tracking_uri)
     running: list[RunInfo] = []
     figures: dict[str, Any] = {}
     database, reason = "", None
@@ -131,6 +131,7 @@ def compare(
 def logs(
     run: Annotated[str, typer.Argument(help="A run.")],
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
+    json: Json = False,
 ) -> None:
     """Write a run's output to standard output."""
     settings = Settings.load()
@@ -140,7 +141,10 @@ def logs(
     if not folder.path.exists():
         where = f"; it ran on {chosen.host}" if chosen.mlflow_run_id is None else "; MLflow keeps it as an artifact"
         raise NoData(f"the output of {chosen.label} is not on this host{where}")
-    with Database(settings) if follow else reading(settings):
+    if json:
+        output = folder.output.read_bytes() if folder.output.exists() else b""
+        as_json({"run": chosen.label, "run_id": chosen.run_id, "output": output.decode(errors="replace")})
+    else:
         _copy(folder, follow)
 
 

@@ -65,9 +65,11 @@ def schedule(
         raise BadRequest(f"--timeout is a positive number of seconds, not {timeout:g}")
     gpus = inventory(settings.simulate)
     checked = checks.load(file, gpus, availability(settings))
-    if dry_run:
-        _show_plan(settings, checked, rerun)
-        return
+    with Database(settings) as database:
+        _refuse_foreign(database, checked, into)
+        if dry_run:
+            _show_plan(database, checked, rerun)
+            return
     outcomes = run_file(settings, checked, rerun=rerun, into=into, timeout=timeout)
     if not outcomes:
         console().print("Nothing is left to do in this file; `--rerun failed` or `--rerun all` repeats runs.")
@@ -88,8 +90,6 @@ def run_file(
     quiet: bool = False,
 ) -> list[Outcome]:
     """Run what is to do in a checked file, on the local stack."""
-    with Database(settings) as database:
-        _refuse_foreign(database, file, into)
     with scheduling(settings, timeout=timeout, quiet=quiet) as scheduler:
         outcomes = scheduler.run_file(file, rerun=rerun, into=into)
         _settle(scheduler.database, [outcome.run_id for outcome in outcomes])
@@ -145,8 +145,9 @@ def scheduling(settings: Settings, *, timeout: float | None = None, quiet: bool 
     from scheduler.tracking import Tracking  # a second for MLflow, while the stack comes up anyway
 
     with contextlib.ExitStack() as stack:
-        local = stack.enter_context(local_stack(settings))
-        progress = stack.enter_context(Progress(lambda ids: _live(local, ids), quiet=quiet))
+        progress = stack.enter_context(Progress(quiet=quiet))
+        local = stack.enter_context(local_stack(settings, progress.say))
+        progress.live = lambda ids: _live(local, ids)
         yield Scheduler(
             database=local.database,
             settings=settings,
@@ -168,11 +169,11 @@ def _refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> Non
                 raise BadRequest(problem, file=file.path, line=row.line)
 
 
-def _show_plan(settings: Settings, file: ExperimentFile, rerun: str | None) -> None:
+def _show_plan(database: Database, file: ExperimentFile, rerun: str | None) -> None:
     from scheduler.schedule import planned
 
     made = tables.table("run", "attempt", "name", "action", "environment", "devices", "command")
-    with reading(settings) as connection:
+    with database.session(read_only=True) as connection:
         for workload in planned(connection, file, rerun):
             for one in workload.runs:
                 row = one.row

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from bench.addresses import require_loopback
 from bench.cli.common import Json, as_json, console
 from bench.cli.stack import availability, ensure
 from bench.config import Settings
@@ -22,6 +23,7 @@ from sql.database import Database
 __all__ = ["register"]
 
 Bind = Annotated[str, typer.Option(help="Address to listen on.")]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Allow an address that other hosts reach.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for one that is free.")]
 
 exporter_app = typer.Typer(help="Listeners: what can be measured here, and one of them alone.", no_args_is_help=True)
@@ -41,7 +43,7 @@ def up() -> None:
     settings = Settings.load()
     stack = Stack(settings)
     with Database(settings) as database:
-        stack.hold(lambda: ensure(settings, database))
+        stack.hold(lambda: ensure(settings, database, console().print))
         stack.keep(True)
         for name, service in stack.services().items():
             console().print(f"[green]up[/] {name} {service.url}")
@@ -77,7 +79,7 @@ def exporter_run(
     port: Port = 0,
     bind: Bind = "127.0.0.1",
     simulate: Annotated[str | None, typer.Option(help="Simulated GPUs, such as 2xH100.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Allow an address that other hosts reach.")] = False,
+    insecure: Insecure = False,
 ) -> None:
     """Run one listener until SIGTERM or Ctrl-C."""
     settings = Settings.load(simulate=simulate)
@@ -98,11 +100,13 @@ def collector_run(
     ] = None,
     port: Port = 0,
     bind: Bind = "127.0.0.1",
+    insecure: Insecure = False,
 ) -> None:
     """Run the collector until SIGTERM or Ctrl-C."""
     from collector.collector import collect
     from collector.targets import Target, read_targets
 
+    require_loopback(bind, insecure=insecure)
     settings = Settings.load()
     if targets is not None:
         wanted = read_targets(targets, settings.interval)

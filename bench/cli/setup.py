@@ -39,7 +39,7 @@ def demo() -> None:
     settings = Settings.load()
     folder = settings.home / "demo"
     _lay_out(folder, "demo", overwrite=True)
-    file = checks.load(folder / "experiments.csv", inventory(settings.simulate), availability(settings))
+    file = checks.load(folder / "demo.csv", inventory(settings.simulate), availability(settings))
     out = console()
     out.print(f"Running {file.path}: handwritten digits, learned alone and side by side.")
     outcomes = run_file(settings, file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.config import Settings
@@ -28,11 +28,14 @@ class LocalStack:
 
 
 @contextlib.contextmanager
-def local_stack(settings: Settings) -> Iterator[LocalStack]:
-    """Start what is missing, hold it all, and let go at the end: the last one to do so stops it."""
+def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[LocalStack]:
+    """Start what is missing, hold it all, and let go at the end: the last one to do so stops it.
+
+    `say` is told what is started, since that takes seconds.
+    """
     stack = Stack(settings)
     with Database(settings) as database:
-        stack.hold(lambda: ensure(settings, database))
+        stack.hold(lambda: ensure(settings, database, say))
         try:
             service = stack.services().get("mlflow")
             uri = service.url if service else settings.tracking_uri
@@ -54,7 +57,7 @@ def own_tracking_server(settings: Settings) -> bool:
     return not (settings.tracking_uri or "").startswith(("http://", "https://"))
 
 
-def ensure(settings: Settings, database: Database) -> None:
+def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -> None:
     """Start the services that do not run, at the same time, and wait until all answer."""
     stack = Stack(settings)
     running = stack.services()
@@ -64,12 +67,12 @@ def ensure(settings: Settings, database: Database) -> None:
     if own_tracking_server(settings) and "mlflow" not in running:
         started.append(_start_tracking(stack, settings, database, environment))
     for name, reason in availability(settings).items():
-        service = f"exporter-{name}"
-        if reason is None and service not in running:
+        label = f"exporter-{name}"
+        if reason is None and label not in running:
             port = free_port()
             started.append(
                 stack.start(
-                    service,
+                    label,
                     [sys.executable, "-m", "bench.cli", "exporter", "run", name, "--port", str(port)],
                     url=f"http://127.0.0.1:{port}/metrics",
                     health=f"http://127.0.0.1:{port}/metrics",
@@ -87,9 +90,11 @@ def ensure(settings: Settings, database: Database) -> None:
                 environment=environment,
             )
         )
+    if started:
+        say(f"Starting {', '.join(service.name for service in started)} …")
     try:
-        for service_ in started:
-            stack.await_answer(service_, _START_SECONDS)
+        for service in started:
+            stack.await_answer(service, _START_SECONDS)
     except BaseException:
         stack.stop_all()
         raise

@@ -74,5 +74,7 @@ def test_data_in_use_on_another_host_is_refused(folder: Path) -> None:
 def test_data_of_another_major_version_is_refused(folder: Path) -> None:
     (folder / "data").mkdir(parents=True)
     (folder / "data" / "PG_VERSION").write_text("16\n")
-    with pytest.raises(DatabaseUnavailable, match=r"was made by PostgreSQL 16, this is 18; run: bench db upgrade"):
+    with pytest.raises(
+        DatabaseUnavailable, match=r"was made by PostgreSQL 16, this release has 18: use it with the release that"
+    ):
         EmbeddedServer(folder).acquire()

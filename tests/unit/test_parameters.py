@@ -22,4 +22,5 @@ def test_names(words: list[str], expected: dict[str, str]) -> None:
 
 
 def test_a_secret_is_in_no_recorded_command() -> None:
+    assert shown(["env", "API_KEY=x", "A=1", "train.py"]) == "env 'API_KEY=***' A=1 train.py"
     assert shown(["train.py", "--password", "hunter2", "--lr=0.1"]) == "train.py --password '***' --lr 0.1"
