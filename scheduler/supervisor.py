@@ -31,6 +31,7 @@ from bench.errors import BenchError
 from bench.processes import end_run as end_processes
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
+from bench.services import Stack
 from sql import runs
 from sql.database import Connection, Database, lost
 
@@ -81,14 +82,15 @@ class Supervisor:
         self._wakeup_writer = wakeup_writer
         signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._request_stop)
 
     def _request_stop(self, *_: object) -> None:
         self._stop_requested = True
 
     def run(self, started_at: float) -> RunEnd:
         """Run the command from now on; return how it ended."""
+        # Not earlier: a supervisor that is told to stop before there is anything to supervise just ends.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._request_stop)
         run_id = self.folder.run_id
         output = os.open(self.folder.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -190,13 +192,17 @@ class Supervisor:
 
 def main(folder: RunFolder) -> None:
     """Supervise the run of `folder`."""
-    order_line, words = _read_line(sys.stdin.fileno()), b""
-    order = Order.decode(order_line)
+    order = Order.decode(_read_line(sys.stdin.fileno()))
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     supervisor = Supervisor(folder, order)
     folder.write_state(SupervisorState(os.getpid(), identity(os.getpid()) or 0.0))
-    supervisor.database.hold()
-    try:
+    with contextlib.ExitStack() as held:
+        supervisor.database.hold()
+        held.callback(supervisor.database.close)
+        # Where the scheduler has died, the last supervisor is the last to need the services, and stops them.
+        stack = Stack(supervisor.database.settings)
+        stack.hold(lambda: None)
+        held.callback(stack.release)
         os.write(sys.stdout.fileno(), b"ready\n")
         words = _read_line(sys.stdin.fileno())
         if not words.startswith(b"go "):
@@ -208,8 +214,6 @@ def main(folder: RunFolder) -> None:
 
             with supervisor.database.session() as connection:
                 deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end)
-    finally:
-        supervisor.database.close()
 
 
 def last_line(output: Path) -> str:

@@ -108,20 +108,33 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
     return chosen
 
 
-@pytest.fixture
-def dsn(flavour: Flavour, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The connection string of a database of the test's own, in each flavour."""
-    server: str = request.getfixturevalue(f"{flavour}_dsn")
+@contextlib.contextmanager
+def own_database(server: str, *, timescaledb: bool) -> Iterator[str]:
+    """Yield the connection string of a new database on `server`, which is dropped in the end."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'create database "{name}"'.encode())
     own = conninfo.make_conninfo(server, dbname=name)
-    if flavour is Flavour.TIMESCALEDB:
+    if timescaledb:
         with psycopg.connect(own, autocommit=True) as connection:
             connection.execute("create extension if not exists timescaledb")
     yield own
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'drop database "{name}" with (force)'.encode())
+
+
+@pytest.fixture
+def dsn(flavour: Flavour, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The connection string of a database of the test's own, in each flavour."""
+    with own_database(request.getfixturevalue(f"{flavour}_dsn"), timescaledb=flavour is Flavour.TIMESCALEDB) as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def timescaledb_database(timescaledb_dsn: str) -> Iterator[str]:
+    """The connection string of a TimescaleDB database for all tests of a module."""
+    with own_database(timescaledb_dsn, timescaledb=True) as own:
+        yield own
 
 
 @pytest.fixture

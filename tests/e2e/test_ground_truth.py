@@ -1,0 +1,157 @@
+"""Tags and totals against what the runs know of themselves, through the whole pipeline, in both flavours."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sql.flavour import Flavour
+from tests.e2e.home import SCRIPTS, Home, wait_for
+
+LEVELS = ("samples_10s", "samples_1m", "samples_10m")
+
+
+@dataclass
+class HomeWithServer(Home):
+    """A home whose database is a server of its own."""
+
+    server: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "BENCH_DSN": self.server}
+
+
+@pytest.fixture(scope="module", params=[Flavour.POSTGRESQL, Flavour.TIMESCALEDB], ids=str)
+def place(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Home]:
+    """A stack on the embedded server, and one on TimescaleDB."""
+    if request.param is Flavour.POSTGRESQL:
+        yield request.getfixturevalue("home")
+        return
+    database = request.getfixturevalue("timescaledb_database")
+    home = HomeWithServer(short_folder / uuid.uuid4().hex[:8], short_folder / uuid.uuid4().hex[:8], server=database)
+    home.folder.mkdir()
+    home.bench("up")
+    yield home
+    home.end()
+    home.bench("down")
+
+
+def settled(home: Home, experiment: int) -> None:
+    """Wait until the collector has written all that the runs of an experiment had to say."""
+    wait_for(
+        lambda: home.ask(
+            "select from runs r join workloads using (workload_id) where experiment_id = %s"
+            " having bool_and(summarised) and not exists (select from retags)",
+            experiment,
+        ),
+        "the last sample",
+    )
+
+
+def tags_are_true(home: Home, experiment: int) -> None:
+    """Check every sample there is against the runs' spans, and the aggregates against the samples."""
+    assert (
+        home.ask(
+            "select metric, time, runset_id from samples join series using (series_id) where runset_id <> tag_at(place_id, time)"
+        )
+        == []
+    )
+    for run in home.runs(experiment):
+        [raw] = home.ask("select count(*) as n from run_samples where run_id = %s", run["run_id"])
+        assert raw["n"] > 0
+        for relation in LEVELS:
+            query = f"select sum(n)::int as n from {relation} join run_sets using (runset_id) where run_id = %s"
+            assert home.ask(query, run["run_id"]) == [raw], relation
+        outside = home.ask(
+            "select count(*) as n from run_samples where run_id = %s"
+            " and not (time >= to_timestamp(%s) and time < to_timestamp(%s))",
+            run["run_id"], run["started"], run["ended"],
+        )  # fmt: skip
+        assert outside == [{"n": 0}]
+
+
+def test_a_collector_that_slept_over_a_runs_end_tags_none_wrongly(place: Home) -> None:
+    sheet = place.sheet("slept", "Experiment,Workload,File", ["901,1,{scripts}/family.py"])
+    schedule = place.start("schedule", sheet.path)
+    [run] = wait_for(lambda: [one for one in place.runs(901) if one["status"] == "running"], "the run")
+    collector = json.loads((place.path / "stack" / "collector.service").read_text())["pid"]
+    wait_for(lambda: time.time() > run["started"] + 6, "six seconds")
+    os.kill(collector, signal.SIGSTOP)
+    try:
+        wait_for(lambda: sheet.column("Status") == ["finished"], "the end")
+        time.sleep(max(0.0, run["started"] + 11 - time.time()))
+    finally:
+        os.kill(collector, signal.SIGCONT)
+    schedule.wait()
+    settled(place, 901)
+    tags_are_true(place, 901)
+
+    [run] = place.runs(901)
+    first, used, last = map(float, place.output(run["run_id"]).split())
+    assert run["started"] < first
+    assert last < run["ended"]
+    assert run["duration"] == pytest.approx(last - first, abs=0.2)
+    # Though nobody looked at its end, all that it used is there, its 200 short-lived children among it.
+    [cpu] = place.ask(
+        "select total, seconds from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process'"
+        " and metric is null",
+        run["run_id"],
+    )
+    assert cpu["total"] == pytest.approx(used, rel=0.02)
+    assert cpu["seconds"] == pytest.approx(run["duration"], abs=0.01)
+
+
+def test_runs_that_overlap_share_the_hosts_samples_and_have_their_own(place: Home) -> None:
+    sheet = place.sheet(
+        "overlap",
+        "Experiment,Workload,File,Params",
+        ["902,1,{scripts}/family.py,", "902,1,{scripts}/clocked.py,--seconds 4"],
+    )
+    place.bench("schedule", sheet.path)
+    settled(place, 902)
+    tags_are_true(place, 902)
+    one, two = place.runs(902)
+    shared = place.ask(
+        "select count(*) as n from run_sets a join run_sets b using (runset_id, place_id)"
+        " where a.run_id = %s and b.run_id = %s and a.scope = 'host'",
+        one["run_id"], two["run_id"],
+    )  # fmt: skip
+    assert shared == [{"n": 1}]
+    load = (
+        "select count(*) as n, count(distinct time) as times from run_samples where quantity = 'load' and run_id = %s"
+    )
+    for run in (one, two):
+        [found] = place.ask(load, run["run_id"])
+        assert found["n"] == found["times"] == pytest.approx(run["duration"], abs=2)
+    [stored] = place.ask(
+        "select count(*) as n from samples join series using (series_id) where metric = 'node_load1'"
+        " and time >= to_timestamp(%s) and time < to_timestamp(%s)", one["started"], one["ended"],
+    )  # fmt: skip
+    assert stored["n"] == place.ask(load, one["run_id"])[0]["n"]
+    used = float(place.output(one["run_id"]).split()[1])
+    total = "select total from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process' and metric is null"
+    assert place.ask(total, one["run_id"])[0]["total"] == pytest.approx(used, rel=0.02)
+    assert place.ask(total, two["run_id"])[0]["total"] < used
+
+
+@pytest.mark.parametrize("scraped", [True, False], ids=["scraped", "too short for a scrape"])
+def test_a_run_is_measured_however_short(place: Home, scraped: bool) -> None:
+    name, experiment = ("longer", 903) if scraped else ("shorter", 904)
+    seconds = 2 if scraped else 0.2
+    sheet = place.sheet(
+        name, "Experiment,Workload,File,Params", [f"{experiment},1,{SCRIPTS}/clocked.py,--seconds {seconds}"]
+    )
+    place.bench("schedule", sheet.path)
+    settled(place, experiment)
+    [entry] = place.json("compare", str(experiment))["runs"]
+    assert entry["cpu_seconds"] == pytest.approx(entry["duration_seconds"], rel=0.5)
+    assert entry["peak_memory_bytes"] > 5e6
