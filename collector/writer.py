@@ -9,11 +9,12 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import psycopg
 
 from bench.errors import BenchError
 from collector.metrics import CollectorMetrics
-from collector.segments import SpoolRecord
+from collector.segments import SeriesDefinition, SpoolRecord
 from collector.spool import Spool
 from collector.tags import Tags
 from sql import runs, samples
@@ -22,6 +23,8 @@ from sql.database import Connection, Database
 from sql.samples import OpenedSeries
 
 __all__ = ["Writer"]
+
+Ids = npt.NDArray[np.int32]
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +56,7 @@ class Writer(threading.Thread):
         self._database, self._spool, self._lock, self._metrics = database, spool, lock, metrics
         self._stopping = threading.Event()
         self._tags = Tags()
-        self._series: dict[tuple[int, str, frozenset[tuple[str, str]]], OpenedSeries] = {}
+        self._series: dict[int, tuple[SeriesDefinition, OpenedSeries]] = {}
         self._housekept = float("-inf")
         self.target_states: dict[int, tuple[bool, float | None]] = {}
 
@@ -130,22 +133,22 @@ class Writer(threading.Thread):
             refresh(connection, lowest, highest)
         return True
 
-    def _open(
-        self, connection: Connection, record: SpoolRecord
-    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], np.ndarray[tuple[int], np.dtype[np.int32]]]:
+    def _open(self, connection: Connection, record: SpoolRecord) -> tuple[Ids, Ids]:
         """Return series ids and places of a record's samples; open the series that are new."""
-        keys = {ref: (one.target_id, one.metric, frozenset(one.labels.items())) for ref, one in record.series.items()}
+        known = self._series
         new: dict[int, list[int]] = {}
-        for ref, key in keys.items():
-            if key not in self._series:
-                new.setdefault(key[0], []).append(ref)
+        for ref, definition in record.series.items():
+            # A ref means what its definition says: after a restart, replayed records bring refs of their own.
+            if ref not in known or known[ref][0] != definition:
+                new.setdefault(definition.target_id, []).append(ref)
         for target_id, refs in new.items():
             wanted = [(record.series[ref].metric, record.series[ref].labels) for ref in refs]
             for ref, opened in zip(refs, samples.open_series(connection, target_id, wanted), strict=True):
-                self._series[keys[ref]] = opened
+                known[ref] = record.series[ref], opened
         used, inverse = np.unique(record.refs, return_inverse=True)
-        ids = np.array([self._series[keys[ref]].series_id for ref in used.tolist()], np.int32)
-        places = np.array([self._series[keys[ref]].place_id for ref in used.tolist()], np.int32)
+        found = [known[ref][1] for ref in used.tolist()]
+        ids = np.array([one.series_id for one in found], np.int32)
+        places = np.array([one.place_id for one in found], np.int32)
         return ids[inverse], places[inverse]
 
     def _refresh_tags(self, connection: Connection, lowest: float) -> None:

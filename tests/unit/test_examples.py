@@ -1,0 +1,30 @@
+"""What we show people runs as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.gpu import Inventory
+from collector.targets import check_targets
+from scheduler import checks
+
+ROOT = Path(__file__).parents[2]
+WORKS = dict.fromkeys(("host", "process"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "examples/autolog/experiments.csv",
+        "bench/templates/init/experiments.csv",
+        "bench/templates/demo/demo.csv",
+    ],
+)
+def test_experiment_files_are_in_order(path: str) -> None:
+    assert checks.load(ROOT / path, Inventory(), WORKS).rows
+
+
+def test_the_targets_file_is_in_order() -> None:
+    assert {target.listener for target in check_targets(ROOT / "examples/targets.yml")} == {"node", "dcgm"}
