@@ -11,6 +11,7 @@ COMMAND_EXPERIMENT = 1_000_000
 __all__ = [
     "COMMAND_EXPERIMENT",
     "claim_experiment",
+    "lock_experiment",
     "next_command_workload",
     "open_workload",
     "owner_problem",
@@ -32,6 +33,22 @@ def claim_experiment(connection: Connection, experiment: int, *, name: str, sour
     )
     if not into and (problem := owner_problem(connection, experiment, source)):
         raise BadRequest(problem, file=source)
+
+
+def lock_experiment(connection: Connection, experiment: int) -> None:
+    """Keep other commands from scheduling `experiment` for as long as this connection lives.
+
+    Raises
+    ------
+    BadRequest
+        One does so already.
+    """
+    row = connection.execute("select pg_try_advisory_lock(hashtext('bench.schedule'), %s)", (experiment,)).fetchone()
+    if row is None or not row[0]:
+        raise BadRequest(
+            f"experiment {experiment} is being scheduled by another command; `bench status` shows how it goes on, "
+            f"`bench stop {experiment}` ends it"
+        )
 
 
 def owner_problem(connection: Connection, experiment: int, source: str) -> str | None:

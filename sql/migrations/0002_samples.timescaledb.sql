@@ -58,13 +58,15 @@ alter materialized view samples_10m set (
     timescaledb.enable_columnstore, timescaledb.segmentby = 'series_id', timescaledb.orderby = 'bucket');
 
 -- A refresh ends a minute behind the clock, so that live writes, readable within seconds, never fall below the
--- watermark. What is written further behind is refreshed by its writer.
-select public.add_continuous_aggregate_policy('samples_10s',
-    start_offset => interval '1 day', end_offset => interval '1 min', schedule_interval => interval '30 s');
-select public.add_continuous_aggregate_policy('samples_1m',
-    start_offset => interval '2 days', end_offset => interval '5 min', schedule_interval => interval '2 min');
-select public.add_continuous_aggregate_policy('samples_10m',
-    start_offset => interval '7 days', end_offset => interval '30 min', schedule_interval => interval '10 min');
+-- watermark. What is written further behind is refreshed by its writer. It has no beginning, and goes from the oldest to
+-- the newest: all below the watermark counts as materialized, so a window that began somewhere would hide older samples
+-- that were never in one. Only what has changed is computed.
+select public.add_continuous_aggregate_policy('samples_10s', start_offset => null, end_offset => interval '1 min',
+    schedule_interval => interval '30 s', refresh_newest_first => false);
+select public.add_continuous_aggregate_policy('samples_1m', start_offset => null, end_offset => interval '5 min',
+    schedule_interval => interval '2 min', refresh_newest_first => false);
+select public.add_continuous_aggregate_policy('samples_10m', start_offset => null, end_offset => interval '30 min',
+    schedule_interval => interval '10 min', refresh_newest_first => false);
 
 call public.add_columnstore_policy('samples_10s', after => interval '2 days');
 call public.add_columnstore_policy('samples_1m', after => interval '3 days');

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sql.aggregates import LEVELS, refresh
+from sql.aggregates import LEVELS, refresh, refresh_level
 from sql.flavour import Flavour, inspect
 from tests.world import World
 
@@ -18,9 +18,7 @@ def materialize(world: World) -> None:
     """Do at once what the refresh policies do in time."""
     if inspect(world.connection).flavour is Flavour.TIMESCALEDB:
         for relation, _ in LEVELS:
-            world.connection.execute(
-                f"call public.refresh_continuous_aggregate('bench.{relation}', null, null)".encode()
-            )
+            refresh_level(world.connection, relation, None, None)
 
 
 def totals(world: World, quantity: str) -> dict[str, tuple[int, float, float]]:
