@@ -23,7 +23,9 @@ import threading
 import time
 from types import TracebackType
 
-__all__ = ["Span", "Track", "track"]
+__all__ = ["SPAN_KINDS", "Span", "Track", "track"]
+
+SPAN_KINDS = ("phase", "epoch", "step", "span")
 
 
 class Span:
@@ -69,9 +71,18 @@ class Span:
                 "end": end,
                 "pid": os.getpid(),
                 "thread": threading.current_thread().name,
-            }
+            },
+            default=_plain,
         )
         self._track.append(line.encode() + b"\n")
+
+
+def _plain(value: object) -> object:
+    """Return what JSON can say of a step that is no int: numpy's and torch's are numbers all the same."""
+    try:
+        return int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return str(value)
 
 
 class Track:
@@ -88,8 +99,8 @@ class Track:
 
     def __call__(self, name: str = "run", *, kind: str = "span", step: int | None = None) -> Span:
         """Return a span, to be entered with ``with``; `kind` is one of phase, epoch, step and span."""
-        if kind not in ("phase", "epoch", "step", "span"):
-            raise ValueError(f"kind is {kind!r}, but must be one of phase, epoch, step, span")
+        if kind not in SPAN_KINDS:
+            raise ValueError(f"kind is {kind!r}, but must be one of {', '.join(SPAN_KINDS)}")
         return Span(self, name, kind, step)
 
     def phase(self, name: str) -> Span:

@@ -143,6 +143,12 @@ def _from_file(path: Path | None) -> dict[str, Any]:
     for name in content:
         if name not in known:
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
+    for name, value in content.items():
+        kind = (int, float) if name == "interval" else str
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise BadRequest(
+                f"{name} is {value!r}, but must be a {'number' if name == 'interval' else 'string'}", file=path
+            )
     if "home" in content:  # relative to the file that says it, whatever the working directory
         content["home"] = path.parent / Path(content["home"]).expanduser()
     return content

@@ -15,8 +15,11 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from urllib.parse import urlsplit
+
+import psutil
 
 from bench.config import Settings
 from bench.errors import ServiceFailed
@@ -63,14 +66,24 @@ class Stack:
         self._folder = settings.stack_dir
         self._holders = Holders(self._folder)
 
+    def recorded(self) -> dict[str, Service]:
+        """Return what was started and not stopped, by name; some of it may have died."""
+        paths = sorted(self._folder.glob("*.service"))
+        return {path.stem: Service(**json.loads(path.read_text())) for path in paths}
+
     def services(self) -> dict[str, Service]:
         """Return what runs, by name."""
-        found = {}
-        for path in sorted(self._folder.glob("*.service")):
-            service = Service(**json.loads(path.read_text()))
-            if service.alive:
-                found[service.name] = service
-        return found
+        return {name: service for name, service in self.recorded().items() if service.alive}
+
+    def port(self, name: str) -> int:
+        """Return the port for a service to be started: that of one that has died, since others still look there."""
+        last = self.recorded().get(name)
+        if last is not None:
+            _end_session(last)
+            port = urlsplit(last.url).port
+            if port is not None and _is_free(port):
+                return port
+        return free_port()
 
     def hold(self, ensure: Callable[[], None]) -> None:
         """Keep the services from being stopped; `ensure` starts those that are missing."""
@@ -139,17 +152,19 @@ class Stack:
                 raise ServiceFailed("\n  ".join([f"{service.name} {what}; its log {log} ends with:", *tail]))
             time.sleep(0.1)
 
-    def stop_all(self) -> list[str]:
-        """Stop every service and return their names; safe to call twice."""
-        services = self.services()
+    def stop_all(self, names: Collection[str] | None = None) -> list[str]:
+        """Stop all services, or those of these names, and return which; safe to call twice."""
+        services = {name: one for name, one in self.recorded().items() if names is None or name in names}
         first = [service for name, service in services.items() if name in _STOP_FIRST]
         then = [service for name, service in services.items() if name not in _STOP_FIRST]
         for group in (first, then):
             for service in group:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(service.pid, signal.SIGTERM)
+                if service.alive:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(service.pid, signal.SIGTERM)
             for service in group:
                 _await_end(service)
+                _end_session(service)
                 (self._folder / f"{service.name}.service").unlink(missing_ok=True)
         return list(services)
 
@@ -168,8 +183,23 @@ def _await_end(service: Service) -> None:
         with contextlib.suppress(ChildProcessError):  # ours, if this process started it
             os.waitpid(service.pid, os.WNOHANG)
         if time.monotonic() > deadline:
-            # Its own session: with it go the workers that it may have.
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(service.pid, signal.SIGKILL)
             return
         time.sleep(0.02)
+
+
+def _end_session(service: Service) -> None:
+    """End what is left in the session of a service: workers that it did not end itself, or could not."""
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if os.getsid(pid) == service.pid and (identity(pid) or 0.0) >= service.created:
+                os.kill(pid, signal.SIGKILL)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from prometheus_client import start_http_server
 
+from bench.errors import ServiceFailed
 from collector.metrics import CollectorMetrics
 from collector.scraper import Scraper
 from collector.spool import Spool
@@ -48,7 +48,7 @@ def collect(database: Database, targets: Sequence[Target], spool_dir: Path, *, p
         writer = Writer(database, spool, lock, metrics)
         writer.start()
         scraper = Scraper(ids, spool, lock, metrics, writer.target_states)
-        asyncio.run(_until_told(scraper))
+        asyncio.run(_until_told(scraper, writer))
         writer.stop()
     finally:
         server.shutdown()
@@ -56,14 +56,23 @@ def collect(database: Database, targets: Sequence[Target], spool_dir: Path, *, p
         spool.close()
 
 
-async def _until_told(scraper: Scraper) -> None:
+async def _until_told(scraper: Scraper, writer: Writer) -> None:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
     work = asyncio.create_task(scraper.run(told))
     waiting = asyncio.create_task(told.wait())
-    await asyncio.wait([work, waiting], return_when=asyncio.FIRST_COMPLETED)
+    watching = asyncio.create_task(_end_of(writer))
+    await asyncio.wait([work, waiting, watching], return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await work
+    watching.cancel()
+    if not writer.is_alive():
+        work.cancel()
+        raise ServiceFailed("the writer has ended unexpectedly; what it had not written is in the spool")
+    await work
+
+
+async def _end_of(writer: Writer) -> None:
+    while writer.is_alive():  # noqa: ASYNC110 - a thread sets no event when it dies
+        await asyncio.sleep(1)

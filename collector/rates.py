@@ -56,10 +56,12 @@ class Rates:
     ----------
     interval
         Seconds between two scrapes by the schedule.
+    since
+        Unix seconds before which no line's own timestamp may lie: what was shown then, another collector has written.
     """
 
-    def __init__(self, interval: float) -> None:
-        self._interval = interval
+    def __init__(self, interval: float, since: float = -np.inf) -> None:
+        self._interval, self._since = interval, since
         self._times = np.zeros(0)
         self._values = np.zeros(0)
         self._counters = np.zeros(0, np.bool_)
@@ -79,7 +81,7 @@ class Rates:
         self._begin(scrape, births or {})
         refs, figures = scrape.refs, scrape.values
         times = np.where(np.isnan(scrape.timestamps), time, scrape.timestamps)
-        kept = ~(times <= self._times[refs]) & (times <= time + MAX_AHEAD)
+        kept = ~(times <= self._times[refs]) & (times >= self._since) & (times <= time + MAX_AHEAD)
         dropped = len(refs) - int(np.count_nonzero(kept))
         # A counter without a figure changes nothing: the next one is compared with the last that there was.
         kept &= np.isfinite(figures) | ~self._counters[refs]

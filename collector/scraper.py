@@ -66,11 +66,14 @@ class Scraper:
         metrics: CollectorMetrics,
         states: dict[int, tuple[bool, float | None]],
     ) -> None:
-        self._targets = [_State(target, target_id, Rates(target.interval)) for target_id, target in targets.items()]
+        self._began = time.time()
+        self._targets = [
+            _State(target, target_id, Rates(target.interval, since=self._began))
+            for target_id, target in targets.items()
+        ]
         self._spool, self._lock, self._metrics, self._up = spool, lock, metrics, states
         self._definitions: dict[int, SeriesDefinition] = {}
         self._next_ref = 0
-        self._began = time.time()
 
     async def run(self, told: asyncio.Event) -> None:
         """Scrape until `told`, and then once more: what runs did last shall not be missing."""

@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 _RECORDS_AT_ONCE = 200
 _IDLE_SECONDS = 0.2
+# What the data are at fault for, and not the database.
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _HOUSEKEEPING_SECONDS = 1.0
 # An aggregate's refresh policy stays a minute behind the clock; what is written further behind is refreshed here.
 _LATE_SECONDS = 45.0
@@ -58,6 +60,8 @@ class Writer(threading.Thread):
         self._tags = Tags()
         self._series: dict[int, tuple[SeriesDefinition, OpenedSeries]] = {}
         self._housekept = float("-inf")
+        self._at_once = _RECORDS_AT_ONCE
+        self._alone: SpoolRecord | None = None
         self.target_states: dict[int, tuple[bool, float | None]] = {}
 
     def stop(self, timeout: float = 10.0) -> None:
@@ -75,12 +79,20 @@ class Writer(threading.Thread):
                     self._work(connection)
                     return
             except (BenchError, psycopg.Error) as error:
-                _log.warning("the database failed, its batches will be sent again: %s", error)
                 self._metrics.write_errors.inc()
+                # What the database refuses it will refuse again: then records go one by one, and the bad one is found.
+                refused = isinstance(error, _REFUSALS)
+                _log.warning("%s: %s", "records were refused" if refused else "the database failed", error)
+                self._at_once = 1 if refused else _RECORDS_AT_ONCE
                 self._tags = Tags()
                 with self._lock:
+                    if refused and self._alone is not None:
+                        self._metrics.dropped.labels("refused").inc(len(self._alone))
+                        self._spool.accept(self._alone.batch)
                     self._spool.give_back()
-                if self._stopping.wait(pause := min(2 * pause, 10.0)):
+                self._alone = None
+                pause = _IDLE_SECONDS if refused else min(2 * pause, 10.0)
+                if not refused and self._stopping.wait(pause):
                     return  # the spool keeps what is left
 
     def _work(self, connection: Connection) -> None:
@@ -100,10 +112,11 @@ class Writer(threading.Thread):
         """Write the oldest records, in one transaction with their numbers; return whether there were any."""
         records: list[SpoolRecord] = []
         with self._lock:
-            while len(records) < _RECORDS_AT_ONCE and (record := self._spool.take()) is not None:
+            while len(records) < self._at_once and (record := self._spool.take()) is not None:
                 records.append(record)
         if not records:
             return False
+        self._alone = records[0] if len(records) == 1 else None
         began = time.monotonic()
         lowest, highest = np.inf, -np.inf
         count = 0
@@ -127,6 +140,7 @@ class Writer(threading.Thread):
                     samples.mark_unsummarised(connection, lowest)
         with self._lock:
             self._spool.accept(records[-1].batch)
+        self._alone, self._at_once = None, min(2 * self._at_once, _RECORDS_AT_ONCE)
         self._metrics.samples.inc(count)
         self._metrics.write_seconds.observe(time.monotonic() - began)
         if lowest < time.time() - _LATE_SECONDS:

@@ -13,6 +13,7 @@ from typing import Self, TextIO, cast
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live as LiveDisplay
+from rich.markup import escape
 from rich.spinner import Spinner
 from rich.text import Text
 
@@ -78,7 +79,9 @@ class Progress:
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self.console = Console(file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet, highlight=False)
+        self.console = Console(
+            file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet, highlight=False, emoji=False
+        )
         self.live: Callable[[list[str]], Mapping[str, Live]] = lambda _: {}
         self._going: dict[str, _Going] = {}
         self._figures: Mapping[str, Live] = {}
@@ -104,20 +107,21 @@ class Progress:
             self._display.stop()
 
     def say(self, text: str) -> None:
-        """Print one line."""
+        """Print one line, in rich's markup."""
         self.console.print(text)
 
     def started(self, run_id: str, label: str, name: str, *, attached: bool = False) -> None:
         """Show a run that goes on."""
         self._going[run_id] = _Going(label, name, time.time())
-        self.say(f"[cyan]▶[/] {label} {name} {'goes on; attached to it' if attached else 'started'}")
+        self.say(f"[cyan]▶[/] {label} {escape(name)} {'goes on; attached to it' if attached else 'started'}")
 
     def ended(self, run_id: str, label: str, name: str, status: str, seconds: float, message: str) -> None:
         """Show a run that has ended."""
         self._going.pop(run_id, None)
         sign = "[green]✓[/]" if status == "finished" else "[red]✗[/]"
         after = f" after {tables.duration(seconds)}" if seconds else ""
-        self.say(f"{sign} {label} {name} {tables.status(status)}{after}{f': {message}' if message else ''}")
+        reason = f": {escape(message)}" if message else ""
+        self.say(f"{sign} {label} {escape(name)} {tables.status(status)}{after}{reason}")
 
     def _render(self) -> RenderableType:
         lines = []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from insight.comparison import Comparison, Entry
@@ -33,8 +35,10 @@ _TITLES = {
 def table(*columns: str, title: str | None = None) -> Table:
     """Return an empty table in the one style; a column whose name begins with ``>`` is aligned to the right."""
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
-    for column in columns:
-        made.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
+    for position, column in enumerate(columns):
+        # On a narrow terminal the first column, which says what a line is about, is the last to give way.
+        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
+        made.add_column(column.removeprefix(">"), justify=justify, no_wrap=position == 0 or column == "status")
     return made
 
 
@@ -89,7 +93,7 @@ def comparison(found: Comparison) -> Table:
         label = f"{entry.label} (baseline)" if entry.label == found.baseline else entry.label
         made.add_row(
             label,
-            entry.name,
+            escape(entry.name),
             status(entry.status),
             *(figure(key, entry.figures.get(key)) + _change(entry, key) for key in figures),
             *(figure(key, entry.software.get(key)) + _change(entry, key) for key in software),
@@ -102,7 +106,7 @@ def experiments(found: Iterable[ExperimentInfo]) -> Table:
     made = table(">experiment", "name", ">workloads", ">runs", ">finished", ">failed", ">running", "file")
     for one in found:
         counts = (one.workloads, one.runs, one.finished, one.failed, one.running)
-        made.add_row(str(one.experiment_id), one.name, *map(str, counts), one.source)
+        made.add_row(str(one.experiment_id), escape(one.name), *map(str, counts), escape(one.source))
     return made
 
 
@@ -114,8 +118,8 @@ def runs(found: Sequence[RunInfo]) -> Table:
         started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
         params = " ".join(f"{key}={value}" for key, value in run.params.items())
         made.add_row(
-            label, run.run_id[:8], run.name, status(run.status), duration(run.duration), started, params,
-            run.reason or "",
+            label, run.run_id[:8], escape(run.name), status(run.status), duration(run.duration), started,
+            escape(params), escape(run.reason or ""),
         )  # fmt: skip
     return made
 
@@ -124,7 +128,7 @@ def coverage(found: Iterable[Coverage]) -> Table:
     """Return the quantities that there are."""
     made = table("quantity", "unit", "scope", ">series", "from", "meaning")
     for one in found:
-        made.add_row(one.quantity, one.unit, one.scopes, str(one.series), one.metrics, one.help)
+        made.add_row(escape(one.quantity), one.unit, one.scopes, str(one.series), escape(one.metrics), one.help)
     return made
 
 

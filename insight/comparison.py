@@ -73,6 +73,15 @@ class Entry:
     spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     changes: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def coverage(self) -> float:
+        """The share of its duration in which its own processes were measured, 0 to 1."""
+        measured = self.quantities.get("cpu_usage", {})
+        duration = self.figures.get("duration_seconds")
+        if measured.get("scope") != "process" or not duration:
+            return 0.0
+        return min(1.0, float(measured["seconds"] or 0.0) / duration)
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -228,6 +237,7 @@ def _run_dict(entry: Entry) -> dict[str, Any]:
         "params": run.params,
         **entry.figures,
         **{f"final_{key}": value for key, value in entry.software.items()},
+        "coverage": entry.coverage,
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "quantities": entry.quantities,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.client import SPAN_KINDS
 from bench.errors import TrackingUnavailable
 from bench.runfolder import RunEnd, RunFolder
 from scheduler.tracking import Tracking
@@ -27,10 +28,11 @@ def deliver(
     if tracking is not None and mlflow_run_id is not None:
         try:
             server = Tracking(tracking) if isinstance(tracking, str) else tracking
-            figures = server.new_metrics(mlflow_run_id, everything=True)
+            figures = server.new_metrics(folder.run_id, everything=True)
             store_software_metrics(connection, folder.run_id, figures)
             tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
-            server.finish(mlflow_run_id, end.status, end.ended_at, [folder.output, folder.spans], tags)
+            left = [folder.output, folder.spans]
+            server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
         except TrackingUnavailable:
             return False
     folder.mark_delivered()
@@ -43,11 +45,25 @@ def read_spans(path: Path) -> Iterator[SpanRecord]:
         return
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            try:
-                span = json.loads(line)
-                yield SpanRecord(
-                    span["id"], span["parent"], span["name"], span["kind"], span["step"], span["start"], span["end"],
-                    span["pid"], span["thread"],
-                )  # fmt: skip
-            except (ValueError, KeyError, TypeError):
-                continue
+            if (span := _span(line)) is not None:
+                yield span
+
+
+def _span(line: str) -> SpanRecord | None:
+    """Return the span of a line, ``None`` where it is none: anything may write to that file."""
+    try:
+        raw = json.loads(line)
+        step = raw["step"]
+        return SpanRecord(
+            span_id=str(raw["id"]),
+            parent_id=None if raw["parent"] is None else str(raw["parent"]),
+            name=str(raw["name"]).replace("\0", ""),
+            kind=raw["kind"] if raw["kind"] in SPAN_KINDS else "span",
+            step=step if isinstance(step, int) and abs(step) < 2**63 else None,
+            started_at=float(raw["start"]),
+            ended_at=None if raw["end"] is None else float(raw["end"]),
+            pid=int(raw["pid"]),
+            thread=str(raw["thread"]).replace("\0", ""),
+        )
+    except (ValueError, KeyError, TypeError):
+        return None

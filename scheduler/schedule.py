@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
-import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Inventory
-from bench.processes import end_run as end_processes
-from bench.processes import is_alive
 from bench.runfolder import RunFolder
+from scheduler.delivery import deliver
 from scheduler.experiment_file import ExperimentFile
 from scheduler.job import Job, job_from_row
 from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
+from scheduler.supervision import end_lost_run, is_supervised, was_seen
 from scheduler.tracking import Tracking
 from scheduler.workload import Event, Outcome, Workload
 from sql import experiments, runs
@@ -51,18 +48,19 @@ class Scheduler:
             for experiment in dict.fromkeys(row.experiment for row in file.rows):
                 source = str(file.path.resolve())
                 experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
+                experiments.lock_experiment(connection, experiment)
+                self._deliver_what_was_left(connection, experiment)
             workloads = planned(connection, file, rerun)
             write_back = self._writer(file)
             outcomes: list[Outcome] = []
-            with _surviving_the_terminal():
-                for workload in workloads:
-                    if not workload.due:
-                        continue
-                    jobs, attached = self._sort_out(connection, file, workload, write_back)
-                    runner = self._workload(
-                        workload.experiment, f"{workload.experiment} {file.path.stem}", workload.workload, write_back
-                    )
-                    outcomes += runner.run(jobs, attached)
+            for workload in workloads:
+                if not workload.due:
+                    continue
+                jobs, attached = self._sort_out(connection, file, workload, write_back)
+                runner = self._workload(
+                    workload.experiment, f"{workload.experiment} {file.path.stem}", workload.workload, write_back
+                )
+                outcomes += runner.run(jobs, attached)
         return outcomes
 
     def run_command(self, job: Job) -> Outcome:
@@ -70,8 +68,7 @@ class Scheduler:
         with self.database.session() as connection:
             experiment, workload = experiments.next_command_workload(connection)
         runner = self._workload(experiment, f"{experiment} bench run", workload, lambda _: None)
-        with _surviving_the_terminal():
-            [outcome] = runner.run([job])
+        [outcome] = runner.run([job])
         return outcome
 
     def _workload(
@@ -121,7 +118,7 @@ class Scheduler:
             )  # fmt: skip
             if run.action is Action.RESUME and (status := self._resume(connection, run)):
                 assert run.previous is not None
-                if status in ("running", "ended"):
+                if status == "running":
                     attach.append(job)
                 else:
                     write_back({run.row.line: (status, run.previous.run_id)})
@@ -129,39 +126,31 @@ class Scheduler:
                 start.append(job)
         return start, attach
 
+    def _deliver_what_was_left(self, connection: Connection, experiment: int) -> None:
+        """Deliver what an earlier command could not, since the tracking server was away."""
+        for run in runs.known_runs(connection, experiment):
+            folder = RunFolder(self.settings.runs_dir / run.run_id)
+            if (end := folder.end()) is None or folder.delivered:
+                continue
+            if not deliver(connection, folder, self.tracking, run.mlflow_run_id, end):
+                return
+
     def _resume(self, connection: Connection, run: PlannedRun) -> str | None:
-        """Return ``running`` or ``ended`` for a run to attach to, its status where the database has it; else end it."""
+        """Return the status of a run to attach to (``running``) or that has ended; end one that nobody supervises."""
         previous = run.previous
         assert previous is not None
         folder = RunFolder(self.settings.runs_dir / previous.run_id)
-        state = folder.state()
-        if state is not None and is_alive(state.pid, state.created):
+        # Whether it is supervised is asked first: one that ends in between has written its end by now.
+        if is_supervised(folder) or ((end := folder.end()) is not None and was_seen(end)):
             return "running"
-        if folder.end() is not None:
-            return "ended"
-        if previous.status not in ("pending", "running"):
-            return previous.status
-        host = runs.host_of(connection, previous.run_id)
-        if host != platform.node():
-            raise BadRequest(f"run {previous.run_id[:8]} goes on at host {host}; schedule the file there")
-        killed = end_processes(previous.run_id)
-        reason = "its scheduler and supervisor vanished, and what it had started was ended"
-        died_at = time.time() if killed else None
-        runs.abandon_run(connection, previous.run_id, died_at=died_at, reason=reason)
+        if not folder.path.exists():
+            if previous.status not in ("pending", "running"):
+                return previous.status
+            if (host := runs.host_of(connection, previous.run_id)) != platform.node():
+                raise BadRequest(f"run {previous.run_id[:8]} goes on at host {host}; schedule the file there")
+        end = end_lost_run(connection, folder)
+        if folder.path.exists():
+            deliver(connection, folder, self.tracking, previous.mlflow_run_id, end)
         label = f"{run.row.experiment}/{run.row.workload}/{run.position}@{previous.attempt}"
-        self.report(Event("lost", label, previous.run_id, run.row.name, "failed", reason))
+        self.report(Event("lost", label, previous.run_id, run.row.name, end.status, end.reason or ""))
         return None
-
-
-@contextlib.contextmanager
-def _surviving_the_terminal() -> Iterator[None]:
-    """Go on when the terminal is closed. A handler, not SIG_IGN: that would be inherited by every run."""
-    try:
-        before = signal.signal(signal.SIGHUP, lambda *_: None)
-    except ValueError:  # not in the main thread: nothing to guard
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)

@@ -22,14 +22,14 @@ class SoftwareWatch:
     Parameters
     ----------
     running
-        Returns our run id → MLflow's for the runs that go on.
+        Returns the ids of the runs that go on and that MLflow knows.
     """
 
     def __init__(
         self,
         database: Database,
         tracking: Tracking | None,
-        running: Callable[[], dict[str, str]],
+        running: Callable[[], list[str]],
         interval: float = 5.0,
     ) -> None:
         self._database, self._tracking, self._running, self._interval = database, tracking, running, interval
@@ -56,8 +56,8 @@ class SoftwareWatch:
     def _fill(self) -> None:
         assert self._tracking is not None
         with self._database.session() as connection:
-            for run_id, mlflow_run_id in self._running().items():
+            for run_id in self._running():
                 if self._ended.is_set():
                     return
                 with contextlib.suppress(TrackingUnavailable):
-                    store_software_metrics(connection, run_id, self._tracking.new_metrics(mlflow_run_id))
+                    store_software_metrics(connection, run_id, self._tracking.new_metrics(run_id))

@@ -19,6 +19,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -33,7 +34,7 @@ from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
 from sql import runs
-from sql.database import Connection, Database, lost
+from sql.database import Database, lost
 
 __all__ = ["Order"]
 
@@ -74,7 +75,6 @@ class Supervisor:
     def __init__(self, folder: RunFolder, order: Order) -> None:
         self.folder, self.order = folder, order
         self.database = Database(order.load_settings())
-        self._connection: Connection | None = None
         self._stop_requested = False
         self._wakeup, wakeup_writer = socket.socketpair()
         self._wakeup.setblocking(False)
@@ -111,7 +111,10 @@ class Supervisor:
             os.close(output)
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
         self.folder.write_state(state)
+        lease = _Lease(self.database, run_id, process.pid)
+        lease.start()
         status, ended_at = self._watch(process, started_at)
+        lease.end()
         end_processes(run_id, grace=_GRACE_SECONDS)
         _reap_all()
         exit_code = _shell_code(process.returncode)
@@ -122,7 +125,6 @@ class Supervisor:
         """Wait for the command's end, and bring it about where it is asked for; return status and time."""
         status: str | None = None
         deadline = started_at + self.order.timeout if self.order.timeout else float("inf")
-        renewed = float("-inf")
         while True:
             if process.poll() is not None:
                 ended_at = time.time()
@@ -132,11 +134,7 @@ class Supervisor:
                 status = "stopped" if self._stop_requested else "timeout"
                 end_processes(self.folder.run_id, grace=_GRACE_SECONDS)
                 continue
-            if time.monotonic() - renewed >= _RENEW_SECONDS:
-                renewed = time.monotonic()
-                self._renew(process.pid)
-            pause = min(_RENEW_SECONDS, max(deadline - time.time(), 0.01))
-            select.select([self._wakeup], [], [], pause)
+            select.select([self._wakeup], [], [], min(60.0, max(deadline - time.time(), 0.01)))
             with contextlib.suppress(BlockingIOError):
                 self._wakeup.recv(4096)
 
@@ -169,25 +167,34 @@ class Supervisor:
         last = last_line(self.folder.output)
         return f"{what}: {last}" if last else what
 
-    def _renew(self, root_pid: int) -> None:
-        with contextlib.suppress(BenchError, *lost):
-            runs.renew_lease(self._connect(), self.folder.run_id, root_pid)
-            return
-        self._connection = None  # tried anew at the next renewal
-
     def record(self, end: RunEnd, patience: float = 24 * 3600.0) -> None:
         """Write the end to the database, however long that is away (`patience` in seconds)."""
         for pause in _pauses(patience):
-            with contextlib.suppress(BenchError, *lost):
-                runs.end_run(self._connect(), self.folder.run_id, end)
+            with contextlib.suppress(BenchError, *lost), self.database.connect() as connection:
+                runs.end_run(connection, self.folder.run_id, end)
                 return
-            self._connection = None
             time.sleep(pause)
 
-    def _connect(self) -> Connection:
-        if self._connection is None or self._connection.closed:
-            self._connection = self.database.connect()
-        return self._connection
+
+class _Lease(threading.Thread):
+    """Renews the lease of a run, in a thread of its own: a database that hangs must not keep us from the run."""
+
+    def __init__(self, database: Database, run_id: str, root_pid: int) -> None:
+        super().__init__(name="lease", daemon=True)
+        self._database, self._run_id, self._root_pid = database, run_id, root_pid
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            with contextlib.suppress(BenchError, *lost), self._database.connect() as connection:
+                while not self._ended.is_set():
+                    runs.renew_lease(connection, self._run_id, self._root_pid)
+                    self._ended.wait(_RENEW_SECONDS)
+            self._ended.wait(_RENEW_SECONDS)
+
+    def end(self) -> None:
+        """Renew it no more."""
+        self._ended.set()
 
 
 def main(folder: RunFolder) -> None:
@@ -224,7 +231,8 @@ def last_line(output: Path) -> str:
             lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
     except OSError:
         return ""
-    return next((line[:300] for line in reversed(lines) if line), "")
+    printable = ("".join(letter for letter in line if letter.isprintable())[:300] for line in reversed(lines))
+    return next(filter(None, printable), "")
 
 
 def _shell_code(returncode: int) -> int:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-# A server that is away should cost seconds, not minutes: what is not delivered now is delivered later.
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
-os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-# Standard output is for results; which runs there are shows `bench list`.
-os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
 
-from mlflow.entities import Param, RunTag
+from mlflow.entities import Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -23,12 +19,34 @@ from sql.software import SoftwareMetric
 
 __all__ = ["Tracking"]
 
+# For this process alone; MLflow reads them when it needs them.
+_VARIABLES = {
+    # A server that is away should cost seconds, not minutes: what is not delivered now is delivered later.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    # Standard output is for results; which runs there are shows `bench list`.
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+_SET_HERE = frozenset(_VARIABLES.keys() - os.environ.keys())
+os.environ.update({name: _VARIABLES[name] for name in _SET_HERE})
+
 _STATUSES = {"finished": "FINISHED", "stopped": "KILLED"}
 _PARAMS_AT_ONCE = 100  # what the REST interface takes in one request
+# Ties MLflow's runs to one of ours: the run that we open for it, and those that its script opens besides.
+_RUN_TAG = "hypergauge.run_id"
+_NESTED_TAG = "mlflow.parentRunId"
 
 
 class Tracking:
-    """A tracking server, for the runs of the scheduler."""
+    """A tracking server, for the runs of the scheduler.
+
+    Attributes
+    ----------
+    own_variables
+        Names of the variables that this process has set for itself, and that are nothing to a run.
+    """
+
+    own_variables = _SET_HERE
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -36,8 +54,10 @@ class Tracking:
         self._experiments: dict[str, str] = {}
         self._last: dict[tuple[str, str], float] = {}
 
-    def create_run(self, experiment: str, name: str, params: Mapping[str, str], tags: Mapping[str, str]) -> str:
-        """Open a run in `experiment`, with its parameters, and return its id.
+    def create_run(
+        self, run_id: str, experiment: str, name: str, params: Mapping[str, str], tags: Mapping[str, str]
+    ) -> str:
+        """Open a run for ours of the id `run_id` in `experiment`, with its parameters; return MLflow's id.
 
         Raises
         ------
@@ -45,43 +65,92 @@ class Tracking:
             The server does not answer, or refuses.
         """
         with _wrapped():
-            run = self._client.create_run(self._experiment(experiment), run_name=name, tags=dict(tags))
-            run_id: str = run.info.run_id
+            run = self._client.create_run(self._experiment(experiment), run_name=name, tags={**tags, _RUN_TAG: run_id})
+            mlflow_run_id: str = run.info.run_id
             entities = [Param(key, value) for key, value in params.items()]
             for start in range(0, len(entities), _PARAMS_AT_ONCE):
-                self._client.log_batch(run_id, params=entities[start : start + _PARAMS_AT_ONCE])
-            return run_id
+                self._client.log_batch(mlflow_run_id, params=entities[start : start + _PARAMS_AT_ONCE])
+            return mlflow_run_id
+
+    def variables(self, run_id: str, mlflow_run_id: str, words: Sequence[str], directory: Path) -> dict[str, str]:
+        """Return the variables with which a command logs to its run, and tags the runs that it opens itself.
+
+        MLflow refuses to resume a run in a script that has set another experiment. Such a script is not handed the run,
+        opens its own where it wants to have it, and is found by the tag.
+        """
+        variables = {"MLFLOW_TRACKING_URI": self.uri, "MLFLOW_RUN_CONTEXT": json.dumps({_RUN_TAG: run_id})}
+        scripts = [directory / word for word in words if word.endswith(".py")]
+        if any(script.is_file() and b"set_experiment" in script.read_bytes() for script in scripts):
+            return variables
+        return {**variables, "MLFLOW_RUN_ID": mlflow_run_id}
 
     def new_metrics(self, run_id: str, *, everything: bool = False) -> list[SoftwareMetric]:
         """Return the figures of metrics that have a new latest value since the last call, or of all of them.
 
-        The history of such a metric comes whole: who stores it passes over what is known.
+        Those of our run `run_id` are all that its script has logged, but for what nested runs of a search hold. The
+        history of such a metric comes whole: who stores it passes over what is known.
         """
         with _wrapped():
-            latest: dict[str, float] = self._client.get_run(run_id).data.metrics
-            changed = [key for key, value in latest.items() if everything or self._last.get((run_id, key)) != value]
+            latest = {
+                (run.info.run_id, key): value
+                for run in self._runs_of(run_id)
+                if _NESTED_TAG not in run.data.tags
+                for key, value in run.data.metrics.items()
+            }
             figures = [
                 SoftwareMetric(key, metric.step, metric.timestamp / 1000, metric.value)
-                for key in changed
-                for metric in self._client.get_metric_history(run_id, key)
+                for (mlflow_run_id, key), value in latest.items()
+                if everything or self._last.get((mlflow_run_id, key)) != value
+                for metric in self._client.get_metric_history(mlflow_run_id, key)
             ]
-        self._last |= {(run_id, key): latest[key] for key in changed}
+        self._last |= latest
         return figures
 
-    def finish(self, run_id: str, status: str, ended_at: float, artifacts: list[Path], tags: Mapping[str, str]) -> None:
+    def finish(
+        self,
+        run_id: str,
+        mlflow_run_id: str,
+        status: str,
+        ended_at: float,
+        artifacts: list[Path],
+        tags: Mapping[str, str],
+    ) -> None:
         """Keep the artifacts, and close the run with a status of ours; `ended_at` in Unix seconds."""
+        closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
         with _wrapped():
             for path in artifacts:
                 if path.exists():
-                    self._client.log_artifact(run_id, str(path))
-            self._client.log_batch(run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-            self._client.set_terminated(run_id, _STATUSES.get(status, "FAILED"), end_time=int(ended_at * 1000))
+                    self._client.log_artifact(mlflow_run_id, str(path))
+            self._client.log_batch(mlflow_run_id, tags=[RunTag(key, value) for key, value in tags.items()])
+            for run in self._runs_of(run_id):
+                # What a script that was killed has left open is closed too; what it has closed is its own word.
+                if run.info.status == "RUNNING" or run.info.run_id == mlflow_run_id:
+                    self._client.set_terminated(run.info.run_id, closed, end_time=end_time)
+
+    def _runs_of(self, run_id: str) -> list[Run]:
+        """Return MLflow's runs with the tag of ours, in whatever experiments they are."""
+        page = self._client.search_experiments()
+        experiments = [experiment.experiment_id for experiment in page]
+        while page.token:
+            page = self._client.search_experiments(page_token=page.token)
+            experiments += [experiment.experiment_id for experiment in page]
+        return list(self._client.search_runs(experiments, f"tags.`{_RUN_TAG}` = '{run_id}'"))
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
             known = self._client.get_experiment_by_name(name)
-            self._experiments[name] = known.experiment_id if known else self._client.create_experiment(name)
+            self._experiments[name] = known.experiment_id if known else self._make_experiment(name)
         return self._experiments[name]
+
+    def _make_experiment(self, name: str) -> str:
+        try:
+            made: str = self._client.create_experiment(name)
+        except MlflowException:
+            known = self._client.get_experiment_by_name(name)  # somebody else was faster
+            if known is None:
+                raise
+            made = known.experiment_id
+        return made
 
 
 @contextlib.contextmanager

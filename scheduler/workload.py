@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import platform
+import select
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from scheduler.delivery import deliver
 from scheduler.job import Job
 from scheduler.launch import client_folder, run_environment
 from scheduler.software import SoftwareWatch
+from scheduler.supervision import end_lost_run, is_supervised
 from scheduler.supervisor import Order
 from scheduler.tracking import Tracking
 from sql import experiments, runs
@@ -121,8 +123,8 @@ class Workload:
                 self._deliver(connection)
         return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
 
-    def _software_runs(self) -> dict[str, str]:
-        return {a.folder.run_id: a.mlflow_run_id for a in self._active if a.mlflow_run_id and a.end is None}
+    def _software_runs(self) -> list[str]:
+        return [active.folder.run_id for active in self._active if active.mlflow_run_id and active.end is None]
 
     def _attach(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -133,9 +135,7 @@ class Workload:
 
     def _start(self, connection: Connection, jobs: Sequence[Job]) -> None:
         workload_id = experiments.open_workload(connection, self.experiment, self.workload)
-        starting = [
-            _Active(job, RunFolder(self.settings.runs_dir / uuid.uuid4().hex), self._open_tracking(job)) for job in jobs
-        ]
+        starting = [self._prepare(job) for job in jobs]
         self._active += starting
         runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
         self._write_back(starting)
@@ -156,12 +156,18 @@ class Workload:
         for active in starting:
             self._tell("started", active)
 
-    def _open_tracking(self, job: Job) -> str | None:
+    def _prepare(self, job: Job) -> _Active:
+        folder = RunFolder(self.settings.runs_dir / uuid.uuid4().hex)
+        folder.create({"label": self._label(job), "command": job.shown_command})
+        return _Active(job, folder, self._open_tracking(job, folder))
+
+    def _open_tracking(self, job: Job, folder: RunFolder) -> str | None:
         if self.tracking is None:
             return None
+        name = f"{self._label(job)} {job.name}"
         tags = {"hypergauge.run": f"{self._label(job)}@{job.attempt}", "hypergauge.command": job.shown_command}
         try:
-            return self.tracking.create_run(self.experiment_name, f"{self._label(job)} {job.name}", job.params, tags)
+            return self.tracking.create_run(folder.run_id, self.experiment_name, name, job.params, tags)
         except TrackingUnavailable as error:
             self.report(Event("warning", self._label(job), message=f"{error}; the run goes on without it"))
             return None
@@ -187,7 +193,6 @@ class Workload:
 
     def _start_supervisor(self, active: _Active, client: Path) -> None:
         job, folder = active.job, active.folder
-        folder.create({"label": self._label(job), "command": job.shown_command})
         additions: dict[str, str] = {
             **job.command.variables,
             "BENCH_EXPERIMENT": str(self.experiment),
@@ -195,10 +200,13 @@ class Workload:
             "BENCH_SPANS": str(folder.spans),
         }
         if self.tracking is not None and active.mlflow_run_id is not None:
-            additions |= {"MLFLOW_TRACKING_URI": self.tracking.uri, "MLFLOW_RUN_ID": active.mlflow_run_id}
+            additions |= self.tracking.variables(
+                folder.run_id, active.mlflow_run_id, job.command.words, job.command.directory
+            )
         if job.devices is not None:
             additions["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in job.devices)
-        base = {name: value for name, value in os.environ.items() if name not in _NOT_INHERITED}
+        ours = _NOT_INHERITED | (self.tracking.own_variables if self.tracking else frozenset())
+        base = {name: value for name, value in os.environ.items() if name not in ours}
         order = Order(
             words=list(job.command.words),
             directory=str(job.command.directory),
@@ -220,15 +228,19 @@ class Workload:
                 cwd="/",
             )
         assert active.process.stdin is not None
-        active.process.stdin.write(order.encode())
-        active.process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
+            active.process.stdin.write(order.encode())
+            active.process.stdin.flush()
 
     def _await_ready(self, active: _Active) -> None:
         assert active.process is not None
         assert active.process.stdout is not None
-        if active.process.stdout.readline() != b"ready\n":
+        readable, _, _ = select.select([active.process.stdout], [], [], _READY_SECONDS)
+        if not readable or active.process.stdout.readline() != b"ready\n":
+            active.process.kill()
             last = active.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
-            raise ServiceFailed(f"the supervisor of {self._label(active.job)} did not start: {''.join(last)}")
+            why = "".join(last) or f"it ended with status {active.process.wait()}"
+            raise ServiceFailed(f"the supervisor of {self._label(active.job)} did not start: {why}")
 
     def _wait(self, connection: Connection) -> None:
         pause = 0.02
@@ -239,18 +251,14 @@ class Workload:
             pause = min(0.1, pause * 1.2)
 
     def _look(self, connection: Connection, active: _Active) -> None:
-        alive = _supervised(active)  # asked first: one that ends in between has written its end by now
+        alive = _is_supervised(active)  # asked first: one that ends in between has written its end by now
         if (end := active.folder.end()) is not None:
-            active.end, active.status = end, end.status
             runs.end_run(connection, active.folder.run_id, end)
         elif not alive:
-            killed = end_processes(active.folder.run_id)
-            reason = "its supervisor vanished, and what it had started was ended"
-            died_at = time.time() if killed else None
-            runs.abandon_run(connection, active.folder.run_id, died_at=died_at, reason=reason)
-            active.status = "failed"
+            end = end_lost_run(connection, active.folder)
         else:
             return
+        active.end, active.status = end, end.status
         self._write_back([active])
         self._tell("ended", active)
 
@@ -258,7 +266,7 @@ class Workload:
         """End all runs in order; at a second interrupt at once."""
         try:
             for active in self._active:
-                _signal_supervisor(active, signal.SIGTERM)
+                _ask_to_stop(active)
             self._wait(connection)
         except KeyboardInterrupt:
             for active in self._active:
@@ -269,7 +277,7 @@ class Workload:
     def _deliver(self, connection: Connection) -> None:
         for active in self._active:
             if active.end is not None and not active.folder.delivered:
-                deliver(connection, active.folder, self.tracking, active.mlflow_run_id, active.end)
+                self._deliver_run(connection, active, active.end)
             if active.process is not None:
                 for stream in (active.process.stdin, active.process.stdout):
                     if stream is not None:
@@ -277,6 +285,11 @@ class Workload:
                             stream.close()
                 if active.status != "running":
                     active.process.wait()
+
+    def _deliver_run(self, connection: Connection, active: _Active, end: RunEnd) -> None:
+        if not deliver(connection, active.folder, self.tracking, active.mlflow_run_id, end):
+            what = "MLflow does not answer; it gets the run's output when the file is scheduled again"
+            self.report(Event("warning", self._label(active.job), message=what))
 
     def _write_back(self, changed: Sequence[_Active]) -> None:
         rows = {a.job.line: (a.status, a.folder.run_id) for a in changed if a.job.line is not None}
@@ -308,18 +321,16 @@ def _placements(active: _Active) -> list[runs.Placement]:
     return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in active.job.devices]
 
 
-def _supervised(active: _Active) -> bool:
+def _is_supervised(active: _Active) -> bool:
+    return active.process.poll() is None if active.process else is_supervised(active.folder)
+
+
+def _ask_to_stop(active: _Active) -> None:
     if active.process is not None:
-        return active.process.poll() is None
-    state = active.folder.state()
-    return state is not None and is_alive(state.pid, state.created)
-
-
-def _signal_supervisor(active: _Active, number: signal.Signals) -> None:
-    state = active.folder.state()
-    if state is not None and is_alive(state.pid, state.created):
+        active.process.terminate()
+    elif (state := active.folder.state()) is not None and is_alive(state.pid, state.created):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(state.pid, number)
+            os.kill(state.pid, signal.SIGTERM)
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

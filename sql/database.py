@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import psycopg
-from psycopg import conninfo
+from psycopg import conninfo, pq
 
 from bench.config import Settings
 from bench.errors import DatabaseUnavailable
@@ -54,8 +54,12 @@ class Database:
     def open(self) -> Self:
         """Start the server where needed and bring the schema up to date; safe to call twice."""
         self.hold()
-        with self.connect() as connection:
-            migrate(connection)
+        try:
+            with self.connect() as connection:
+                migrate(connection)
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def close(self) -> None:
@@ -93,6 +97,9 @@ class Database:
                 dsn, autocommit=True, connect_timeout=int(timeout), application_name="hypergauge"
             )
             connection.execute("select set_config('search_path', 'bench, public', false)")
+        except psycopg.ProgrammingError:
+            # libpq quotes what it cannot parse, which may be the password.
+            raise DatabaseUnavailable("the connection string (BENCH_DSN) cannot be parsed") from None
         except psycopg.Error as error:
             raise DatabaseUnavailable(f"the database at {public(dsn)} does not answer: {error}".strip()) from error
         return connection
@@ -108,23 +115,23 @@ class Database:
 
     def libpq_environment(self) -> dict[str, str]:
         """Return the variables by which psql and other programs of PostgreSQL find the database."""
-        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
-        names |= {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT"}
-        parts = conninfo.conninfo_to_dict(self.dsn)
-        return {variable: str(parts[name]) for name, variable in names.items() if parts.get(name)}
+        variables = {option.keyword.decode(): option.envvar for option in pq.Conninfo.get_defaults()}
+        return {
+            variable.decode(): str(value)
+            for name, value in conninfo.conninfo_to_dict(self.dsn).items()
+            if (variable := variables.get(name)) and value is not None
+        }
 
     def sqlalchemy_url(self, schema: str) -> str:
         """Return the URL under which SQLAlchemy, and so MLflow, keeps its tables in `schema` of this database."""
-        parts = conninfo.conninfo_to_dict(self.dsn)
-        host, port = str(parts.get("host", "")), str(parts.get("port", ""))
-        user, password = quote(str(parts.get("user", "")), safe=""), parts.get("password")
-        login = f"{user}:{quote(str(password), safe='')}" if password else user
-        options = f"options=-csearch_path%3D{schema}"
-        if host.startswith("/"):
-            place, query = "", f"host={quote(host)}&port={port or 5432}&{options}"
-        else:
-            place, query = f"{host or 'localhost'}:{port or 5432}", options
-        return f"postgresql+psycopg://{login}@{place}/{quote(str(parts.get('dbname', 'postgres')))}?{query}"
+        parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(self.dsn).items() if value is not None}
+        login = quote(parts.pop("user", ""), safe="")
+        if password := parts.pop("password", ""):
+            login += f":{quote(password, safe='')}"
+        name = quote(parts.pop("dbname", "postgres"), safe="")
+        # The rest as it is (host, port, TLS): a query's parameters are libpq's.
+        query = urlencode({**parts, "options": f"-csearch_path={schema}"}, quote_via=quote)
+        return f"postgresql+psycopg://{login}@/{name}?{query}"
 
 
 def public(dsn: str) -> str:

@@ -8,6 +8,7 @@ folders, instead of opening those folders to everybody: the socket still lies wh
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -63,10 +64,9 @@ class EmbeddedServer:
     @property
     def socket_dir(self) -> Path:
         """A short private folder for the socket: a socket's whole path must stay below 108 bytes."""
+        # From nothing that differs between a login, a cron job and a batch job: all must find the same server.
         digest = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:12]
-        candidates = (os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.getuid()}", tempfile.gettempdir(), "/tmp")  # noqa: S108 - private by the folder's own mode, checked when it is made
-        runtime = next(path for path in candidates if 0 < len(os.fsencode(path)) <= 60 and os.access(path, os.W_OK))
-        return Path(runtime) / f"hypergauge-{os.getuid()}-{digest}"
+        return Path(f"/tmp/hypergauge-{os.getuid()}-{digest}")  # noqa: S108 - private by its mode, checked when made
 
     @property
     def dsn(self) -> str:
@@ -76,7 +76,7 @@ class EmbeddedServer:
     @property
     def running(self) -> bool:
         """Whether the server answers now."""
-        return self._control("status") == 0 if (self.folder / "data" / "PG_VERSION").exists() else False
+        return (self.folder / "data").exists() and self._control("status") == 0
 
     def acquire(self) -> str:
         """Start the server where it does not run, hold it, and return its connection string.
@@ -95,6 +95,8 @@ class EmbeddedServer:
 
     def _stop(self) -> None:
         self._control("-m", "fast", "-w", "stop")
+        with contextlib.suppress(OSError):
+            self.socket_dir.rmdir()
 
     def _ensure(self) -> None:
         self._check_lease()
@@ -127,21 +129,29 @@ class EmbeddedServer:
     def _start(self) -> None:
         if os.getuid() == 0 and shutil.which("setpriv") is None:
             raise DatabaseUnavailable("PostgreSQL refuses to run as root, and setpriv (util-linux) is not installed")
-        data = self.folder / "data"
         self._make_private(self.socket_dir)
-        if not (data / "PG_VERSION").exists():
-            shutil.rmtree(data, ignore_errors=True)  # left by an attempt that was cut short
-            data.mkdir(mode=0o700)
-            if os.getuid() == 0:
-                os.chown(data, *_nobody())
-            options = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "-D", str(data)]
-            self._run("initdb", *options)
-            with (data / "postgresql.conf").open("a") as file:
-                file.write(self._configuration)
+        if not (self.folder / "data").exists():
+            self._make()
         log = self.folder / "server.log"
-        if self._control("-w", "-s", "-t", "30", "-l", str(log), "-o", f"-k {self.socket_dir}", "start") != 0:
+        # Said at every start, whatever the file says: nobody but this user reaches a server without passwords.
+        options = f"-c listen_addresses= -c unix_socket_directories='{self.socket_dir}'"
+        if self._control("-w", "-s", "-t", "30", "-l", str(log), "-o", options, "start") != 0:
             last_lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
             raise DatabaseUnavailable("the embedded PostgreSQL did not start:\n  " + "\n  ".join(last_lines))
+
+    def _make(self) -> None:
+        """Make the database beside its place and move it there when it is whole: an interrupt leaves nothing half."""
+        unfinished = self.folder / "data.unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(mode=0o700)
+        if os.getuid() == 0:
+            os.chown(unfinished, *_nobody())
+        self._run(
+            "initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "-D", str(unfinished)
+        )
+        with (unfinished / "postgresql.conf").open("a") as file:
+            file.write(self._configuration)
+        unfinished.rename(self.folder / "data")
 
     @staticmethod
     def _make_private(folder: Path) -> None:

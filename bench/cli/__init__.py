@@ -46,8 +46,16 @@ def main() -> None:
     try:
         app()
     except BenchError as error:
-        Console(stderr=True, soft_wrap=True, highlight=False).print(f"[red]error:[/] {escape(str(error))}")
+        _complain(str(error))
         sys.exit(error.exit_status)
     except BrokenPipeError:  # `bench list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:  # a folder that is missing or closed to us, a full disk
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror or error}")
+        sys.exit(1)
+
+
+def _complain(message: str) -> None:
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(f"[red]error:[/] {escape(message)}")

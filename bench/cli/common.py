@@ -26,7 +26,7 @@ Selectors = Annotated[
 
 def console() -> Console:
     """Return the console of standard output; where nobody watches, lines are as long as they need to be."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 200)
 
 
 @contextlib.contextmanager

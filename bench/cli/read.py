@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from bench.cli.common import Json, Selectors, as_json, console, reading
 from bench.config import Settings
@@ -17,11 +18,15 @@ from bench.services import Service, Stack
 from dashboards import tables
 from insight.comparison import SCOPES
 from insight.comparison import compare as compare_runs
+from scheduler.supervision import is_supervised
 from sql.flavour import inspect
 from sql.selection import RunInfo, list_experiments, select_run, select_runs
 from sql.summaries import coverage, live_figures
 
 __all__ = ["register"]
+
+# Below this share of a run's duration its means and totals are said to be incomplete.
+LEAST_COVERAGE = 0.9
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +41,7 @@ def register(app: typer.Typer) -> None:
 def status(json: Json = False) -> None:
     """Show what runs now, and whether database, collector, listeners and MLflow answer."""
     settings = Settings.load()
-    services = {name: (service.answers(), service.url) for name, service in Stack(settings).services().items()}
+    services = {name: (service.answers(), service.url) for name, service in Stack(settings).recorded().items()}
     if settings.tracking_uri and "mlflow" not in services:
         configured = Service("mlflow", 0, 0.0, settings.tracking_uri, f"{settings.tracking_uri.rstrip('/')}/health")
         services["mlflow"] = (configured.answers(), settings.tracking_uri)
@@ -67,7 +72,7 @@ def status(json: Json = False) -> None:
         )
         return
     out = console()
-    out.print(f"database   {_word(reason is None)}  {database or reason}")
+    out.print(f"database   {_word(reason is None)}  {escape(database or reason or '')}")
     for name, (up, url) in services.items():
         out.print(f"{name:<10} {_word(up)}  {url}")
     if not services:
@@ -78,7 +83,7 @@ def status(json: Json = False) -> None:
             live = figures.get(run.run_id)
             cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
             memory = tables.figure("_bytes", live.memory_used) if live else ""
-            made.add_row(run.label, run.run_id[:8], run.name, tables.duration(run.duration), cpu, memory)
+            made.add_row(run.label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory)
         out.print(made)
     else:
         out.print("no run goes on")
@@ -125,7 +130,13 @@ def compare(
         raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
     with reading() as connection:
         found = compare_runs(connection, selectors, by=by, baseline=baseline, scope=scope)
-    as_json(found.as_dict()) if json else console().print(tables.comparison(found))
+    if json:
+        as_json(found.as_dict())
+        return
+    console().print(tables.comparison(found))
+    for entry in found.entries:
+        if found.by == "run" and scope is None and entry.status != "running" and entry.coverage < LEAST_COVERAGE:
+            console().print(f"[yellow]![/] {entry.label} was measured for {entry.coverage:.0%} of its time only")
 
 
 def logs(
@@ -155,7 +166,8 @@ def _copy(folder: RunFolder, follow: bool) -> None:
         return
     with folder.output.open("rb") as file:
         while True:
-            ended = folder.end() is not None  # asked first, so that what came before the end is shown
+            # Asked first, so that what came before the end is shown. Without a supervisor nothing more will be written.
+            ended = folder.end() is not None or (folder.state() is not None and not is_supervised(folder))
             while chunk := file.read(1 << 16):
                 sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()

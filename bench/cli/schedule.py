@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from bench.cli.common import console, reading
 from bench.cli.stack import LocalStack, availability, local_stack
@@ -44,7 +46,7 @@ Timeout = Annotated[float | None, typer.Option(help="Seconds after which a run i
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(schedule)
-    app.command(context_settings={"ignore_unknown_options": True})(run)
+    app.command(context_settings={"allow_interspersed_args": False})(run)
     app.command()(stop)
 
 
@@ -61,8 +63,7 @@ def schedule(
     settings = Settings.load()
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
-    if timeout is not None and timeout <= 0:
-        raise BadRequest(f"--timeout is a positive number of seconds, not {timeout:g}")
+    _check_timeout(timeout)
     gpus = inventory(settings.simulate)
     checked = checks.load(file, gpus, availability(settings))
     with Database(settings) as database:
@@ -105,6 +106,7 @@ def run(
     """Run one command without a file; it is measured like any other run."""
     from scheduler.job import job_from_command
 
+    _check_timeout(timeout)
     settings = Settings.load()
     gpus = inventory(settings.simulate)
     chosen = None if devices is None else tuple(gpus.find(word) for word in devices.split("+") if word)
@@ -130,7 +132,7 @@ def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) 
         if state is None or not is_alive(state.pid, state.created):
             raise BadRequest(f"run {one.label} has lost its supervisor; `bench schedule` on its file ends it")
         os.kill(state.pid, signal.SIGTERM)
-        console().print(f"{one.label} {one.name} is asked to stop")
+        console().print(f"{one.label} {escape(one.name)} is asked to stop")
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and any(
         RunFolder(settings.runs_dir / one.run_id).end() is None for one in running
@@ -145,6 +147,8 @@ def scheduling(settings: Settings, *, timeout: float | None = None, quiet: bool 
     from scheduler.tracking import Tracking  # a second for MLflow, while the stack comes up anyway
 
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_interrupted())
+        stack.enter_context(_surviving_the_terminal())
         progress = stack.enter_context(Progress(quiet=quiet))
         local = stack.enter_context(local_stack(settings, progress.say))
         progress.live = lambda ids: _live(local, ids)
@@ -156,6 +160,38 @@ def scheduling(settings: Settings, *, timeout: float | None = None, quiet: bool 
             report=lambda event: _show(progress, event),
             timeout=timeout,
         )
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[None]:
+    """Turn Ctrl-C, with which all has been stopped in order by now, into an exit status: something did not finish."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(1) from None
+
+
+@contextlib.contextmanager
+def _surviving_the_terminal() -> Iterator[None]:
+    """Go on when the terminal is closed, and write to nowhere from then on."""
+    terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]  # once closed, it is none any more
+
+    def let_go(*_: object) -> None:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in terminals:
+            os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+
+    before = signal.signal(signal.SIGHUP, let_go)  # a handler, not SIG_IGN: that would be inherited by every run
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def _check_timeout(timeout: float | None) -> None:
+    if timeout is not None and not 0 < timeout < math.inf:
+        raise BadRequest(f"--timeout is a positive number of seconds, not {timeout:g}")
 
 
 def _refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None:
@@ -181,11 +217,11 @@ def _show_plan(database: Database, file: ExperimentFile, rerun: str | None) -> N
                 made.add_row(
                     f"{workload.experiment}/{workload.workload}/{one.position}",
                     str(one.attempt),
-                    row.name,
+                    escape(row.name),
                     action,
-                    str(row.environment),
+                    escape(str(row.environment)),
                     "+".join(row.devices) or "none (GPUs are hidden)",
-                    " ".join([row.script or row.model or "", *row.params]),
+                    escape(" ".join([row.script or row.model or "", *row.params])),
                 )
     console().print(made)
 
@@ -196,7 +232,7 @@ def _show(progress: Progress, event: Event) -> None:
     elif event.kind in ("ended", "lost"):
         progress.ended(event.run_id, event.label, event.name, event.status, event.seconds, event.message)
     else:
-        progress.say(f"[yellow]![/] {event.label} {event.message}")
+        progress.say(f"[yellow]![/] {event.label} {escape(event.message)}")
 
 
 def _live(local: LocalStack, run_ids: Sequence[str]) -> dict[str, Live]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import socket
 import threading
@@ -9,15 +10,19 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from bench.addresses import require_loopback
 from bench.cli.common import Json, as_json, console
 from bench.cli.stack import availability, ensure
 from bench.config import Settings
+from bench.errors import BadRequest, BenchError
+from bench.runfolder import RunFolder
 from bench.services import Stack
 from dashboards import tables
 from exporters.registry import ExporterOptions, Registry
 from exporters.server import serve
+from scheduler.supervision import is_supervised
 from sql.database import Database
 
 __all__ = ["register"]
@@ -50,12 +55,22 @@ def up() -> None:
         stack.release()
 
 
-def down() -> None:
-    """Stop the local stack. Runs that go on are not ended, but no longer measured."""
+def down(force: Annotated[bool, typer.Option("--force", help="Even while runs go on.")] = False) -> None:
+    """Stop the local stack. Runs that go on are not ended, but no longer measured, and cannot log to MLflow."""
     settings = Settings.load()
     stack = Stack(settings)
+    going = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if is_supervised(folder)]
+    if going and not force:
+        raise BadRequest(
+            f"{len(going)} runs go on ({', '.join(going)}); `bench stop` ends them, --force leaves them alone"
+        )
     stack.keep(False)
-    with Database(settings):  # held, so that the collector can still write while it ends
+    with contextlib.ExitStack() as held:
+        if "collector" in stack.services():  # held, so that the collector can still write while it ends
+            database = Database(settings)
+            held.callback(database.close)
+            with contextlib.suppress(BenchError):
+                database.hold()
         names = stack.stop_all()
     console().print(f"stopped {', '.join(names)}" if names else "nothing ran")
 
@@ -69,7 +84,7 @@ def exporter_list(json: Json = False) -> None:
         return
     made = tables.table("listener", "works here", "why not")
     for name, reason in found.items():
-        made.add_row(name, "[green]yes[/]" if reason is None else "no", reason or "")
+        made.add_row(name, "[green]yes[/]" if reason is None else "no", escape(reason or ""))
     console().print(made)
 
 
@@ -127,5 +142,5 @@ def collector_check(file: Annotated[Path, typer.Argument(help="A targets file.")
 
     made = tables.table("url", "host", "listener", ">every")
     for target in check_targets(file):
-        made.add_row(target.url, target.host, target.listener, tables.duration(target.interval))
+        made.add_row(escape(target.url), escape(target.host), escape(target.listener), tables.duration(target.interval))
     console().print(made)

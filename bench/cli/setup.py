@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from bench.cli.common import Json, as_json, console, reading
 from bench.cli.schedule import run_file
@@ -41,7 +42,7 @@ def demo() -> None:
     _lay_out(folder, "demo", overwrite=True)
     file = checks.load(folder / "demo.csv", inventory(settings.simulate), availability(settings))
     out = console()
-    out.print(f"Running {file.path}: handwritten digits, learned alone and side by side.")
+    out.print(f"Running {escape(str(file.path))}: handwritten digits, learned alone and side by side.")
     outcomes = run_file(settings, file)
     failed = [outcome for outcome in outcomes if outcome.status != "finished"]
     with reading(settings) as connection:
@@ -50,7 +51,7 @@ def demo() -> None:
         out.print(tables.comparison(runs))
         out.print(tables.comparison(compare(connection, ["0"], by="workload")))
         for line in verdict(runs):
-            out.print(line)
+            out.print(escape(line))
     out.print(
         "\nNext:\n"
         "  bench compare 0 --baseline 0/1/1     differences to a run\n"
@@ -70,8 +71,8 @@ def init(
     """Write a commented experiments.csv and a script that run as they are."""
     written = _lay_out(folder, "init", overwrite=False)
     for path in written:
-        console().print(f"wrote {path}")
-    console().print(f"Run it with: bench schedule {folder / 'experiments.csv'}")
+        console().print(f"wrote {escape(str(path))}")
+    console().print(f"Run it with: bench schedule {escape(str(folder / 'experiments.csv'))}")
 
 
 def doctor(json: Json = False) -> None:
@@ -102,7 +103,7 @@ def doctor(json: Json = False) -> None:
         return
     made = tables.table("what", "", "detail")
     for what, ok, detail in findings:
-        made.add_row(what, "[green]ok[/]" if ok else "[yellow]no[/]", detail)
+        made.add_row(what, "[green]ok[/]" if ok else "[yellow]no[/]", escape(detail))
     console().print(made)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.config import Settings
-from bench.services import Service, Stack, free_port
+from bench.services import Service, Stack
 from exporters.registry import ExporterOptions, Registry
 from sql.database import Database
 
@@ -69,7 +69,7 @@ def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -
     for name, reason in availability(settings).items():
         label = f"exporter-{name}"
         if reason is None and label not in running:
-            port = free_port()
+            port = stack.port(label)
             started.append(
                 stack.start(
                     label,
@@ -80,7 +80,7 @@ def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -
                 )
             )
     if "collector" not in running:
-        port = free_port()
+        port = stack.port("collector")
         started.append(
             stack.start(
                 "collector",
@@ -96,7 +96,7 @@ def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -
         for service in started:
             stack.await_answer(service, _START_SECONDS)
     except BaseException:
-        stack.stop_all()
+        stack.stop_all([service.name for service in started])
         raise
 
 
@@ -108,7 +108,7 @@ def _start_tracking(stack: Stack, settings: Settings, database: Database, enviro
         store = database.sqlalchemy_url("mlflow")
     else:
         store = settings.tracking_uri
-    port = free_port()
+    port = stack.port("mlflow")
     url = f"http://127.0.0.1:{port}"
     words = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     return stack.start(

@@ -1,9 +1,14 @@
 -- The relations that people query.
 
+-- What selects a run: 20/1/3, or 20/1/3@2 where it is not the first attempt.
+create or replace function run_label(w workloads, r runs) returns text language sql immutable as $$
+    select concat_ws('/', w.experiment_id, w.workload, r.position) || case when r.attempt > 1 then '@' || r.attempt else '' end
+$$;
+
 -- The tag alone decides: there is no condition on time.
 create or replace view run_samples as
 select w.experiment_id, w.workload, r.run_id, r.position,
-       concat_ws('/', w.experiment_id, w.workload, r.position) as run,
+       run_label(w, r) as run,
        s.quantity, s.metric, coalesce(m.unit, '') as unit, rs.scope, s.host, s.device, x.time,
        extract(epoch from x.time - r.started_at)::float8 as elapsed,
        x.value * coalesce(m.scale, 1) as value, x.dt

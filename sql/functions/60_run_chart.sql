@@ -54,7 +54,7 @@ begin
     end if;
     return query execute format($q$
         with sources as (
-            select r.run_id, concat_ws('/', w.experiment_id, w.workload, r.position) as label, r.name,
+            select r.run_id, run_label(w, r) as label, r.name,
                    r.started_at as run_start, s.series_id, s.quantity, rs.scope, s.device, rs.runset_id,
                    rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
                    dense_rank() over (partition by r.run_id, s.quantity order by

@@ -47,6 +47,8 @@ def test_a_child_gets_the_same_settings(tmp_path: Path) -> None:
     [
         ("dns = 'x'\n", r"bench\.toml: unknown setting 'dns' \(did you mean 'dsn'\?\)"),
         ("dsn = \n", r"bench\.toml: not valid TOML: .*line 1"),
+        ("interval = 'x'\n", r"bench\.toml: interval is 'x', but must be a number"),
+        ("home = 3\n", r"bench\.toml: home is 3, but must be a string"),
         ("interval = 0.01\n", r"interval is 0\.01 s, but must lie between 0\.1 s and 60 s"),
     ],
 )

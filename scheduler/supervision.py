@@ -1,0 +1,63 @@
+"""Whether somebody supervises a run, and what becomes of one that nobody does any more."""
+
+from __future__ import annotations
+
+import time
+
+from bench.processes import end_run as end_processes
+from bench.processes import is_alive
+from bench.runfolder import RunEnd, RunFolder
+from sql import runs
+from sql.database import Connection
+
+__all__ = ["end_lost_run", "is_supervised", "was_seen"]
+
+
+def is_supervised(folder: RunFolder) -> bool:
+    """Return whether the supervisor of a run is alive, on this host."""
+    state = folder.state()
+    return state is not None and is_alive(state.pid, state.created)
+
+
+def was_seen(end: RunEnd) -> bool:
+    """Return whether a supervisor has seen this end: then it knows the exit code."""
+    return end.exit_code is not None
+
+
+def end_lost_run(connection: Connection, folder: RunFolder) -> RunEnd:
+    """End a run whose supervisor is gone, with everything it started, and record that in the supervisor's place.
+
+    It ends now where something of it was still alive, else at its processes' last sign of life. One that was never
+    released is ``stopped``, since nothing has failed. Again is harmless.
+    """
+    killed = end_processes(folder.run_id)
+    end = folder.end()
+    if end is None:
+        state = folder.state()
+        now = time.time()
+        if state is None or state.started_at is None:
+            end = _unseen("stopped", now, now, "it was stopped before it began")
+        else:
+            last_sign = None if killed else runs.last_sign_of_life(connection, folder.run_id)
+            what = "what it had started was ended" if killed else "what it had started had ended"
+            reason = f"its supervisor vanished, and {what}"
+            end = _unseen("failed", state.started_at, max(state.started_at, last_sign or now), reason)
+        if folder.path.exists():
+            folder.write_end(end)
+    runs.end_run(connection, folder.run_id, end)
+    return end
+
+
+def _unseen(status: str, started_at: float, ended_at: float, reason: str) -> RunEnd:
+    # What its processes used only the listener knows: it has no kernel's account to correct its own by.
+    return RunEnd(
+        status=status,
+        started_at=started_at,
+        ended_at=ended_at,
+        exit_code=None,
+        reason=reason,
+        cpu_seconds=0.0,
+        read_bytes=0,
+        written_bytes=0,
+        max_rss_bytes=0,
+    )

@@ -1,0 +1,25 @@
+"""One stack for all end-to-end tests, held up from the first to the last."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.home import Home
+
+
+@pytest.fixture(scope="session")
+def home() -> Iterator[Home]:
+    """A home in a short folder, with its stack up."""
+    with tempfile.TemporaryDirectory(prefix="bench-e2e-") as folder:
+        home = Home(Path(folder) / "home", Path(folder) / "work")
+        home.folder.mkdir()
+        home.bench("up")
+        try:
+            yield home
+        finally:
+            home.end()
+            home.bench("down")

@@ -1,0 +1,226 @@
+"""A run outlives its scheduler, its terminal and, as a record, its supervisor; and ends when it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.home import COMMAND, Home, Sheet, Started, processes_of, supervisor_of, wait_for
+
+HEADER = "Experiment,Workload,Name,File,Params"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A file that is being scheduled: its first runs go on until their gates are there."""
+
+    sheet: Sheet
+    gates: dict[str, Path]
+    schedule: Started
+
+
+def prepared(
+    home: Home, experiment: int, *names: str, options: str = "", before: Sequence[str] = (), after: Sequence[str] = ()
+) -> tuple[Sheet, dict[str, Path]]:
+    """Return a file with a workload of runs that wait at gates, and their gates."""
+    gates = {name: home.folder / f"gate-{experiment}-{name}" for name in names}
+    rows = [f"{experiment},1,{name},{{scripts}}/gate.py,{gate} {options}" for name, gate in gates.items()]
+    return home.sheet(f"gates-{experiment}", HEADER, [*before, *rows, *after]), gates
+
+
+@pytest.fixture(scope="module")
+def scenes(home: Home) -> dict[int, Scene]:
+    """Scenes by experiment. All are started at once: that they wait for each other's gates is what takes the time."""
+    done, later = "{},0,done,{{scripts}}/clocked.py,--seconds 0", "{},2,later,{{scripts}}/clocked.py,--seconds 0"
+    files = {
+        10: prepared(home, 10, "long"),
+        11: prepared(home, 11, "good", "bad", before=[done.format(11)]),
+        12: prepared(home, 12, "alive", "dead", options="--grandchild"),
+        13: prepared(home, 13, "orphan"),
+        15: prepared(home, 15, "one", "two", options="--grandchild", after=[later.format(15)]),
+        17: prepared(home, 17, "deaf", options="--deaf"),
+        18: prepared(home, 18, "ended", "kept", options="--grandchild"),
+        19: prepared(home, 19, "only"),
+    }
+    options = {10: ["--timeout", "1"]}
+    return {
+        experiment: Scene(sheet, gates, home.start("schedule", sheet.path, *options.get(experiment, [])))
+        for experiment, (sheet, gates) in files.items()
+    }
+
+
+def test_a_killed_scheduler_attaches_again(home: Home, scenes: dict[int, Scene]) -> None:
+    scene = scenes[11]
+    with scene.sheet.watched():
+        before = home.running(11, 2)
+        scene.schedule.kill()
+        assert scene.sheet.column("Status") == ["finished", "running", "running"]
+        scene.gates["bad"].write_text("3")
+        wait_for(lambda: home.runs(11)[2]["status"] == "failed", "the end that its supervisor records")
+        again = home.start("schedule", scene.sheet.path)
+        wait_for(lambda: "attached" in again.output.read_text(), "attaching")
+        scene.gates["good"].touch()
+        again.wait(status=1)
+    finished, *after = home.runs(11)
+    assert [(run["run_id"], run["started"]) for run in after] == [(run["run_id"], run["started"]) for run in before]
+    assert [(run["status"], run["exit_code"], run["attempt"]) for run in after] == [
+        ("finished", 0, 1),
+        ("failed", 3, 1),
+    ]
+    assert scene.sheet.column("Status") == ["finished", "finished", "failed"]
+    assert scene.sheet.column("Run") == [run["run_id"] for run in (finished, *after)]
+    for run in after:
+        assert home.artifact(run["mlflow_run_id"]) == home.output(run["run_id"])
+
+
+def test_supervisors_killed_too_end_the_runs_which_are_repeated(home: Home, scenes: dict[int, Scene]) -> None:
+    scene, before = scenes[12], home.running(12, 2)
+    wait_for(lambda: all(measured(home, run["run_id"]) for run in before), "a sample of both")
+    scene.schedule.kill()
+    alive, dead = (run["run_id"] for run in before)
+    for run_id in (alive, dead):
+        supervisor_of(run_id).kill()
+    for process in processes_of(dead):
+        process.kill()
+    died_at = time.time()
+    assert len(processes_of(alive)) == 2
+    for gate in scene.gates.values():
+        gate.touch()
+    again_at = time.time()
+    home.bench("schedule", scene.sheet.path)
+    assert not processes_of(alive)
+    runs = home.runs(12)
+    assert [(run["position"], run["attempt"], run["status"]) for run in runs] == [
+        (1, 1, "failed"), (1, 2, "finished"), (2, 1, "failed"), (2, 2, "finished"),
+    ]  # fmt: skip
+    assert runs[0]["ended"] > again_at
+    assert died_at - 3 < runs[2]["ended"] < died_at
+    assert [run["exit_code"] for run in runs] == [None, 0, None, 0]
+    assert scene.sheet.column("Status") == ["finished", "finished"]
+    assert scene.sheet.column("Run") == [runs[1]["run_id"], runs[3]["run_id"]]
+    for run, selector in zip(runs[:2], ("12/1/1@1", "12/1/1"), strict=True):
+        [found] = home.json("list", selector)
+        assert (found["run_id"], found["attempt"]) == (run["run_id"], run["attempt"])
+        assert home.mlflow_run(run["mlflow_run_id"])["status"] == run["status"].upper()
+        assert home.artifact(run["mlflow_run_id"]) == b"at the gate\n"
+
+
+def test_a_run_whose_supervisor_alone_is_killed_is_recorded_failed(home: Home, scenes: dict[int, Scene]) -> None:
+    scene, [run] = scenes[13], home.running(13)
+    supervisor_of(run["run_id"]).kill()
+    scene.schedule.wait(status=1)
+    assert not processes_of(run["run_id"])
+    [run] = home.runs(13)
+    assert (run["status"], run["reason"]) == ("failed", "its supervisor vanished, and what it had started was ended")
+    assert scene.sheet.column("Status") == ["failed"]
+    assert home.mlflow_run(run["mlflow_run_id"])["status"] == "FAILED"
+    assert home.bench("logs", "13", "-f") == "at the gate\n"
+
+
+def test_a_closed_terminal_stops_nothing(home: Home) -> None:
+    sheet, gates = prepared(home, 14, "first", after=["14,2,second,{scripts}/clocked.py,--seconds 0"])
+    terminal, inside = os.openpty()
+    with sheet.watched():
+        schedule = subprocess.Popen(
+            ["setsid", "--ctty", *COMMAND, "schedule", sheet.path],
+            stdin=inside, stdout=inside, stderr=inside, env=home.environment, cwd=home.folder,
+        )  # fmt: skip
+        os.close(inside)
+        shown = drained(terminal)
+        [run] = home.running(14)
+        wait_for(lambda: b"14/1/1" in shown, "progress on the terminal")
+        os.close(terminal)
+        time.sleep(0.5)
+        gates["first"].touch()
+        assert schedule.wait(timeout=60) == 0
+    assert sheet.column("Status") == ["finished", "finished"]
+    assert [(one["status"], one["exit_code"]) for one in home.runs(14)] == [("finished", 0)] * 2
+    assert home.runs(14)[0]["run_id"] == run["run_id"]
+
+
+def test_an_interrupt_stops_runs_in_order(home: Home, scenes: dict[int, Scene]) -> None:
+    scene, runs = scenes[15], home.running(15, 2)
+    scene.schedule.interrupt()
+    scene.schedule.wait(status=1)
+    assert not [process for run in runs for process in processes_of(run["run_id"])]
+    runs = home.runs(15)
+    assert [(run["status"], run["reason"]) for run in runs] == [("stopped", "stopped on request")] * 2
+    assert scene.sheet.column("Status") == ["stopped", "stopped", ""]
+    assert home.mlflow_run(runs[0]["mlflow_run_id"])["status"] == "KILLED"
+
+
+def test_an_interrupt_before_the_release_leaves_nothing(home: Home) -> None:
+    sheet, _ = prepared(home, 16, "early")
+    schedule = home.start("schedule", sheet.path)
+    wait_for(lambda: sheet.column("Status") == ["running"], "the row's status")
+    schedule.interrupt()
+    schedule.wait(status=1, timeout=15)
+    [run] = home.runs(16)
+    assert (run["status"], sheet.column("Status")) == ("stopped", ["stopped"])
+    assert not processes_of(run["run_id"])
+
+
+def test_a_second_interrupt_ends_at_once_what_does_not_listen(home: Home, scenes: dict[int, Scene]) -> None:
+    scene, [run] = scenes[17], home.running(17)
+    scene.schedule.interrupt()
+    time.sleep(0.5)
+    assert processes_of(run["run_id"])
+    scene.schedule.interrupt()
+    wait_for(lambda: not processes_of(run["run_id"]), "its end", timeout=2)
+    scene.schedule.wait(status=1)
+    [run] = home.runs(17)
+    assert (run["status"], run["exit_code"]) == ("stopped", 137)
+    assert scene.sheet.column("Status") == ["stopped"]
+
+
+def test_stop_ends_one_run_and_its_neighbour_goes_on(home: Home, scenes: dict[int, Scene]) -> None:
+    scene, [ended, kept] = scenes[18], home.running(18, 2)
+    home.bench("stop", "18/1/1")
+    assert not processes_of(ended["run_id"])
+    assert len(processes_of(kept["run_id"])) == 2
+    scene.gates["kept"].touch()
+    scene.schedule.wait(status=1)
+    assert [(run["status"], run["exit_code"]) for run in home.runs(18)] == [("stopped", 143), ("finished", 0)]
+    assert scene.sheet.column("Status") == ["stopped", "finished"]
+    assert "nothing of 18 is running" in home.bench("stop", "18", status=2)
+
+
+def test_a_file_is_scheduled_by_one_command_at_a_time(home: Home, scenes: dict[int, Scene]) -> None:
+    scene, before = scenes[19], home.running(19)
+    assert "experiment 19 is being scheduled" in home.bench("schedule", scene.sheet.path, status=2)
+    assert home.running(19) == before
+    scene.gates["only"].touch()
+
+
+def test_a_timeout_ends_a_run(home: Home, scenes: dict[int, Scene]) -> None:
+    scenes[10].schedule.wait(status=1)
+    [run] = home.runs(10)
+    assert scenes[10].sheet.column("Status") == ["timeout"]
+    assert (run["status"], run["exit_code"], run["reason"]) == ("timeout", 143, "ran longer than 1 s")
+    assert 1 <= run["duration"] < 2
+
+
+def measured(home: Home, run_id: str) -> bool:
+    """Return whether a run has a sample of its processes."""
+    return bool(home.ask("select from run_samples where run_id = %s and scope = 'process' limit 1", run_id))
+
+
+def drained(terminal: int) -> bytearray:
+    """Return what comes from a terminal, which grows as somebody reads it."""
+    shown = bytearray()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # closed
+            while chunk := os.read(terminal, 4096):
+                shown.extend(chunk)
+
+    threading.Thread(target=read, daemon=True).start()
+    return shown
