@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -78,3 +80,36 @@ def test_data_of_another_major_version_is_refused(folder: Path) -> None:
         DatabaseUnavailable, match=r"was made by PostgreSQL 16, this release has 18: use it with the release that"
     ):
         EmbeddedServer(folder).acquire()
+
+
+@pytest.mark.parametrize("after", [0.1, 0.3, 0.6])
+def test_an_interrupt_while_it_is_made_leaves_nothing_half(folder: Path, after: float) -> None:
+    script = "import pathlib, sys; from sql.embedded import EmbeddedServer\nEmbeddedServer(pathlib.Path(sys.argv[1])).acquire()"
+    with subprocess.Popen([sys.executable, "-c", script, str(folder)], stderr=subprocess.DEVNULL) as process:
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+    server = EmbeddedServer(folder)
+    with psycopg.connect(server.acquire()) as connection:
+        assert connection.execute("show listen_addresses").fetchone() == ("",)
+    server.release()
+
+
+def test_it_listens_nowhere_whatever_its_file_says(folder: Path) -> None:
+    server = EmbeddedServer(folder)
+    server.acquire()
+    server.release()
+    with (folder / "data" / "postgresql.conf").open("a") as file:
+        file.write("listen_addresses = '127.0.0.1'\n")
+    with psycopg.connect(server.acquire()) as connection:
+        assert connection.execute("show listen_addresses").fetchone() == ("",)
+    server.release()
+
+
+def test_login_cron_and_batch_find_the_same_server(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    first = EmbeddedServer(folder)
+    before = first.dsn
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert EmbeddedServer(folder).dsn == before

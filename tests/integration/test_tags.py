@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 
 import pytest
 
@@ -181,3 +182,17 @@ def test_run_sets_are_the_same_in_whatever_order_they_become_known(world: World)
     assert world.connection.execute(
         "select count(*) from places where host = %s and kind = 'host'", (HOST,)
     ).fetchone() == (1,)
+
+
+def test_what_the_database_refuses_costs_itself_and_nothing_else(world: World) -> None:
+    now = time.time()
+    good = world.gauge("node_load1", [now - 3], [1.0])
+    bad = [
+        world.gauge("node_load5", [now - 3], [1.0], {"name": "a\0b"}),
+        world.gauge("".join(uuid.uuid4().hex for _ in range(300)), [now - 3], [1.0]),  # no index takes it
+        world.gauge("node_load15", [-3e14], [1.0]),
+    ]
+    later = world.gauge("node_load1", [now - 2], [2.0])
+    metrics = world.write(good, *bad, later)
+    assert world.connection.execute("select value from samples order by time").fetchall() == [(1.0,), (2.0,)]
+    assert metrics.dropped.labels("refused")._value.get() == len(bad)

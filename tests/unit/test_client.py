@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.client import Track
@@ -74,3 +75,11 @@ def test_it_works_in_a_bare_interpreter_and_hides_our_packages(tmp_path: Path) -
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == ""
     assert json.loads((tmp_path / "spans").read_text())["name"] == "inner"
+
+
+def test_a_step_may_be_anything_that_counts(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+    with track.step(np.int64(3)), track("a\0b"):  # type: ignore[arg-type]
+        pass
+    spans = list(read_spans(tmp_path / "spans"))
+    assert [(span.name, span.step) for span in spans] == [("ab", None), ("step", 3)]

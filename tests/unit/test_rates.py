@@ -179,3 +179,11 @@ def test_a_gauge_never_claims_more_time_than_there_was(gaps: list[float], interv
         time += gap
         claimed += float(target.scrape("g 1", time).dts[0])
     assert claimed <= (time - 1_700_000_000.0) * (1 + 1e-6) + interval * 1.001
+
+
+def test_what_another_collector_was_shown_is_not_told_again() -> None:
+    # A listener shows an ended run's last figures for a minute, dated to its end: a collector that starts within that
+    # minute would write them a second time.
+    parser, rates = Parser(), Rates(1.0, since=1000.0)
+    scrape = parser.parse(b'peak{run="a"} 7 999000\npeak{run="b"} 8 1001000\npeak{run="c"} 9\n')
+    assert rates.samples(scrape, 1002.0).values.tolist() == [8.0, 9.0]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import io
 
-from dashboards.tables import duration, figure
+import pytest
+from rich.console import Console
+
+from dashboards.tables import coverage, duration, figure
+from sql.summaries import Coverage
 
 
 @pytest.mark.parametrize(
@@ -30,3 +34,10 @@ def test_durations(seconds: float | None, text: str) -> None:
 )
 def test_figures_have_units(key: str, value: float | None, text: str) -> None:
     assert figure(key, value) == text
+
+
+def test_what_people_wrote_is_no_markup() -> None:
+    found = Coverage("[/red]", "bytes", "host", "[bold]", 1, "")
+    console = Console(file=io.StringIO(), width=200)
+    console.print(coverage([found]))
+    assert "[/red]" in console.file.getvalue()  # type: ignore[attr-defined]
