@@ -16,7 +16,6 @@ __all__ = [
     "KnownRun",
     "NewRun",
     "Placement",
-    "abandon_run",
     "create_runs",
     "end_lost_runs",
     "end_run",
@@ -142,17 +141,6 @@ def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
     connection.execute(
         "select end_run(%s, %s, to_timestamp(%s), %s, %s)",
         (run_id, end.status, end.ended_at, end.exit_code, end.reason),
-    )
-
-
-def abandon_run(connection: Connection, run_id: str, *, died_at: float | None, reason: str) -> None:
-    """End a run that nobody supervises: at `died_at` (Unix seconds), else at its processes' last sign of life."""
-    connection.execute(
-        """
-        select end_run(run_id, 'failed', coalesce(to_timestamp(%s), last_sign_of_life(run_id), now()), null, %s)
-        from runs where run_id = %s and status in ('pending', 'running')
-        """,
-        (died_at, reason, run_id),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.config import Settings
+from bench.errors import ServiceFailed
 from bench.services import Service, Stack
 from exporters.registry import ExporterOptions, Registry
 from sql.database import Database
@@ -37,9 +38,10 @@ def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[Loca
     with Database(settings) as database:
         stack.hold(lambda: ensure(settings, database, say))
         try:
-            service = stack.services().get("mlflow")
-            uri = service.url if service else settings.tracking_uri
-            assert uri is not None
+            own = stack.services().get("mlflow") if own_tracking_server(settings) else None
+            uri = own.url if own else settings.tracking_uri
+            if uri is None:
+                raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
             yield LocalStack(settings, database, uri)
         finally:
             stack.release()
