@@ -108,7 +108,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print one line, in rich's markup."""
-        self.console.print(text)
+        self.console.print(text, soft_wrap=True)
 
     def started(self, run_id: str, label: str, name: str, *, attached: bool = False) -> None:
         """Show a run that goes on."""

@@ -44,23 +44,30 @@ def find_installation() -> tuple[Path, int] | None:
 
 
 @contextlib.contextmanager
+def installed_server(folder: Path, binaries: Path, major: int, licence: str = "timescale") -> Iterator[str]:
+    """Yield the connection string of a throw-away server of an installation that has TimescaleDB."""
+    configuration = (
+        "shared_preload_libraries = 'timescaledb'\n"
+        f"timescaledb.license = '{licence}'\n"
+        "timescaledb.telemetry_level = 'off'\n"
+        "max_worker_processes = 32\n"
+        "timescaledb.max_background_workers = 16\n"
+    )
+    server = EmbeddedServer(folder, binaries=binaries, major=major, configuration=configuration)
+    try:
+        yield server.acquire()
+    finally:
+        server.release()
+
+
+@contextlib.contextmanager
 def timescale_server(folder: Path) -> Iterator[str]:
     """Yield the connection string of a TimescaleDB Community server, or skip."""
     if dsn := os.environ.get("BENCH_TEST_TIMESCALE_DSN"):
         yield dsn
     elif found := find_installation():
-        binaries, major = found
-        configuration = (
-            "shared_preload_libraries = 'timescaledb'\n"
-            "timescaledb.telemetry_level = 'off'\n"
-            "max_worker_processes = 32\n"
-            "timescaledb.max_background_workers = 16\n"
-        )
-        server = EmbeddedServer(folder, binaries=binaries, major=major, configuration=configuration)
-        try:
-            yield server.acquire()
-        finally:
-            server.release()
+        with installed_server(folder, *found) as dsn:
+            yield dsn
     elif (
         shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
     ):
@@ -94,6 +101,18 @@ def timescaledb_dsn(short_folder: Path) -> Iterator[str]:
     """A running TimescaleDB Community; skips where there is none."""
     with timescale_server(short_folder / "timescaledb") as dsn:
         yield dsn
+
+
+@pytest.fixture
+def apache_dsn(short_folder: Path) -> Iterator[str]:
+    """A database with TimescaleDB under its Apache licence; skips where none can be had."""
+    if (found := find_installation()) is None:
+        pytest.skip("no TimescaleDB is installed with a PostgreSQL of this machine")
+    with (
+        installed_server(short_folder / "apache", *found, licence="apache") as server,
+        own_database(server, timescaledb=True) as own,
+    ):
+        yield own
 
 
 @pytest.fixture(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
+from bench.config import Settings
 from sql.database import Database
+from sql.flavour import Flavour, inspect
 from sql.migrate import MigrationFailed, migrate, pending
 
 RELATIONS = {
@@ -91,3 +94,11 @@ def test_not_a_number_is_never_stored(database: Database) -> None:
             with pytest.raises(Exception, match="samples_value_check"), connection.transaction():
                 connection.execute("insert into samples values (now(), 1, 0, %s, 1)", (value,))
         connection.execute("insert into samples values (now(), 1, 0, null, 1)")
+
+
+def test_the_apache_build_of_timescaledb_counts_as_postgresql(apache_dsn: str) -> None:
+    with Database(Settings(home=Path(), dsn=apache_dsn)) as database, database.session() as connection:
+        server = inspect(connection)
+        assert server.flavour is Flavour.POSTGRESQL
+        assert "the Apache build has no continuous aggregates" in server.describe()
+        assert connection.execute("select relkind from pg_class where relname = 'samples_10s'").fetchone() == ("v",)
