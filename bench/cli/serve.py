@@ -6,6 +6,7 @@ import contextlib
 import signal
 import socket
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -136,11 +137,18 @@ def collector_run(
 
 
 @collector_app.command("check")
-def collector_check(file: Annotated[Path, typer.Argument(help="A targets file.")]) -> None:
+def collector_check(
+    file: Annotated[Path, typer.Argument(help="A targets file.")],
+    json: Json = False,
+) -> None:
     """Check a targets file, and show what would be scraped."""
     from collector.targets import check_targets
 
+    targets = check_targets(file)
+    if json:
+        as_json([asdict(target) for target in targets])
+        return
     made = tables.table("url", "host", "listener", ">every")
-    for target in check_targets(file):
+    for target in targets:
         made.add_row(escape(target.url), escape(target.host), escape(target.listener), tables.duration(target.interval))
     console().print(made)
