@@ -114,6 +114,7 @@ def collector_run(
     targets: Annotated[
         Path | None, typer.Option(help="Targets in Prometheus's file_sd form; by default the local listeners.")
     ] = None,
+    interval: Annotated[float | None, typer.Option(help="Seconds between two scrapes, 0.1 to 60.")] = None,
     port: Port = 0,
     bind: Bind = "127.0.0.1",
     insecure: Insecure = False,
@@ -123,7 +124,7 @@ def collector_run(
     from collector.targets import Target, read_targets
 
     require_loopback(bind, insecure=insecure)
-    settings = Settings.load()
+    settings = Settings.load(interval=interval)
     if targets is not None:
         wanted = read_targets(targets, settings.interval)
     else:

@@ -65,36 +65,24 @@ def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -
     running = stack.services()
     environment = {**os.environ, **settings.environment()}
     environment.pop("PYTHONPATH", None)
-    started = []
-    if own_tracking_server(settings) and "mlflow" not in running:
-        started.append(_start_tracking(stack, settings, database, environment))
-    for name, reason in availability(settings).items():
-        label = f"exporter-{name}"
-        if reason is None and label not in running:
+    started: list[Service] = []
+
+    def serve(label: str, *words: str) -> None:
+        if label not in running:
             port = stack.port(label)
-            started.append(
-                stack.start(
-                    label,
-                    [sys.executable, "-m", "bench.cli", "exporter", "run", name, "--port", str(port)],
-                    url=f"http://127.0.0.1:{port}/metrics",
-                    health=f"http://127.0.0.1:{port}/metrics",
-                    environment=environment,
-                )
-            )
-    if "collector" not in running:
-        port = stack.port("collector")
-        started.append(
-            stack.start(
-                "collector",
-                [sys.executable, "-m", "bench.cli", "collector", "run", "--port", str(port)],
-                url=f"http://127.0.0.1:{port}/metrics",
-                health=f"http://127.0.0.1:{port}/metrics",
-                environment=environment,
-            )
-        )
-    if started:
-        say(f"Starting {', '.join(service.name for service in started)} …")
+            url = f"http://127.0.0.1:{port}/metrics"
+            command = [sys.executable, "-m", "bench.cli", *words, "--port", str(port)]
+            started.append(stack.start(label, command, url=url, health=url, environment=environment))
+
     try:
+        if own_tracking_server(settings) and "mlflow" not in running:
+            started.append(_start_tracking(stack, settings, database, environment))
+        for name, reason in availability(settings).items():
+            if reason is None:
+                serve(f"exporter-{name}", "exporter", "run", name)
+        serve("collector", "collector", "run", "--interval", str(settings.interval))
+        if started:
+            say(f"Starting {', '.join(service.name for service in started)} …")
         for service in started:
             stack.await_answer(service, _START_SECONDS)
     except BaseException:

@@ -39,6 +39,11 @@ def wait_for(condition: Callable[[], T | None], what: str, timeout: float = 30.0
     return answer
 
 
+def listen_to_interrupts() -> None:
+    """Let Ctrl-C be heard, also where the tests run in the background of a shell, which has it ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def processes_of(run_id: str) -> list[psutil.Process]:
     """Return the living processes that say that they belong to a run."""
     return _with_variable("BENCH_RUN_ID", run_id)
@@ -162,7 +167,12 @@ class Home:
         output = self.folder / f"output-{len(self._started)}.txt"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [*COMMAND, *map(str, words)], stdout=file, stderr=file, env=self.environment, cwd=self.folder
+                [*COMMAND, *map(str, words)],
+                stdout=file,
+                stderr=file,
+                env=self.environment,
+                cwd=self.folder,
+                preexec_fn=listen_to_interrupts,
             )
         self._started.append(Started(process, output))
         return self._started[-1]
