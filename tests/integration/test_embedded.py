@@ -17,6 +17,7 @@ import pytest
 
 from bench.errors import DatabaseUnavailable
 from sql.embedded import EmbeddedServer
+from tests.e2e.home import listen_to_interrupts
 
 
 @pytest.fixture
@@ -85,7 +86,9 @@ def test_data_of_another_major_version_is_refused(folder: Path) -> None:
 @pytest.mark.parametrize("after", [0.1, 0.3, 0.6])
 def test_an_interrupt_while_it_is_made_leaves_nothing_half(folder: Path, after: float) -> None:
     script = "import pathlib, sys; from sql.embedded import EmbeddedServer\nEmbeddedServer(pathlib.Path(sys.argv[1])).acquire()"
-    with subprocess.Popen([sys.executable, "-c", script, str(folder)], stderr=subprocess.DEVNULL) as process:
+    command = [sys.executable, "-c", script, str(folder)]
+    # The background of a shell has interrupts ignored; here they are to be heard.
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=listen_to_interrupts) as process:
         time.sleep(after)
         process.send_signal(signal.SIGINT)
     server = EmbeddedServer(folder)
