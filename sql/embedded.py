@@ -141,9 +141,9 @@ class EmbeddedServer:
 
     def _make(self) -> None:
         """Make the database beside its place and move it there when it is whole: an interrupt leaves nothing half."""
-        unfinished = self.folder / "data.unfinished"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(mode=0o700)
+        for left in self.folder.glob("unfinished-*"):
+            shutil.rmtree(left, ignore_errors=True)  # what interrupted it may still be writing there
+        unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=self.folder))
         if os.getuid() == 0:
             os.chown(unfinished, *_nobody())
         self._run(
