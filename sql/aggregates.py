@@ -1,55 +1,46 @@
-"""Aggregates and raw samples agree, always: what is written behind an aggregate's newest bucket is refreshed in it."""
+"""Aggregates and raw samples agree, always; and raw samples are kept for as long as it is said.
+
+What each flavour has to do for that stands in ``functions/70_aggregates.FLAVOUR.sql``.
+"""
 
 from __future__ import annotations
 
-import math
-import time
-
-import psycopg
+from dataclasses import dataclass
+from datetime import timedelta
 
 from sql.database import Connection
-from sql.flavour import Flavour, inspect
 
-__all__ = ["LEVELS", "refresh", "refresh_level"]
-
-_PATIENCE_SECONDS = 10.0
-
-# Relation, bucket in seconds, and how far behind the clock its policy stays (as in migration 2), the finer ones first:
-# each level is made of the one before.
-_POLICIES = (("samples_10s", 10, 60), ("samples_1m", 60, 300), ("samples_10m", 600, 1800))
-LEVELS = tuple((relation, bucket) for relation, bucket, _ in _POLICIES)
+__all__ = ["Retention", "keep_raw", "maintain", "refresh", "retention"]
 
 
-def refresh(connection: Connection, lowest: float, highest: float) -> None:
-    """Bring the aggregates over ``[lowest, highest]`` (Unix seconds) in line with the samples.
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """For how long raw samples are kept, ``None`` for ever, and the Unix time below which they are gone."""
 
-    Refreshed is as far as the policies may have come: beyond it the aggregates are computed on read, and materializing
-    more would hide the samples that are still to be written there. In plain PostgreSQL there is nothing to do.
+    keep_raw: timedelta | None
+    edge: float
+
+
+def refresh(connection: Connection) -> None:
+    """Bring the aggregates in line with what was written late, as a job of the owner does every 10 s.
+
+    For the owner alone; nothing to do in plain PostgreSQL.
     """
-    if inspect(connection).flavour is not Flavour.TIMESCALEDB:
-        return
-    for relation, bucket, behind in _POLICIES:
-        start = math.floor(lowest / bucket) * bucket
-        end = math.floor(min(highest + bucket, time.time() - behind) / bucket) * bucket
-        if start < end:
-            refresh_level(connection, relation, start, end)
+    connection.execute("call refresh()")
 
 
-def refresh_level(connection: Connection, relation: str, start: float | None, end: float | None) -> None:
-    """Materialize one aggregate over a span (Unix seconds, ``None`` for no bound), waiting for others that do so.
+def retention(connection: Connection) -> Retention:
+    """Return what is set."""
+    row = connection.execute("select keep_raw, extract(epoch from edge)::float8 from retention").fetchone()
+    assert row is not None
+    return Retention(*row)
 
-    Where one takes too long, its policy is left to it: what changed is on record, and the policy's next run has it.
-    """
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        try:
-            connection.execute(
-                "call public.refresh_continuous_aggregate(%s, to_timestamp(%s), to_timestamp(%s))",
-                (f"bench.{relation}", start, end),
-            )
-        except psycopg.errors.LockNotAvailable:  # a policy's job is at it
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.2)
-        else:
-            return
+
+def keep_raw(connection: Connection, days: int | None) -> None:
+    """Keep raw samples for `days`, ``None`` for ever; the aggregates stay in any case. What is gone stays gone."""
+    connection.execute("update retention set keep_raw = make_interval(days => %s)", (days,))
+
+
+def maintain(connection: Connection) -> None:
+    """Do now what policies do in time: refresh, compress, and delete the raw samples that are not to be kept."""
+    connection.execute("call maintain()")

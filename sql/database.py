@@ -19,6 +19,8 @@ from sql.migrate import migrate
 __all__ = ["Connection", "Database", "StatementFailed", "lost"]
 
 Connection = psycopg.Connection
+# A server whose host has vanished is given up after this; the kernel alone would take a quarter of an hour.
+_SILENCE_MILLISECONDS = 30_000
 # What a driver raises when the server went away; such a call may be retried.
 lost = (psycopg.OperationalError, psycopg.InterfaceError)
 
@@ -94,9 +96,21 @@ class Database:
         dsn = (self.settings.read_dsn or self.dsn) if read_only else self.dsn
         try:
             connection = psycopg.connect(
-                dsn, autocommit=True, connect_timeout=int(timeout), application_name="hypergauge"
+                dsn,
+                autocommit=True,
+                connect_timeout=int(timeout),
+                application_name="hypergauge",
+                tcp_user_timeout=_SILENCE_MILLISECONDS,
             )
-            connection.execute("select set_config('search_path', 'bench, public', false)")
+            # Synchronous where the server's default is not: what we say is written has left the spool or a run's folder,
+            # so it must not vanish with a server that crashes.
+            connection.execute(
+                """
+                select set_config('search_path', 'bench, public', false),
+                       case when current_setting('synchronous_commit') = 'off'
+                            then set_config('synchronous_commit', 'on', false) end
+                """
+            )
         except psycopg.ProgrammingError:
             # libpq quotes what it cannot parse, which may be the password.
             raise DatabaseUnavailable("the connection string (BENCH_DSN) cannot be parsed") from None

@@ -16,7 +16,7 @@ import psycopg
 from bench.errors import BenchError
 from sql.flavour import Flavour, inspect
 
-__all__ = ["Migration", "MigrationFailed", "applied", "migrate", "pending"]
+__all__ = ["Migration", "MigrationFailed", "applied", "migrate", "migrations", "pending"]
 
 # Any constant will do, as long as nobody else in this database uses it.
 _LOCK = 0x62656E6368
@@ -41,13 +41,11 @@ class Migration:
 
 
 def migrations(flavour: Flavour) -> list[Migration]:
-    """Return all migrations for `flavour` in order: ``0001_name.sql``, or ``0001_name.FLAVOUR.sql``."""
+    """Return all migrations for `flavour` in order."""
     found = []
-    for file in _sql_files("migrations"):
-        stem, *variant = file.name.removesuffix(".sql").split(".")
-        if not variant or variant == [flavour.value]:
-            version, _, name = stem.partition("_")
-            found.append(Migration(int(version), name, file.read_text(encoding="utf-8")))
+    for file in _sql_files("migrations", flavour):
+        version, _, name = file.name.partition(".")[0].partition("_")
+        found.append(Migration(int(version), name, file.read_text(encoding="utf-8")))
     return found
 
 
@@ -86,7 +84,9 @@ def migrate(connection: psycopg.Connection) -> list[Migration]:
 
     `connection` must be in autocommit mode: everything happens in one transaction of its own, under an advisory lock.
     """
-    if not pending(connection) and _functions_digest() == _stored_functions_digest(connection):
+    flavour = inspect(connection).flavour
+    digest = _functions_digest(flavour)
+    if not pending(connection) and digest == _stored_functions_digest(connection):
         return []
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -109,21 +109,23 @@ def migrate(connection: psycopg.Connection) -> list[Migration]:
                 "insert into bench.migrations (version, name, digest) values (%s, %s, %s)",
                 (migration.version, migration.name, migration.digest),
             )
-        for file in _sql_files("functions"):
+        for file in _sql_files("functions", flavour):
             connection.execute(file.read_bytes())
         connection.execute("delete from bench.functions_digest")
-        connection.execute("insert into bench.functions_digest values (%s)", (_functions_digest(),))
+        connection.execute("insert into bench.functions_digest values (%s)", (digest,))
     return todo
 
 
-def _sql_files(folder: str) -> list[Traversable]:
+def _sql_files(folder: str, flavour: Flavour) -> list[Traversable]:
+    """Return the files of `folder` in order: those named ``0001_name.sql``, and ``0001_name.FLAVOUR.sql``."""
     entries = files("sql").joinpath(folder).iterdir()
-    return sorted((entry for entry in entries if entry.name.endswith(".sql")), key=lambda entry: entry.name)
+    wanted = (["sql"], [flavour.value, "sql"])
+    return sorted((entry for entry in entries if entry.name.split(".")[1:] in wanted), key=lambda entry: entry.name)
 
 
-def _functions_digest() -> str:
+def _functions_digest(flavour: Flavour) -> str:
     digest = hashlib.sha256()
-    for file in _sql_files("functions"):
+    for file in _sql_files("functions", flavour):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +13,14 @@ from psycopg.types.json import Jsonb
 from sql.database import Connection
 
 __all__ = [
+    "Columns",
     "OpenedSeries",
-    "Retagged",
     "Segment",
+    "WriteState",
     "claim_batches",
     "copy_samples",
     "forget_batches",
+    "hold_state",
     "mark_unsummarised",
     "open_series",
     "register_target",
@@ -27,7 +28,6 @@ __all__ = [
     "retag",
     "run_set_segments",
     "summarise_ended_runs",
-    "tag_version",
 ]
 
 _EPOCH_2000 = 946_684_800  # PostgreSQL counts from 2000-01-01
@@ -66,12 +66,32 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Retagged:
-    """The span of time in which samples got other tags, in Unix seconds."""
+class WriteState:
+    """What must not change while samples are written: the version of the run sets, and the edge of retention.
 
-    moved: int
-    lowest: float
-    highest: float
+    `now` is the database's time. All times are Unix seconds; the edge is ``-inf`` where nothing was ever deleted.
+    """
+
+    version: int
+    edge: float
+    now: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """Samples in arrays of one shape ``(n,)``: Unix seconds, ids, figures (NaN for null), seconds."""
+
+    times: npt.NDArray[np.float64]
+    series_ids: npt.NDArray[np.int32]
+    runset_ids: npt.NDArray[np.int32]
+    values: npt.NDArray[np.float64]
+    dts: npt.NDArray[np.float32]
+
+    def where(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Columns:
+        """Return some of them, by a mask or by position."""
+        return Columns(
+            self.times[which], self.series_ids[which], self.runset_ids[which], self.values[which], self.dts[which]
+        )
 
 
 def register_target(connection: Connection, *, host: str, listener: str, instance: str, url: str) -> int:
@@ -108,11 +128,18 @@ def open_series(
     return [OpenedSeries(*row) for row in rows]
 
 
-def tag_version(connection: Connection) -> int:
-    """Return the version of the run sets, and keep it from changing until the transaction is over."""
-    row = connection.execute("select version from tag_version for share").fetchone()
+def hold_state(connection: Connection) -> WriteState:
+    """Return what must not change while samples are written, and keep it from that until the transaction is over."""
+    connection.execute("select pg_advisory_xact_lock_shared(hashtext('bench.samples'))")
+    # A statement of its own, which sees what was committed while the first one waited.
+    row = connection.execute(
+        """
+        select version, extract(epoch from edge)::float8, extract(epoch from clock_timestamp())::float8
+        from retention, tag_version for share of tag_version
+        """
+    ).fetchone()
     assert row is not None
-    return int(row[0])
+    return WriteState(*row)
 
 
 def run_set_segments(connection: Connection, since: float) -> list[Segment]:
@@ -142,71 +169,72 @@ def forget_batches(connection: Connection, source: str, below: int) -> None:
     connection.execute("delete from batches where source = %s and batch < %s", (source, below))
 
 
-def copy_samples(
-    connection: Connection,
-    times: npt.NDArray[np.float64],
-    series_ids: npt.NDArray[np.int32],
-    runset_ids: npt.NDArray[np.int32],
-    values: npt.NDArray[np.float64],
-    dts: npt.NDArray[np.float32],
-) -> None:
-    """Write samples, in arrays of one shape ``(n,)``: Unix seconds, ids, figures (NaN for null), seconds."""
-    missing = np.isnan(values)
-    columns: dict[str, npt.NDArray[Any]] = {
-        "time": times,
-        "series_id": series_ids,
-        "runset_id": runset_ids,
-        "value": values,
-        "dt": dts,
-    }
+def copy_samples(connection: Connection, columns: Columns, *, edge: float = -np.inf, compressed: bool = False) -> None:
+    """Write samples.
+
+    Parameters
+    ----------
+    edge
+        Of retention, Unix seconds: what lies below goes to the aggregates as well, since no refresh will bring it there.
+    compressed
+        Whether they are many enough a series to be written into the columnstore at once; nothing in plain PostgreSQL.
+    """
+    behind = columns.times < edge
+    if behind.any():
+        _copy(connection, "late_samples", columns.where(behind))
+        connection.execute("select write_below_edge()")
+        columns = columns.where(~behind)
+    if compressed:
+        columns = columns.where(np.lexsort((columns.times, columns.series_ids)))
+        connection.execute("set local timescaledb.enable_direct_compress_copy = on")
+    _copy(connection, "samples", columns)
+
+
+def _copy(connection: Connection, table: str, columns: Columns) -> None:
+    missing = np.isnan(columns.values)
     with connection.cursor().copy(
-        "copy samples (time, series_id, runset_id, value, dt) from stdin (format binary)"
+        f"copy {table} (time, series_id, runset_id, value, dt) from stdin (format binary)".encode()
     ) as copy:
         copy.write(_SIGNATURE)
-        copy.write(_rows(_ROW, {name: column[~missing] for name, column in columns.items()}))
         if missing.any():
-            copy.write(_rows(_NULL_ROW, {name: column[missing] for name, column in columns.items()}))
+            copy.write(_rows(_ROW, columns.where(~missing)))
+            copy.write(_rows(_NULL_ROW, columns.where(missing)))
+        else:
+            copy.write(_rows(_ROW, columns))
         copy.write(_TRAILER)
 
 
-def _rows(layout: np.dtype[np.void], columns: Mapping[str, npt.NDArray[Any]]) -> bytes:
-    names = layout.names or ()
-    rows = np.empty(len(columns["time"]), layout)
+def _rows(layout: np.dtype[np.void], columns: Columns) -> memoryview:
+    rows = np.empty(len(columns.times), layout)
     for name, size in _SIZES.items():
         rows[name] = size
-    for name, column in columns.items():
-        if name == "time":
-            rows["time"] = np.round((column - _EPOCH_2000) * 1e6)
-        elif name in names:
-            rows[name] = column
-    if "value" not in names:
+    rows["time"] = np.round((columns.times - _EPOCH_2000) * 1e6)
+    rows["series_id"], rows["runset_id"], rows["dt"] = columns.series_ids, columns.runset_ids, columns.dts
+    if layout is _ROW:
+        rows["value"] = columns.values
+    else:
         rows["value_size"] = -1
-    return rows.tobytes()
+    return rows.view(np.uint8).data
 
 
-def retag(connection: Connection) -> list[Retagged]:
-    """Give all samples the tags that the run sets say by now, wherever these have changed; return what moved."""
-    moved: list[Retagged] = []
+def retag(connection: Connection) -> int:
+    """Give all samples the tags that the run sets say by now, wherever these have changed; return how many moved."""
     with connection.transaction():
         rows = connection.execute("delete from retags returning place_id, from_time").fetchall()
         earliest = {place: min(time for other, time in rows if other == place) for place, _ in rows}
-        for place_id, from_time in earliest.items():
-            row = connection.execute(
-                """
-                select moved, extract(epoch from lowest)::float8, extract(epoch from highest)::float8
-                from retag(%s, %s)
-                """,
-                (place_id, from_time),
-            ).fetchone()
-            if row is not None and row[0]:
-                moved.append(Retagged(*row))
-    return moved
+        moved = [connection.execute("select retag(%s, %s)", change).fetchone() for change in earliest.items()]
+    return sum(int(row[0]) for row in moved if row is not None)
 
 
-def mark_unsummarised(connection: Connection, lowest: float) -> None:
-    """Have the summaries written again of runs that ended after `lowest` (Unix seconds): samples have come since."""
+def mark_unsummarised(connection: Connection, runset_ids: Sequence[int]) -> None:
+    """Have the summaries written again of the runs in these sets: samples have come since."""
     connection.execute(
-        "update runs set summarised = false where summarised and ended_at >= to_timestamp(%s)", (lowest,)
+        """
+        update runs set summarised = false
+        where summarised and started_at >= (select edge from retention)
+          and run_id in (select run_id from run_sets where runset_id = any(%s))
+        """,
+        (list(runset_ids),),
     )
 
 

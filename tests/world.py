@@ -17,10 +17,11 @@ from collector.rates import Rates
 from collector.segments import SeriesDefinition, SpoolRecord
 from collector.spool import Spool
 from collector.writer import Writer
-from sql import experiments, runs, samples
+from sql import aggregates, experiments, runs, samples
 from sql.database import Connection, Database
 
 HOST = "node1"
+LEVELS = {"samples_10s": 10, "samples_1m": 60, "samples_10m": 600}  # their buckets in seconds
 
 
 @dataclass
@@ -86,6 +87,10 @@ class World:
         assert spool.depth == 0
         spool.close()
         return metrics
+
+    def refresh(self) -> None:
+        """Do at once what the owner's job does every 10 s."""
+        aggregates.refresh(self.connection)
 
     def gauge(
         self, metric: str, times: list[float], values: list[float], labels: Mapping[str, str] | None = None,

@@ -114,20 +114,25 @@ end $$;
 create or replace trigger placements_to_run_sets after insert or update or delete on placements
 for each row execute function placement_changed();
 
--- Gives the samples of a place the tags that its run sets say now; returns what moved.
-create or replace function retag(p_place integer, p_from timestamptz)
-returns table (moved bigint, lowest timestamptz, highest timestamptz) language plpgsql as $$
-#variable_conflict use_column
+-- Gives the samples of a place the tags that its run sets say now; returns how many moved. Below the edge of retention
+-- tags stay: the aggregates there cannot be made anew.
+create or replace function retag(p_place integer, p_from timestamptz) returns bigint language plpgsql as $$
 declare
-    ids integer[] := array(select series_id from series where place_id = p_place);
+    ids constant integer[] := array(select series_id from series where place_id = p_place);
+    start timestamptz;
+    moved bigint;
 begin
-    return query execute format($q$
+    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- the edge stays where it is meanwhile
+    select greatest(p_from, edge) into start from retention;
+    perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- as many as it takes
+    execute format($q$
         with changed as (
             update samples set runset_id = tag_at(%1$s, time)
             where series_id = any(%2$L::integer[]) and time >= %3$L::timestamptz and runset_id <> tag_at(%1$s, time)
-            returning time)
-        select count(*), min(time), max(time) from changed$q$, p_place, ids, p_from);
+            returning 1)
+        select count(*) from changed$q$, p_place, ids, start) into moved;
     update runs set summarised = false
-    where summarised and run_id in (select run_id from run_sets
-                                    where place_id = p_place and (ended_at is null or ended_at > p_from));
+    where summarised and started_at >= (select edge from retention)
+      and run_id in (select run_id from run_sets where place_id = p_place and (ended_at is null or ended_at > p_from));
+    return moved;
 end $$;

@@ -66,6 +66,12 @@ begin
     update runs set summarised = true where run_id = p_run;
 end $$;
 
+-- Before raw samples are deleted: what they said of runs that began before then.
+create or replace function summarise_before(p_time timestamptz) returns void language sql as $$
+    select bench.summarise(run_id) from bench.runs
+    where not summarised and started_at < p_time and ended_at is not null
+$$;
+
 create or replace view run_summary as
 select s.* from stored_summaries s join runs r using (run_id) where r.summarised
 union all

@@ -6,19 +6,10 @@ import time
 
 import pytest
 
-from sql.aggregates import LEVELS, refresh, refresh_level
-from sql.flavour import Flavour, inspect
-from tests.world import World
+from tests.world import LEVELS, World
 
 WEEK = 7 * 86_400
-RELATIONS = ["samples", *(relation for relation, _ in LEVELS)]
-
-
-def materialize(world: World) -> None:
-    """Do at once what the refresh policies do in time."""
-    if inspect(world.connection).flavour is Flavour.TIMESCALEDB:
-        for relation, _ in LEVELS:
-            refresh_level(world.connection, relation, None, None)
+RELATIONS = ["samples", *LEVELS]
 
 
 def totals(world: World, quantity: str) -> dict[str, tuple[int, float, float]]:
@@ -39,10 +30,10 @@ def test_a_reset_within_a_bucket_leaves_the_total_exact(world: World) -> None:
     figures = [100.0, 105.0, 111.5, 2.0, 2.5, 9.0, 9.25]  # resets at the fourth scrape, in the middle of a 10 s bucket
     bodies = [(start + at, f"jobs_total {figure}\n".encode()) for at, figure in enumerate(figures)]
     world.write(world.scraped(bodies, "app"))
-    for when in ("as written", "materialized"):
+    for when in ("as written", "refreshed"):
         for relation, (_, total, _) in totals(world, "jobs_total").items():
             assert total == pytest.approx((111.5 - 100) + (9.25 - 2.0), rel=1e-12), (relation, when)
-        materialize(world)
+        world.refresh()
 
 
 def test_a_burst_of_one_second_in_a_week_stays_visible(world: World) -> None:
@@ -53,19 +44,20 @@ def test_a_burst_of_one_second_in_a_week_stays_visible(world: World) -> None:
     counts = [steady * (at - begin) + (999 * steady if at > burst else 0) for at in times]
     bodies = [(float(at), f"requests_total {count}\n".encode()) for at, count in zip(times, counts, strict=True)]
     world.write(world.scraped(bodies, "app", interval=30))
-    for when in ("as written", "materialized"):
+    for when in ("as written", "refreshed"):
         for relation, (_, total, greatest) in totals(world, "requests_total").items():
             assert total == pytest.approx(counts[-1], rel=1e-12), (relation, when)
             assert greatest == pytest.approx(1000 * steady, rel=1e-6), (relation, when)
-        materialize(world)
+        world.refresh()
 
 
 def test_what_is_written_behind_the_newest_bucket_shows_in_every_level(world: World) -> None:
     start = time.time() // 600 * 600 - 86_400
     world.write(world.gauge("queue_length", [start + at for at in range(1800)], [1.0] * 1800))
-    materialize(world)
+    world.refresh()
     late = [start + 300.5 + at for at in range(600)]
     world.write(world.gauge("queue_length", late, [5.0] * 600))
+    world.refresh()
     for relation, (count, total, greatest) in totals(world, "queue_length").items():
         assert (count, total, greatest) == (2400, 1800 + 3000, 5.0), relation
 
@@ -73,7 +65,7 @@ def test_what_is_written_behind_the_newest_bucket_shows_in_every_level(world: Wo
 def test_a_refresh_never_hides_what_is_still_to_be_written(world: World) -> None:
     now = time.time()
     world.write(world.gauge("queue_length", [now - 30, now - 29], [1.0, 1.0]))
-    refresh(world.connection, now - 100, now)
+    world.refresh()
     world.write(world.gauge("queue_length", [now - 28, now - 27], [1.0, 1.0]))
     assert {count for count, _, _ in totals(world, "queue_length").values()} == {4}
 
@@ -82,9 +74,9 @@ def test_a_gap_of_a_gauge_is_not_claimed(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
     bodies = [(start + at, b"temperature 50\n") for at in (0, 1, 2, 300, 301)]
     world.write(world.scraped(bodies, "app"))
-    for relation, bucket in LEVELS:
+    for relation in LEVELS:
         row = world.connection.execute(f"select sum(seconds), sum(n) from {relation}".encode()).fetchone()
-        assert row == (5.0, 5), (relation, bucket)
+        assert row == (5.0, 5), relation
 
 
 def test_a_figure_that_is_gone_is_null_and_counts_no_time(world: World) -> None:

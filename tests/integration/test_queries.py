@@ -11,7 +11,6 @@ import pytest
 
 from insight.comparison import compare
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
-from tests.integration.test_aggregates import materialize
 from tests.world import World
 
 SECONDS = 1800
@@ -41,7 +40,7 @@ def run_id(world: World, start: float) -> str:
         world.gauge("DCGM_FI_DEV_GPU_UTIL", times, [90.0] * SECONDS, {"UUID": "GPU-1"}, "dcgm"),
         world.gauge("DCGM_FI_PROF_GR_ENGINE_ACTIVE", times, [0.8] * SECONDS, {"UUID": "GPU-1"}, "dcgm"),
     )
-    materialize(world)
+    world.refresh()
     return run_id
 
 

@@ -10,7 +10,7 @@ import pytest
 from bench.config import Settings
 from sql.database import Database
 from sql.flavour import Flavour, inspect
-from sql.migrate import MigrationFailed, migrate, pending
+from sql.migrate import MigrationFailed, migrate, migrations, pending
 
 RELATIONS = {
     "experiments": "experiment_id name source created_at",
@@ -71,7 +71,9 @@ def test_migrations_run_once_however_many_start_at_a_time(database: Database) ->
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(applied) == [0, 0, 0, 2]
+    with database.connect() as connection:
+        every = len(migrations(inspect(connection).flavour))
+    assert sorted(applied) == [0, 0, 0, every]
 
 
 def test_a_changed_migration_is_refused(database: Database) -> None:
@@ -84,7 +86,7 @@ def test_a_changed_migration_is_refused(database: Database) -> None:
 def test_a_newer_database_is_refused(database: Database) -> None:
     with database.session() as connection:
         connection.execute("insert into bench.migrations (version, name, digest) values (999, 'future', 'x')")
-        with pytest.raises(MigrationFailed, match="at version 999, this release knows 2"):
+        with pytest.raises(MigrationFailed, match=r"at version 999, this release knows \d+: update"):
             pending(connection)
 
 

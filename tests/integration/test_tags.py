@@ -8,9 +8,7 @@ import uuid
 import pytest
 
 from sql import runs, samples
-from sql.aggregates import LEVELS
-from tests.integration.test_aggregates import materialize
-from tests.world import HOST, World
+from tests.world import HOST, LEVELS, World
 
 SPAN = 120
 
@@ -30,7 +28,7 @@ def counts(world: World, run_id: str) -> dict[str, int]:
     raw = world.connection.execute("select count(*) from run_samples where run_id = %s", (run_id,)).fetchone()
     assert raw is not None
     answer = {"run_samples": raw[0]}
-    for relation, _ in LEVELS:
+    for relation in LEVELS:
         row = world.connection.execute(
             f"""
             select coalesce(sum(n), 0)::int from {relation} a join run_sets r using (runset_id)
@@ -44,7 +42,8 @@ def counts(world: World, run_id: str) -> dict[str, int]:
 
 
 def agree(world: World, run_id: str, expected: int) -> None:
-    assert counts(world, run_id) == dict.fromkeys(["run_samples", *(relation for relation, _ in LEVELS)], expected)
+    world.refresh()
+    assert counts(world, run_id) == dict.fromkeys(["run_samples", *LEVELS], expected)
 
 
 @pytest.mark.parametrize("scraped", ["before the run was known", "after the run had ended"])
@@ -53,7 +52,7 @@ def test_a_run_has_the_samples_between_its_start_and_its_end(world: World, scrap
     record = world.gauge("node_load1", [start + at for at in range(SPAN)], [1.0] * SPAN)
     if scraped == "before the run was known":
         world.write(record)
-        materialize(world)
+        world.refresh()
         run_id = world.run(start + 13, start + 77)
         world.write()
     else:
@@ -67,7 +66,7 @@ def test_an_end_that_becomes_known_late_takes_samples_back(world: World) -> None
     start = time.time() // 10 * 10 - 3600
     run_id = world.run(start + 5)
     world.write(world.gauge("node_load1", [start + at for at in range(SPAN)], [1.0] * SPAN))
-    materialize(world)
+    world.refresh()
     agree(world, run_id, SPAN - 5)
     world.end(run_id, start + 5, start + 50.5)
     assert world.write().retagged._value.get() == SPAN - 51
