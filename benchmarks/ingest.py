@@ -86,5 +86,5 @@ def _bare_copy(database: Database, start: float) -> float:
         zeros, ones = np.zeros(len(times), np.int32), np.ones(len(times), np.float32)
         began = time.perf_counter()
         with connection.transaction():
-            samples.copy_samples(connection, times, np.tile(series, SCRAPES), zeros, values, ones)
+            samples.copy_samples(connection, samples.Columns(times, np.tile(series, SCRAPES), zeros, values, ones))
         return time.perf_counter() - began

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from collector.spool import Spool
+
 __all__ = ["CollectorMetrics"]
 
 
@@ -38,3 +40,17 @@ class CollectorMetrics:
         self.series = Gauge("bench_collector_series", "Series that targets show.", registry=self.registry)
         self.spool_records = Gauge("bench_collector_spool_records", "Records to be written.", registry=self.registry)
         self.spool_bytes = Gauge("bench_collector_spool_bytes", "Size of the spool.", registry=self.registry)
+        self.lost = Counter(
+            "bench_collector_lost_samples_total", "Scraped samples that the spool gave up.", registry=self.registry
+        )
+        self.damaged = Counter(
+            "bench_collector_damaged_records_total", "Records of the spool that were not whole.", registry=self.registry
+        )
+        self._counted = (0, 0)
+
+    def count_spool(self, spool: Spool) -> None:
+        """Take over what `spool` has counted since the last time."""
+        now = (spool.dropped_samples, spool.damaged)
+        self.lost.inc(now[0] - self._counted[0])
+        self.damaged.inc(now[1] - self._counted[1])
+        self._counted = now

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +21,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DEFINITIONS", "Frame", "Segment", "SeriesDefinition", "SpoolRecord", "frames", "sync_folder"]
+__all__ = ["DEFINITIONS", "Frame", "KnownSeries", "Segment", "SeriesDefinition", "SpoolRecord", "frames", "sync_folder"]
+
+_log = logging.getLogger(__name__)
 
 DEFINITIONS = 0  # the batch that is none
 
@@ -49,9 +53,11 @@ class SpoolRecord:
     refs
         Series by the collector's own numbers, which mean nothing beyond its lifetime.
     series
-        Their definitions, and maybe others'. Of a record from `Spool.take`, exactly those.
+        Their definitions, and maybe others'.
     batch
         Its number, given by `Spool.append`.
+    era
+        Within one, a ref always means the same series; given by `Spool.take`.
     """
 
     times: npt.NDArray[np.float64]
@@ -60,6 +66,7 @@ class SpoolRecord:
     dts: npt.NDArray[np.float32]
     series: Mapping[int, SeriesDefinition]
     batch: int = 0
+    era: int = 0
 
     def __len__(self) -> int:
         return len(self.refs)
@@ -76,19 +83,39 @@ class SpoolRecord:
         return _encode(DEFINITIONS, json.dumps(rows).encode())
 
     @classmethod
-    def decode(cls, frame: Frame, known: Mapping[int, SeriesDefinition]) -> SpoolRecord:
+    def decode(cls, frame: Frame, known: KnownSeries, era: int) -> SpoolRecord:
         """Return the record of which `frame` holds the arrays, less the samples whose series is not `known`."""
         count = len(frame.payload) // _SAMPLE_BYTES
         arrays, offset = {}, 0
         for name, kind in _FIELDS:
             arrays[name] = np.frombuffer(frame.payload, kind, count, offset)
             offset += arrays[name].nbytes
-        needed = np.unique(arrays["refs"])
-        series = {ref: known[ref] for ref in needed.tolist() if ref in known}
-        if len(series) < len(needed):
-            kept = np.isin(arrays["refs"], list(series))
-            arrays = {name: array[kept] for name, array in arrays.items()}
-        return cls(**arrays, series=series, batch=frame.batch)
+        defined = known.has(arrays["refs"])
+        if not defined.all():
+            arrays = {name: array[defined] for name, array in arrays.items()}
+        return cls(**arrays, series=known.definitions, batch=frame.batch, era=era)
+
+
+class KnownSeries:
+    """The definitions that were read from a segment so far, by ref."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[int, SeriesDefinition] = {}
+        self._defined = np.zeros(0, np.bool_)
+
+    def add(self, frame: Frame) -> None:
+        """Take in what a frame of `DEFINITIONS` holds."""
+        found = {ref: SeriesDefinition(*fields) for ref, *fields in json.loads(frame.payload)}
+        self.definitions |= found
+        if found and (highest := max(found)) >= len(self._defined):
+            self._defined = np.concatenate([self._defined, np.zeros(highest + 1, np.bool_)])
+        self._defined[list(found)] = True
+
+    def has(self, refs: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
+        """Return of each ref whether it is defined."""
+        if not len(refs) or refs.max() < len(self._defined):
+            return self._defined[refs]
+        return np.isin(refs, list(self.definitions))
 
 
 class Frame(NamedTuple):
@@ -104,10 +131,6 @@ class Frame(NamedTuple):
         """How many it holds."""
         return 0 if self.batch == DEFINITIONS else len(self.payload) // _SAMPLE_BYTES
 
-    def definitions(self) -> dict[int, SeriesDefinition]:
-        """Return what a frame of `DEFINITIONS` holds, by ref."""
-        return {ref: SeriesDefinition(*fields) for ref, *fields in json.loads(self.payload)}
-
 
 @dataclass(slots=True, eq=False)
 class Segment:
@@ -121,11 +144,14 @@ class Segment:
         Records in it that are not accepted yet.
     definitions
         Offsets and lengths of the frames of definitions.
+    era
+        Of the refs in it.
     defined
         The refs in them; known while it is written to.
     """
 
     path: Path
+    era: int
     size: int = 0
     pending: int = 0
     definitions: list[tuple[int, int]] = field(default_factory=list)
@@ -133,11 +159,11 @@ class Segment:
     _descriptor: int | None = None
 
     @classmethod
-    def create(cls, path: Path) -> Segment:
+    def create(cls, path: Path, era: int) -> Segment:
         """Return a new one, to be written to."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         sync_folder(path.parent)
-        return cls(path, _descriptor=descriptor)
+        return cls(path, era, _descriptor=descriptor)
 
     @property
     def open(self) -> bool:
@@ -160,14 +186,18 @@ class Segment:
                 self.size += written
         return written == len(data)
 
-    def sync(self) -> None:
-        """Have it on the disk now."""
-        if self._descriptor is not None:
-            os.fsync(self._descriptor)
+    def sync(self) -> threading.Thread | None:
+        """Have it on the disk soon, in a thread: a slow disk must not hold up the scrapes."""
+        if self._descriptor is None:
+            return None
+        thread = threading.Thread(target=_sync_and_close, args=(os.dup(self._descriptor), self.path), daemon=True)
+        thread.start()
+        return thread
 
     def finish(self) -> None:
-        """Write to it no more."""
+        """Write to it no more, and have it on the disk soon."""
         if self._descriptor is not None:
+            self.sync()
             os.close(self._descriptor)
             self._descriptor = None
             self.defined.clear()
@@ -179,6 +209,15 @@ class Segment:
                 return _frame_at(os.pread(file.fileno(), length, offset))
         except OSError:
             return None
+
+
+def _sync_and_close(descriptor: int, path: Path) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        _log.error("%s may not survive a power cut: %s", path, error.strerror)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(path: Path) -> None:

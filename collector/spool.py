@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import math
 import os
 import re
 import time
 import uuid
 from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,12 +23,13 @@ import numpy as np
 
 from bench.errors import BenchError
 from bench.runfolder import write_atomically
-from collector.segments import DEFINITIONS, Segment, SeriesDefinition, SpoolRecord, frames, sync_folder
+from collector.segments import DEFINITIONS, KnownSeries, Segment, SeriesDefinition, SpoolRecord, frames, sync_folder
 
 __all__ = ["SeriesDefinition", "Spool", "SpoolInUse", "SpoolRecord", "SpoolUnwritable"]
 
 _SEGMENT_BYTES = 8 << 20  # some 350,000 samples: what a crash makes the writer send again at most
 _SYNC_SECONDS = 5.0
+_LIVE_SECONDS = 10.0
 _RESERVED = 1000  # batch numbers taken at a time, so that their file is written every 1000th append
 
 
@@ -39,15 +42,19 @@ class SpoolUnwritable(BenchError):
 
 
 class _Entry(NamedTuple):
+    batch: int
     segment: Segment
     offset: int
     length: int
-    batch: int
     samples: int
+    appended: float = -math.inf  # by the monotonic clock; what was recovered is old
 
 
 class Spool:
     """A queue of records on disk: appended at one end, taken and accepted at the other. Not for several threads.
+
+    What was appended just now is *live*. It can be taken before what has piled up, so that the newest samples are not the
+    last to be seen while a backlog drains.
 
     Parameters
     ----------
@@ -78,9 +85,10 @@ class Spool:
         self._directory = directory
         self._max_bytes = max_bytes
         self._segments: deque[Segment] = deque()
-        self._waiting: deque[_Entry] = deque()
-        self._taken: deque[_Entry] = deque()
-        self._known: tuple[Segment | None, int, dict[int, SeriesDefinition]] = (None, 0, {})
+        self._backlog: deque[_Entry] = deque()  # older than all of the next
+        self._live: deque[_Entry] = deque()
+        self._taken: dict[int, _Entry] = {}
+        self._known: dict[Path, tuple[int, KnownSeries]] = {}
         self._synced = time.monotonic()
         self._lock: int | None = None
         try:
@@ -90,6 +98,7 @@ class Spool:
             self._next = self._reserved = int(self._recall("next", r"[0-9]+") or 1)
             for path in sorted(directory.glob("[0-9]*.spool")):
                 self._recover(path)
+            self._era = self._next
         except (OSError, BenchError) as error:
             self.close()
             if isinstance(error, OSError):
@@ -116,29 +125,39 @@ class Spool:
             raise SpoolUnwritable(f"the spool {self._directory} cannot be written: {error.strerror}") from error
         return batch
 
-    def take(self) -> SpoolRecord | None:
-        """Return the oldest record not yet taken, ``None`` if there is none. Its arrays are read-only."""
-        while self._waiting:
-            entry = self._waiting.popleft()
+    def take(self, *, live: bool = False) -> SpoolRecord | None:
+        """Return the oldest record not yet taken, or the oldest that is live; ``None`` if there is none.
+
+        Its arrays are read-only.
+        """
+        while (entry := self._pop(live=live)) is not None:
             frame = entry.segment.read(entry.offset, entry.length)
             if frame is None:
                 self.damaged += 1
                 self._settle(entry)
                 continue
-            self._taken.append(entry)
-            record = SpoolRecord.decode(frame, self._definitions(entry.segment))
+            self._taken[entry.batch] = entry
+            record = SpoolRecord.decode(frame, self._definitions(entry.segment), entry.segment.era)
             self.dropped_samples += entry.samples - len(record)
             return record
         return None
 
-    def accept(self, batch: int) -> None:
-        """Let go of the taken records up to and with `batch`: they are in the database."""
-        while self._taken and self._taken[0].batch <= batch:
-            self._settle(self._taken.popleft())
+    def _pop(self, *, live: bool) -> _Entry | None:
+        horizon = time.monotonic() - _LIVE_SECONDS
+        while self._live and self._live[0].appended < horizon:
+            self._backlog.append(self._live.popleft())
+        queue = self._backlog if self._backlog and not live else self._live
+        return queue.popleft() if queue else None
+
+    def accept(self, batches: Iterable[int]) -> None:
+        """Let go of those records, as far as they are taken: they are in the database."""
+        for batch in batches:
+            if (entry := self._taken.pop(batch, None)) is not None:
+                self._settle(entry)
 
     def give_back(self) -> None:
-        """Have the records that were taken and not accepted taken again, in the same order."""
-        self._waiting.extendleft(reversed(self._taken))
+        """Have the records that were taken and not accepted taken again."""
+        self._backlog = deque(sorted([*self._taken.values(), *self._backlog], key=lambda entry: entry.batch))
         self._taken.clear()
 
     @property
@@ -149,7 +168,13 @@ class Spool:
     @property
     def depth(self) -> int:
         """Records not yet accepted."""
-        return len(self._waiting) + len(self._taken)
+        return len(self._backlog) + len(self._live) + len(self._taken)
+
+    @property
+    def lag(self) -> float:
+        """Seconds since the oldest of them was appended, 0 where there is none; endless for one of an earlier life."""
+        waiting = (*self._taken.values(), *([self._backlog[0]] if self._backlog else self._live))
+        return time.monotonic() - min((entry.appended for entry in waiting), default=time.monotonic())
 
     @property
     def size(self) -> int:
@@ -157,7 +182,7 @@ class Spool:
         return sum(segment.size for segment in self._segments)
 
     def sync(self) -> None:
-        """Have all of it on the disk now; `append` does it every 5 s."""
+        """Have all of it on the disk soon; `append` asks for it every 5 s."""
         self._synced = time.monotonic()
         if (active := self._active) is not None:
             active.sync()
@@ -193,16 +218,15 @@ class Spool:
         active.definitions += [(offset + n * len(one), len(one)) for n, one in enumerate(definitions)]
         active.defined |= missing
         active.pending += 1
-        self._waiting.append(_Entry(active, active.size - len(frame), len(frame), batch, len(record)))
+        self._live.append(_Entry(batch, active, active.size - len(frame), len(frame), len(record), time.monotonic()))
 
     def _start(self, batch: int) -> Segment:
         self._finish()
-        self._segments.append(Segment.create(self._directory / f"{batch:020}.spool"))
+        self._segments.append(Segment.create(self._directory / f"{batch:020}.spool", self._era))
         return self._segments[-1]
 
     def _finish(self) -> None:
         if (active := self._active) is not None:
-            self.sync()
             active.finish()
             if active.pending == 0:
                 self._delete(active)
@@ -214,21 +238,24 @@ class Spool:
 
     def _delete(self, segment: Segment) -> None:
         self._segments.remove(segment)
+        self._known.pop(segment.path, None)
         segment.path.unlink(missing_ok=True)
 
     def _drop_oldest(self) -> None:
         """Give up the oldest segment, or fail where there is only the one that is written to."""
         if (oldest := self._segments[0]) is self._active:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        for queue in (self._taken, self._waiting):
-            while queue and queue[0].segment is oldest:
-                self.dropped_records += 1
-                self.dropped_samples += queue.popleft().samples
+        lost = [entry for entry in (*self._taken.values(), *self._backlog, *self._live) if entry.segment is oldest]
+        self.dropped_records += len(lost)
+        self.dropped_samples += sum(entry.samples for entry in lost)
+        self._taken = {batch: entry for batch, entry in self._taken.items() if entry.segment is not oldest}
+        self._backlog = deque(entry for entry in self._backlog if entry.segment is not oldest)
+        self._live = deque(entry for entry in self._live if entry.segment is not oldest)
         self._delete(oldest)
 
     def _recover(self, path: Path) -> None:
         data = path.read_bytes()
-        segment = Segment(path, len(data))
+        segment = Segment(path, int(path.stem), len(data))
         for frame in frames(data):
             if frame is None:
                 self.damaged += 1
@@ -236,21 +263,19 @@ class Spool:
                 segment.definitions.append((frame.offset, frame.length))
             else:
                 segment.pending += 1
-                self._waiting.append(_Entry(segment, frame.offset, frame.length, frame.batch, frame.samples))
+                self._backlog.append(_Entry(frame.batch, segment, frame.offset, frame.length, frame.samples))
                 self._next = self._reserved = max(self._next, frame.batch + 1)
         self._segments.append(segment)
         if segment.pending == 0:
             self._delete(segment)
 
-    def _definitions(self, segment: Segment) -> dict[int, SeriesDefinition]:
+    def _definitions(self, segment: Segment) -> KnownSeries:
         """Return what is defined in `segment`, reading only what came since it was last asked for."""
-        last, count, known = self._known
-        if last is not segment:
-            count, known = 0, {}
+        count, known = self._known.get(segment.path, (0, KnownSeries()))
         for offset, length in segment.definitions[count:]:
             if frame := segment.read(offset, length):
-                known |= frame.definitions()
-        self._known = (segment, len(segment.definitions), known)
+                known.add(frame)
+        self._known[segment.path] = (len(segment.definitions), known)
         return known
 
     def _number(self) -> int:

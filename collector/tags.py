@@ -41,14 +41,15 @@ class Tags:
 
     def tag(self, places: npt.NDArray[np.int32], times: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
         """Return run set ids for samples of shape ``(n,)`` by place and time; 0 where nobody ran. Runs are [start, end)."""
+        tags = np.zeros(len(times), np.int32)
+        if not self._places:
+            return tags
         # The database has microseconds, and so have the spans: compared as such, an edge falls on the same side.
         times = np.round(times * 1e6) / 1e6
-        tags = np.zeros(len(times), np.int32)
-        for place in np.unique(places):
-            spans = self._places.get(int(place))
-            if spans is None:
+        for place in np.flatnonzero(np.bincount(places)).tolist():
+            if place not in self._places:
                 continue
-            starts, ends, ids = spans
+            starts, ends, ids = self._places[place]
             here = places == place
             index = np.searchsorted(starts, times[here], side="right") - 1
             inside = (index >= 0) & (times[here] < ends[index])

@@ -49,7 +49,7 @@ def same(taken: SpoolRecord | None, number: int, samples: int = 3, first_ref: in
             and np.array_equal(getattr(taken, name), getattr(wanted, name), equal_nan=name == "values")
             for name in ("times", "refs", "values", "dts")
         )
-        and taken.series == {ref: SERIES[ref] for ref in wanted.refs.tolist()}
+        and all(taken.series[ref] == SERIES[ref] for ref in wanted.refs.tolist())
     )
 
 
@@ -104,16 +104,31 @@ def test_what_is_given_back_is_taken_again_and_what_is_accepted_is_not(opened: O
     spool = opened()
     numbers = [spool.append(record(n)) for n in range(5)]
     assert [taken.batch for taken in (spool.take(), spool.take(), spool.take()) if taken] == numbers[:3]
-    spool.accept(numbers[0])
-    spool.accept(numbers[4])  # not all of these are taken: only those that are
+    spool.accept(numbers[:1])
+    spool.accept(numbers)  # not all of these are taken: only those that are
     spool.give_back()
     assert [taken.batch for taken in drain(spool)] == numbers[3:]
     spool.give_back()
     spool.give_back()
     assert [taken.batch for taken in drain(spool)] == numbers[3:]
-    spool.accept(numbers[3])
-    spool.accept(numbers[3])
+    spool.accept(numbers[3:4])
+    spool.accept(numbers[3:4])
     assert spool.depth == 1
+
+
+def test_what_came_just_now_can_be_taken_before_what_has_piled_up(opened: Opener) -> None:
+    before = opened()
+    old = [before.append(record(n)) for n in range(5)]
+    spool = opened()
+    new = [spool.append(record(n)) for n in range(5, 8)]
+    turns = [spool.take(live=True), spool.take(), spool.take(live=True), spool.take()]
+    assert [one.batch for one in turns if one] == [new[0], old[0], new[1], old[1]]
+    assert len({one.era for one in turns if one}) == 2
+    spool.accept([new[0], old[1]])
+    spool.give_back()
+    assert [taken.batch for taken in drain(spool)] == [old[0], *old[2:], *new[1:]]
+    assert spool.take(live=True) is None
+    assert spool.oldest == old[0], "a crash brings all of that segment again"
 
 
 def test_a_record_without_samples_passes(opened: Opener) -> None:
@@ -155,8 +170,7 @@ def test_numbering_never_restarts_even_when_nothing_is_left(opened: Opener, tmp_
             number = spool.append(record(n))
             assert number > highest
             highest = number
-        drain(spool)
-        spool.accept(highest)
+        spool.accept(taken.batch for taken in drain(spool))
         if orderly:
             spool.close()
             spool.close()
@@ -172,7 +186,7 @@ def test_segments_are_deleted_when_all_in_them_is_accepted(opened: Opener, tmp_p
     assert len(segments(tmp_path / "spool")) > 1
     assert spool.size == sum(path.stat().st_size for path in segments(tmp_path / "spool"))
     assert all(same(taken, n, 1000) for n, taken in enumerate(drain(spool))), "each segment defines its series"
-    spool.accept(numbers[-1])
+    spool.accept(numbers)
     assert len(segments(tmp_path / "spool")) == 1
     assert (spool.depth, spool.dropped_records) == (0, 0)
 
@@ -191,7 +205,7 @@ def test_at_the_bound_the_oldest_go_first_and_are_counted(opened: Opener, tmp_pa
     assert len(left) >= 40
     assert spool.dropped_records == 300 - len(left)
     assert spool.dropped_samples == 100 * spool.dropped_records
-    spool.accept(numbers[-1])
+    spool.accept(numbers)
     assert spool.depth == 0
 
 
@@ -270,7 +284,7 @@ def test_a_killed_writer_loses_nothing_that_it_had_appended(tmp_path: Path) -> N
             assert len(taken[batch].series) == 200
         highest = max(taken)
         assert spool.dropped_records == 0
-        spool.accept(highest)
+        spool.accept(taken)
         spool.close()
 
 
@@ -317,7 +331,7 @@ def test_damage_while_it_is_open_is_found_at_the_take(opened: Opener, tmp_path: 
         file.write(b"\xff\xff\xff")
     assert [taken.batch for taken in drain(spool)] == [numbers[0], numbers[2]]
     assert spool.damaged == 1
-    spool.accept(numbers[2])
+    spool.accept(numbers)
     assert spool.depth == 0
 
 
