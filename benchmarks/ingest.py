@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from bench.config import Settings
+from benchmarks.freshness import freshness
 from benchmarks.parse import SERIES, body
 from collector.exposition import Parser
 from collector.metrics import CollectorMetrics
@@ -18,73 +23,125 @@ from collector.segments import SeriesDefinition, SpoolRecord
 from collector.spool import Spool
 from collector.writer import Writer
 from sql import samples
-from sql.database import Database
-from sql.flavour import inspect
+from sql.database import Connection, Database
+from sql.flavour import Flavour, inspect
 
 __all__ = ["measure"]
 
-SCRAPES = 300
+SCRAPES = 1200
+ROUNDS = 3
+HOUR = 3600
+BODIES = [body(seed) for seed in range(10)]
 
 
 def measure() -> dict[str, float | str]:
-    """Return rows a second of both on the database of the settings, an embedded one in a temporary home by default."""
+    """Return figures of the database of the settings, an embedded one in a temporary home by default.
+
+    Speeds are medians of rounds that alternate; a round of the whole path begins with series that the collector has met.
+    """
     configured = Settings.load()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         settings = configured if configured.dsn else Settings(home=Path(folder))
         with Database(settings) as database, database.session() as connection:
-            target = samples.register_target(connection, host="benchmark", listener="ingest", instance="", url="none")
-            bodies = [body(seed) for seed in range(10)]
-            start = time.time() - SCRAPES
-            try:
-                whole = _whole_path(database, Path(folder) / "spool", target, bodies, start)
-                bare = _bare_copy(database, start)
-            finally:
-                connection.execute(
-                    "delete from samples where series_id in (select series_id from series where target_id = %s)",
-                    (target,),
-                )
-                connection.execute("delete from targets where target_id = %s", (target,))
-            flavour = inspect(connection).flavour.value
-    rows = SCRAPES * SERIES
-    return {
-        "flavour": flavour,
-        "rows": rows,
-        "rows_per_second": rows / whole,
-        "bare_copy_rows_per_second": rows / bare,
-        "ratio": bare / whole,
-    }
+            flavour = inspect(connection).flavour
+            with _Path(database, connection, Path(folder)) as path:
+                whole, bare, compressed = [], [], []
+                path.write(1)  # opens the series
+                for _ in range(ROUNDS):
+                    whole.append(path.write(SCRAPES))
+                    bare.append(path.copy(SCRAPES))
+                    if flavour is Flavour.TIMESCALEDB:
+                        compressed.append(path.copy(SCRAPES, compressed=True))
+                early, late = path.memory()
+            rows = SCRAPES * SERIES
+            figures = {
+                "flavour": flavour.value,
+                "rows": rows,
+                "rows_per_second": rows / statistics.median(whole),
+                "bare_copy_rows_per_second": rows / statistics.median(bare),
+                "ratio": statistics.median(bare) / statistics.median(whole),
+                "memory_after_10_minutes_mib": early / 2**20,
+                "memory_after_an_hour_mib": late / 2**20,
+            }
+            if compressed:
+                figures["direct_compress_rows_per_second"] = rows / statistics.median(compressed)
+                figures["direct_compress_ratio"] = statistics.median(bare) / statistics.median(compressed)
+            return {**figures, **freshness(database, Path(folder))}
 
 
-def _whole_path(database: Database, folder: Path, target: int, bodies: list[bytes], start: float) -> float:
-    parser, rates, spool, lock = Parser(), Rates(1.0), Spool(folder), threading.Lock()
-    writer = Writer(database, spool, lock, CollectorMetrics())
-    definitions: dict[int, SeriesDefinition] = {}
-    began = time.perf_counter()
-    writer.start()
-    for number in range(SCRAPES):
-        scrape = parser.parse(bodies[number % len(bodies)])
-        for ref, series in scrape.new.items():
-            definitions[ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
-        found = rates.samples(scrape, start + number)
-        with lock:
-            spool.append(SpoolRecord(found.times, found.refs, found.values, found.dts, definitions))
-    writer.stop(timeout=300)
-    seconds = time.perf_counter() - began
-    spool.close()
-    return seconds
+class _Path:
+    """Parser, rates, spool and writer, put together as the collector does it, for one target."""
 
+    def __init__(self, database: Database, connection: Connection, folder: Path) -> None:
+        self._connection = connection
+        self._target = samples.register_target(connection, host="benchmark", listener="ingest", instance="", url="none")
+        self._parser, self._rates, self._lock = Parser(), Rates(1.0), threading.Lock()
+        self._spool = Spool(folder / "spool")
+        self._definitions: dict[int, SeriesDefinition] = {}
+        self._metrics = CollectorMetrics()
+        self._writer = Writer(database, self._spool, self._lock, self._metrics)
+        # An hour ago and on: so nothing lies in the future, and nothing is old enough to be compressed meanwhile.
+        self._clock = itertools.count(int(time.time()) - 8 * HOUR)
+        self._written = 0
 
-def _bare_copy(database: Database, start: float) -> float:
-    """Copy the same rows into the same table, one transaction of as many rows as the writer's."""
-    with database.connect() as connection:
-        ids = connection.execute(
-            "select series_id from series join targets using (target_id) where listener = 'ingest'"
+    def __enter__(self) -> _Path:
+        self._writer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.stop()
+        self._spool.close()
+        self._connection.execute("set timescaledb.max_tuples_decompressed_per_dml_transaction = 0")
+        self._connection.execute(
+            "delete from samples where series_id in (select series_id from series where target_id = %s)",
+            (self._target,),
         )
-        series = np.array([row[0] for row in ids.fetchall()], np.int32)
-        values = np.random.default_rng(0).random(len(series) * SCRAPES)
-        times = np.repeat(start + 3600 + np.arange(SCRAPES), len(series))
-        zeros, ones = np.zeros(len(times), np.int32), np.ones(len(times), np.float32)
+        self._connection.execute("delete from targets where target_id = %s", (self._target,))
+
+    def write(self, scrapes: int, each: Callable[[int], object] = lambda _: None) -> float:
+        """Send `scrapes` bodies all the way, and return the seconds until the last row was committed."""
         began = time.perf_counter()
-        with connection.transaction():
-            samples.copy_samples(connection, samples.Columns(times, np.tile(series, SCRAPES), zeros, values, ones))
+        for number in range(scrapes):
+            scrape = self._parser.parse(BODIES[number % len(BODIES)])
+            for ref, series in scrape.new.items():
+                self._definitions[ref] = SeriesDefinition(self._target, series.metric, series.kind, dict(series.labels))
+            found = self._rates.samples(scrape, float(next(self._clock)))
+            with self._lock:
+                self._spool.append(SpoolRecord(found.times, found.refs, found.values, found.dts, self._definitions))
+            each(number)
+        self._written += scrapes * SERIES
+        while self._metrics.samples._value.get() < self._written:
+            time.sleep(0.001)
         return time.perf_counter() - began
+
+    def copy(self, scrapes: int, *, compressed: bool = False) -> float:
+        """Copy as many rows of the same series into the same table, in one transaction, and return the seconds."""
+        ids = self._connection.execute("select series_id from series where target_id = %s", (self._target,)).fetchall()
+        series = np.array([row[0] for row in ids], np.int32)
+        count = scrapes * len(series)
+        columns = samples.Columns(
+            np.repeat([float(next(self._clock)) for _ in range(scrapes)], len(series)),
+            np.tile(series, scrapes),
+            np.zeros(count, np.int32),
+            np.random.default_rng(0).random(count).round(6),
+            np.ones(count, np.float32),
+        )
+        began = time.perf_counter()
+        with self._connection.transaction():
+            samples.copy_samples(self._connection, columns, compressed=compressed)
+        return time.perf_counter() - began
+
+    def memory(self) -> tuple[float, float]:
+        """Send an hour's worth of data at 1 Hz, and return the bytes that this process has after 10 minutes and at the end."""
+        process = psutil.Process()
+        seen: dict[int, int] = {}
+
+        def look(number: int) -> None:
+            if number + 1 in (HOUR // 6, HOUR):
+                seen[number + 1] = process.memory_info().rss
+            if number % 60 == 59:  # at 1 Hz it would never be behind
+                while self._spool.depth > 60:
+                    time.sleep(0.01)
+
+        self.write(HOUR, look)
+        return seen[HOUR // 6], seen[HOUR]

@@ -1,0 +1,99 @@
+"""How long after its scrape a sample can be read in SQL, with the real loop at 1 Hz."""
+
+from __future__ import annotations
+
+import http.server
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.parse import SERIES, body
+from sql.database import Database
+
+__all__ = ["freshness"]
+
+SECONDS = 60
+TARGETS = 8
+
+
+def freshness(database: Database, folder: Path) -> dict[str, float]:
+    """Run a collector on several targets of 1,120 series each, and return how fresh SQL is, in seconds.
+
+    A scrape counts as readable when a query that asks all the time first shows its last sample.
+    """
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Exporter)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    targets = folder / "targets.json"
+    address = f"127.0.0.1:{server.server_port}"
+    groups = [
+        {"targets": [address], "labels": {"__param_part": str(n), "job": f"freshness-{n}", "instance": f"part-{n}"}}
+        for n in range(TARGETS)
+    ]
+    targets.write_text(json.dumps(groups))
+    collector = subprocess.Popen(
+        [sys.executable, "-m", "bench.cli", "collector", "run", "--targets", str(targets), "--interval", "1"],
+        env={**os.environ, "BENCH_DSN": database.dsn, "BENCH_HOME": str(folder / "home")},
+    )
+    try:
+        ages = _ages(database)
+    finally:
+        collector.send_signal(signal.SIGTERM)
+        collector.wait()
+        server.shutdown()
+        server.server_close()
+    return {
+        "freshness_series": float(TARGETS * SERIES),
+        "freshness_p50_seconds": float(np.percentile(ages, 50)),
+        "freshness_p99_seconds": float(np.percentile(ages, 99)),
+    }
+
+
+def _ages(database: Database) -> list[float]:
+    """Return the age of each target's newest sample at the moment when it was first seen."""
+    seen: dict[int, float] = {}
+    ages: list[float] = []
+    deadline = time.time() + 60 + SECONDS
+    with database.connect() as connection:
+        while len(ages) < TARGETS * SECONDS and time.time() < deadline:
+            rows = connection.execute(
+                """
+                select target_id, extract(epoch from x.time)::float8
+                from targets t
+                cross join lateral (select max(series_id) as last from series s where s.target_id = t.target_id) s
+                cross join lateral (select time from samples where series_id = s.last order by time desc limit 1) x
+                where listener like 'freshness-%'
+                """
+            ).fetchall()
+            now = time.time()
+            for target, at in rows:
+                if at > seen.get(target, 0.0):
+                    if target in seen:  # the first ones wait for the series to be opened
+                        ages.append(now - at)
+                    seen[target] = at
+            time.sleep(0.02)
+    return ages
+
+
+class _Exporter(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    bodies = tuple(body(seed) for seed in range(10))
+    turn = itertools.count()
+
+    def do_GET(self) -> None:
+        text = self.bodies[next(self.turn) % len(self.bodies)]
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Be silent."""
