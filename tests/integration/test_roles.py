@@ -1,0 +1,38 @@
+"""What each role may do, in both flavours."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from psycopg import conninfo
+
+from bench.config import Settings
+from sql.database import Database
+from tests.world import LEVELS, World
+
+
+@pytest.fixture
+def writer_world(database: Database, tmp_path: Path) -> World:
+    """A world whose collector connects as `bench_writer`."""
+    dsn = conninfo.make_conninfo(database.dsn, options="-crole=bench_writer")
+    as_writer = Database(Settings(home=tmp_path, dsn=dsn)).open()
+    return World(as_writer, tmp_path / "spool", database.connect())
+
+
+def test_a_writer_need_not_be_the_owner(writer_world: World) -> None:
+    world = writer_world
+    with world.connection, world.database.connect() as connection:
+        assert connection.execute("select current_user").fetchone() == ("bench_writer",)
+        start = time.time() // 600 * 600 - 3 * 86_400
+        world.write(world.gauge("queue_length", [start + at for at in range(300)], [1.0] * 300))
+        run_id = world.run(start + 100, start + 200)
+        assert world.write().retagged._value.get() == 100
+        world.connection.execute("update retention set keep_raw = '1 day'")
+        world.connection.execute("call maintain()")
+        world.write(world.gauge("queue_length", [start + at for at in range(300)], [2.0] * 300))
+        world.refresh()
+        for relation in LEVELS:
+            assert connection.execute(f"select sum(n) from {relation}".encode()).fetchone() == (600,), relation
+        assert connection.execute("select sum(n) from run_summary where run_id = %s", (run_id,)).fetchone() is not None
