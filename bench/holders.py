@@ -66,6 +66,18 @@ class Holders:
                 os.close(descriptor)
 
     @contextlib.contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Keep others from joining; the answer says whether there are no holders now."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._gate(), (self._folder / "holders.lock").open("w") as holders:
+            try:
+                fcntl.flock(holders, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+            else:
+                yield True
+
+    @contextlib.contextmanager
     def _gate(self) -> Iterator[None]:
         with (self._folder / "gate.lock").open("w") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)

