@@ -16,7 +16,7 @@ import psycopg
 from bench.errors import BenchError
 from sql.flavour import Flavour, inspect
 
-__all__ = ["Migration", "MigrationFailed", "applied", "migrate", "migrations", "pending"]
+__all__ = ["Migration", "MigrationFailed", "applied", "lock", "migrate", "migrations", "pending"]
 
 # Any constant will do, as long as nobody else in this database uses it.
 _LOCK = 0x62656E6368
@@ -79,18 +79,26 @@ def pending(connection: psycopg.Connection) -> list[Migration]:
     return [migration for version, migration in sorted(known.items()) if version not in done]
 
 
-def migrate(connection: psycopg.Connection) -> list[Migration]:
+def lock(connection: psycopg.Connection) -> None:
+    """Keep others from migrating until the transaction is over."""
+    connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+
+
+def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migration]:
     """Bring the schema up to date and return what was applied; safe to call at every start, from anywhere at once.
 
     `connection` must be in autocommit mode: everything happens in one transaction of its own, under an advisory lock.
+    With `to`, the schema is brought to that version alone, without functions and views: they are of the newest.
     """
     flavour = inspect(connection).flavour
     digest = _functions_digest(flavour)
-    if not pending(connection) and digest == _stored_functions_digest(connection):
+    if to is None and not pending(connection) and digest == _stored_functions_digest(connection):
         return []
     with connection.transaction():
-        connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
+        lock(connection)
         todo = pending(connection)  # again: another process may have been faster
+        if to is not None:
+            todo = [migration for migration in todo if migration.version <= to]
         connection.execute("create schema if not exists bench")
         connection.execute("set local search_path = bench, public")
         connection.execute(
@@ -109,6 +117,8 @@ def migrate(connection: psycopg.Connection) -> list[Migration]:
                 "insert into bench.migrations (version, name, digest) values (%s, %s, %s)",
                 (migration.version, migration.name, migration.digest),
             )
+        if to is not None:
+            return todo
         for file in _sql_files("functions", flavour):
             connection.execute(file.read_bytes())
         connection.execute("delete from bench.functions_digest")

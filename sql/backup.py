@@ -1,0 +1,212 @@
+"""Everything that the database holds, in one file that either flavour restores: see `sql.archive` for its form.
+
+Tables are read from the catalog, so that a new one is in the backup without being named here. All are read in one
+snapshot, while others write. What is derived is left out: the schema comes from the migrations, and the aggregates from
+the samples, but for those whose samples retention has deleted.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import zipfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from bench import __version__
+from bench.errors import BenchError, NoData
+from sql.aggregates import LEVELS
+from sql.archive import Manifest, Table, writing
+from sql.database import Connection, Database, StatementFailed
+from sql.flavour import Flavour, inspect
+from sql.migrate import applied
+from sql.programs import Programs
+
+__all__ = ["LEFT_OUT", "backup"]
+
+# Tables that a migration fills by itself.
+LEFT_OUT = frozenset({"migrations", "functions_digest"})
+MLFLOW = "mlflow"
+
+_ROWS_AT_ONCE = 5000
+_ATTEMPTS = 5
+
+
+def backup(
+    database: Database, path: Path, *, replace: bool = False, say: Callable[[str], None] = lambda _: None
+) -> Manifest:
+    """Write a backup of `database` to `path`, and return what it holds.
+
+    Raises
+    ------
+    NoData
+        The database holds nothing of ours.
+    BadRequest
+        `path` exists, and is not to be replaced.
+    """
+    with database.session() as connection:
+        versions = applied(connection)
+        if not versions:
+            raise NoData("there is no schema `bench` in this database, so nothing to back up")
+        server = inspect(connection)
+        with writing(path, replace=replace) as archive:
+            snapshot = _begin(connection, server.flavour)
+            tables = [
+                _copy(connection, archive, table, source, say) for table, source in _relations(connection)
+            ]
+            scripts = {}
+            if any(table.schema == MLFLOW for table in tables):
+                scripts[MLFLOW] = _scripts(database, archive, snapshot)
+            manifest = Manifest(
+                release=__version__,
+                schema_version=max(versions),
+                server=server.describe(),
+                created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+                tables=tuple(tables),
+                sequences=_sequences(connection),
+                scripts=scripts,
+            )
+            manifest.write(archive)
+            connection.execute("rollback")
+    return manifest
+
+
+def _begin(connection: Connection, flavour: Flavour) -> str:
+    """Begin the transaction that reads, and return the name of its snapshot.
+
+    TimescaleDB's compression empties a chunk in a way that older snapshots see, as ``truncate`` does. So the chunks are
+    held before the snapshot is taken; writers of samples are not kept waiting by this lock.
+    """
+    for attempt in range(_ATTEMPTS):
+        chunks: list[tuple[str, str]] = []
+        if flavour is Flavour.TIMESCALEDB:
+            chunks = connection.execute(
+                """
+                select n.nspname, c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+                join pg_namespace n on n.oid = c.relnamespace where i.inhparent = 'bench.samples'::regclass
+                order by 1, 2
+                """
+            ).fetchall()
+        connection.execute("begin isolation level repeatable read, read only")
+        try:
+            for chunk in chunks:
+                connection.execute(
+                    sql.SQL("lock table {} in share update exclusive mode").format(sql.Identifier(*chunk))
+                )
+        except psycopg.errors.UndefinedTable:  # dropped since it was listed
+            connection.execute("rollback")
+            if attempt + 1 == _ATTEMPTS:
+                raise
+        else:
+            break
+    # Text that any server reads the same way, and figures to their last bit.
+    connection.execute(
+        """
+        set local timezone = 'UTC'; set local datestyle = 'ISO, YMD'; set local intervalstyle = 'postgres';
+        set local extra_float_digits = 1; set local bytea_output = 'hex'; set local statement_timeout = 0;
+        set local idle_in_transaction_session_timeout = 0
+        """
+    )
+    row = connection.execute("select pg_export_snapshot()").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def _relations(connection: Connection) -> list[tuple[Table, sql.Composable]]:
+    """Return what there is to back up, with the query that reads it; rows are counted later."""
+    found: list[tuple[Table, sql.Composable]] = []
+    stored = {f"{relation}_stored" for relation, _ in LEVELS}
+    for schema, name, columns in connection.execute(
+        """
+        select n.nspname, c.relname, array_agg(a.attname::text order by a.attnum)
+        from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
+        where c.relkind in ('r', 'p') and not c.relispartition and n.nspname = any(%s)
+        group by 1, 2 order by 1, 2
+        """,
+        (["bench", MLFLOW],),
+    ).fetchall():
+        if schema == "bench" and (name in LEFT_OUT or name in stored):
+            continue
+        query = _select(schema, name, columns)
+        if (schema, name) == ("bench", "samples"):
+            # As the columnstore keeps them, so that it can take them as they come.
+            query += sql.SQL(" order by series_id, time")
+        found.append((Table(schema, name, tuple(columns), 0), query))
+    if (edge := _edge(connection)) is not None:
+        for relation, _ in LEVELS:
+            columns = ["bucket", "series_id", "runset_id", "n", "seconds", "area", "min", "max"]
+            query = _select("bench", relation, columns) + sql.SQL(" where bucket < {}").format(sql.Literal(edge))
+            found.append((Table("bench", relation, tuple(columns), 0), query))
+    return found
+
+
+def _select(schema: str, name: str, columns: list[str]) -> sql.Composed:
+    return sql.SQL("select {} from {}").format(
+        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.Identifier(schema, name)
+    )
+
+
+def _edge(connection: Connection) -> datetime | None:
+    """Return the time below which samples have been deleted and the aggregates are the truth, if there is one."""
+    if connection.execute("select to_regclass('bench.retention')").fetchone() == (None,):
+        return None
+    row = connection.execute("select max(edge) filter (where isfinite(edge)) from bench.retention").fetchone()
+    return None if row is None else row[0]
+
+
+def _copy(
+    connection: Connection, archive: zipfile.ZipFile, table: Table, query: sql.Composable, say: Callable[[str], None]
+) -> Table:
+    cursor = connection.cursor()
+    with (
+        archive.open(table.member, "w", force_zip64=True) as member,
+        cursor.copy(sql.SQL("copy ({}) to stdout").format(query)) as copy,
+    ):
+        rows = iter(copy)
+        while block := b"".join(itertools.islice(rows, _ROWS_AT_ONCE)):
+            member.write(block)
+    if cursor.rowcount >= 100_000:
+        say(f"{table.schema}.{table.name}: {cursor.rowcount} rows")
+    return Table(table.schema, table.name, table.columns, cursor.rowcount)
+
+
+def _sequences(connection: Connection) -> dict[str, int]:
+    rows = connection.execute(
+        """
+        select format('%%I.%%I', schemaname, sequencename), last_value from pg_sequences
+        where schemaname = any(%s) and last_value is not null order by 1
+        """,
+        (["bench", MLFLOW],),
+    ).fetchall()
+    return dict(rows)
+
+
+def _scripts(database: Database, archive: zipfile.ZipFile, snapshot: str) -> tuple[str, str]:
+    """Write how MLflow's tables are made, whatever its version: those are pg_dump's to know."""
+    names = []
+    for section in ("pre-data", "post-data"):
+        done = subprocess.run(
+            [
+                str(Programs().folder / "pg_dump"), "--schema=mlflow", f"--section={section}", f"--snapshot={snapshot}",
+                "--no-owner", "--no-privileges", "--no-tablespaces", "--no-comments",
+            ],
+            env={**os.environ, **database.libpq_environment()},
+            capture_output=True,
+            check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise StatementFailed(f"pg_dump failed: {done.stderr.decode(errors='replace').strip()}")
+        # Settings and commands of psql at the beginning: they differ from version to version, and nothing needs them.
+        lines = done.stdout.splitlines(keepends=True)
+        script = b"".join(line for line in lines if not line.startswith((b"SET ", b"SELECT pg_catalog.set_config", b"\\")))
+        name = f"mlflow/{section}.sql"
+        archive.writestr(name, script)
+        names.append(name)
+    before, after = names
+    return before, after

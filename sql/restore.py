@@ -1,0 +1,202 @@
+"""From a backup into a database of either flavour, in one transaction: all of it, or nothing.
+
+The schema is made at the version that the file is of, filled, and then migrated: a backup of an older release goes
+through the same migrations as a database of that release.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+from bench.errors import BadRequest
+from sql.aggregates import LEVELS, refresh
+from sql.archive import BadBackup, Manifest, Table, blocks, opened
+from sql.backup import MLFLOW
+from sql.database import Connection, Database, StatementFailed
+from sql.flavour import Flavour, inspect
+from sql.migrate import lock, migrate, migrations, pending
+
+__all__ = ["restore"]
+
+_ATTEMPTS = 3
+# Samples are sorted in a backup, so they can be compressed as they come.
+_DIRECT_COMPRESS = ("timescaledb.enable_direct_compress_copy", "timescaledb.enable_direct_compress_copy_client_sorted")
+
+
+def restore(database: Database, path: Path, say: Callable[[str], None] = lambda _: None) -> Manifest:
+    """Restore the backup `path` into `database`, which holds no runs and no samples, and return what it holds.
+
+    Raises
+    ------
+    BadRequest
+        The file is damaged, of a newer release, or none of ours; or the database is not empty, or in use.
+    """
+    say("Checking the file …")
+    with opened(path) as (archive, manifest), database.session() as connection:
+        flavour = inspect(connection).flavour
+        newest = max(migration.version for each in Flavour for migration in migrations(each))
+        if manifest.schema_version > newest:
+            raise BadBackup(
+                f"it is of schema version {manifest.schema_version} (hypergauge {manifest.release}), "
+                f"this release knows {newest}: update hypergauge",
+                file=path,
+            )
+        for attempt in range(_ATTEMPTS):
+            try:
+                with connection.transaction():
+                    _clear(connection)
+                    _fill(connection, flavour, archive, manifest, say)
+                break
+            except psycopg.errors.DeadlockDetected:  # a policy's job was at what has to go
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                time.sleep(1)
+        say("Refreshing the aggregates …")
+        _refresh(connection)
+    return manifest
+
+
+def _clear(connection: Connection) -> None:
+    """Remove the empty schema that is there; one that is not empty, or in use, is refused."""
+    lock(connection)
+    if others := _others(connection):
+        raise BadRequest(
+            f"{others} other connection{'s' if others > 1 else ''} to this database: end what uses it (`bench down`, "
+            "a collector, a scheduler, MLflow), and repeat"
+        )
+    pending(connection)  # refuses a database of a newer release
+    for table in ("bench.runs", "bench.samples", f"{MLFLOW}.runs"):
+        if connection.execute("select to_regclass(%s)", (table,)).fetchone() == (None,):
+            continue
+        name = sql.Identifier(*table.split("."))
+        connection.execute(sql.SQL("lock table {} in access exclusive mode").format(name))
+        if connection.execute(sql.SQL("select from {} limit 1").format(name)).fetchone() is not None:
+            raise BadRequest(
+                f"the database is not empty ({table} has rows), and a restore goes into an empty one: set BENCH_HOME to a new "
+                "folder, or BENCH_DSN to a new database (`create database …`)"
+            )
+    if foreign := _dependents(connection):
+        raise BadRequest(f"what is not ours depends on the schema `bench`, drop it first: {', '.join(foreign)}")
+    connection.execute("drop schema if exists bench_own cascade")
+    connection.execute("drop schema if exists bench cascade")
+
+
+def _others(connection: Connection) -> int:
+    row = connection.execute(
+        """
+        select count(*) from pg_stat_activity
+        where datname = current_database() and usename = current_user and backend_type = 'client backend'
+          and pid <> pg_backend_pid()
+        """
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _dependents(connection: Connection) -> list[str]:
+    """Return views of other schemas that read ours: `drop … cascade` would take them along."""
+    rows = connection.execute(
+        """
+        select distinct format('%I.%I', n.nspname, v.relname)
+        from pg_depend d
+        join pg_class c on d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid
+        join pg_namespace ours on ours.oid = c.relnamespace and ours.nspname in ('bench', 'bench_own')
+        join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
+        join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
+        where n.nspname not in ('bench', 'bench_own') and n.nspname not like '\\_timescaledb%'
+        order by 1
+        """
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def _fill(
+    connection: Connection, flavour: Flavour, archive: zipfile.ZipFile, manifest: Manifest, say: Callable[[str], None]
+) -> None:
+    migrate(connection, to=manifest.schema_version)
+    for schema, (before, _) in manifest.scripts.items():
+        connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
+        connection.execute(archive.read(before))
+    # Migrations put rows in some tables.
+    ours = [sql.Identifier(table.schema, table.name) for table in manifest.tables if _is_table(table)]
+    connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(ours)))
+    for name in _DIRECT_COMPRESS:
+        connection.execute("select set_config(name, 'on', true) from pg_settings where name = %s", (name,))
+    for table in _in_order(connection, manifest.tables):
+        _copy(connection, archive, table, _place(connection, flavour, table))
+        if table.rows >= 100_000:
+            say(f"{table.schema}.{table.name}: {table.rows} rows")
+    for sequence, value in manifest.sequences.items():
+        connection.execute("select setval(%s::regclass, %s)", (sequence, value))
+    for _, after in manifest.scripts.values():
+        if script := archive.read(after).strip():
+            connection.execute(script)
+    migrate(connection)
+
+
+def _is_table(table: Table) -> bool:
+    """Whether a member is of a table, and not of the aggregates below the edge of retention."""
+    return (table.schema, table.name) not in {("bench", relation) for relation, _ in LEVELS}
+
+
+def _place(connection: Connection, flavour: Flavour, table: Table) -> tuple[str, str]:
+    """Return the table that takes a member's rows."""
+    if _is_table(table):
+        return table.schema, table.name
+    if flavour is not Flavour.TIMESCALEDB:
+        return table.schema, f"{table.name}_stored"
+    row = connection.execute(
+        """
+        select materialization_hypertable_schema, materialization_hypertable_name
+        from timescaledb_information.continuous_aggregates where view_schema = %s and view_name = %s
+        """,
+        (table.schema, table.name),
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def _in_order(connection: Connection, tables: tuple[Table, ...]) -> list[Table]:
+    """Return the tables such that what a foreign key refers to comes before what refers."""
+    by_name = {f"{table.schema}.{table.name}": table for table in tables}
+    graph: dict[str, set[str]] = {name: set() for name in by_name}
+    for one, other in connection.execute(
+        """
+        select concat(n.nspname, '.', t.relname), concat(m.nspname, '.', r.relname)
+        from pg_constraint c
+        join pg_class t on t.oid = c.conrelid join pg_namespace n on n.oid = t.relnamespace
+        join pg_class r on r.oid = c.confrelid join pg_namespace m on m.oid = r.relnamespace
+        where c.contype = 'f' and c.conrelid <> c.confrelid
+        """
+    ).fetchall():
+        if one in graph and other in graph:
+            graph[one].add(other)
+    return [by_name[name] for name in graphlib.TopologicalSorter(graph).static_order()]
+
+
+def _copy(connection: Connection, archive: zipfile.ZipFile, table: Table, place: tuple[str, str]) -> None:
+    statement = sql.SQL("copy {} ({}) from stdin").format(
+        sql.Identifier(*place), sql.SQL(", ").join(map(sql.Identifier, table.columns))
+    )
+    cursor = connection.cursor()
+    with cursor.copy(statement) as copy:
+        for block in blocks(archive, table.member):
+            copy.write(block)
+    if cursor.rowcount != table.rows:
+        raise StatementFailed(f"{table.member} has {cursor.rowcount} rows, its manifest says {table.rows}")
+
+
+def _refresh(connection: Connection) -> None:
+    """Do what the refresh policies would do in time; until then the aggregates are computed on read."""
+    row = connection.execute(
+        "select extract(epoch from min(time))::float8, extract(epoch from max(time))::float8 from bench.samples"
+    ).fetchone()
+    if row is not None and row[0] is not None:
+        refresh(connection, *row)
+    connection.execute("analyze")
