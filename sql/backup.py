@@ -19,7 +19,7 @@ import psycopg
 from psycopg import sql
 
 from bench import __version__
-from bench.errors import BenchError, NoData
+from bench.errors import NoData
 from sql.aggregates import LEVELS
 from sql.archive import Manifest, Table, writing
 from sql.database import Connection, Database, StatementFailed
@@ -56,9 +56,7 @@ def backup(
         server = inspect(connection)
         with writing(path, replace=replace) as archive:
             snapshot = _begin(connection, server.flavour)
-            tables = [
-                _copy(connection, archive, table, source, say) for table, source in _relations(connection)
-            ]
+            tables = [_copy(connection, archive, table, source, say) for table, source in _relations(connection)]
             scripts = {}
             if any(table.schema == MLFLOW for table in tables):
                 scripts[MLFLOW] = _scripts(database, archive, snapshot)
@@ -204,7 +202,9 @@ def _scripts(database: Database, archive: zipfile.ZipFile, snapshot: str) -> tup
             raise StatementFailed(f"pg_dump failed: {done.stderr.decode(errors='replace').strip()}")
         # Settings and commands of psql at the beginning: they differ from version to version, and nothing needs them.
         lines = done.stdout.splitlines(keepends=True)
-        script = b"".join(line for line in lines if not line.startswith((b"SET ", b"SELECT pg_catalog.set_config", b"\\")))
+        script = b"".join(
+            line for line in lines if not line.startswith((b"SET ", b"SELECT pg_catalog.set_config", b"\\"))
+        )
         name = f"mlflow/{section}.sql"
         archive.writestr(name, script)
         names.append(name)

@@ -72,6 +72,11 @@ class EmbeddedServer:
         self._holders = Holders(folder)
 
     @property
+    def proven(self) -> Path:
+        """Where data in a new major version lie between being found complete and taking the old ones' place."""
+        return self.folder / f"upgraded-{self.programs.major}"
+
+    @property
     def socket_dir(self) -> Path:
         """A short private folder for the socket: a socket's whole path must stay below 108 bytes."""
         # From nothing that differs between a login, a cron job and a batch job: all must find the same server.
@@ -135,9 +140,8 @@ class EmbeddedServer:
 
     def complete(self) -> None:
         """End a change of major version that was cut off between its last two steps, see `sql.upgrade`."""
-        proven = self.folder / f"data-{self.programs.major}"
-        if not self.data.exists() and proven.exists():
-            proven.rename(self.data)
+        if not self.data.exists() and self.proven.exists():
+            self.proven.rename(self.data)
 
     def make_socket_dir(self) -> None:
         """Make the private folder of the socket; one that others could enter is refused."""

@@ -13,8 +13,31 @@ __all__ = ["Lease", "network_filesystem"]
 
 # Kinds of file systems, as the kernel names them, whose files another host may have open at the same time.
 _NETWORK = frozenset(
-    "nfs nfs4 cifs smb3 smbfs afs ceph lustre gpfs beegfs orangefs pvfs2 ocfs2 gfs2 9p "
-    "fuse.sshfs fuse.glusterfs fuse.ceph fuse.ceph-fuse fuse.s3fs fuse.rclone fuse.juicefs fuse.gcsfuse".split()
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "afs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "orangefs",
+        "pvfs2",
+        "ocfs2",
+        "gfs2",
+        "9p",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.ceph",
+        "fuse.ceph-fuse",
+        "fuse.s3fs",
+        "fuse.rclone",
+        "fuse.juicefs",
+        "fuse.gcsfuse",
+    ]
 )
 
 
@@ -107,7 +130,9 @@ def network_filesystem(folder: Path, root: Path = Path("/")) -> str | None:
         if len(fields) < 5 or not after:
             continue
         # Blanks in a path are written as octal escapes.
-        mount = Path(fields[4].replace(r"\040", " ").replace(r"\011", "\t").replace(r"\012", "\n").replace(r"\134", "\\"))
+        mount = Path(
+            fields[4].replace(r"\040", " ").replace(r"\011", "\t").replace(r"\012", "\n").replace(r"\134", "\\")
+        )
         if path.is_relative_to(mount) and mount.is_relative_to(nearest):
             nearest, kind = mount, after.split()[0]
     return kind if kind in _NETWORK else None

@@ -65,7 +65,9 @@ class Programs:
         command = [str(self.folder / program), *arguments]
         if os.getuid() == 0:
             if shutil.which("setpriv") is None:
-                raise DatabaseUnavailable("PostgreSQL refuses to run as root, and setpriv (util-linux) is not installed")
+                raise DatabaseUnavailable(
+                    "PostgreSQL refuses to run as root, and setpriv (util-linux) is not installed"
+                )
             uid, gid = _nobody()
             drop = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
             command = [*drop, "--inh-caps=+dac_override", "--ambient-caps=+dac_override", *command]

@@ -19,7 +19,7 @@ from pathlib import Path
 from psycopg import sql
 
 from bench.config import Settings
-from bench.errors import BenchError, DatabaseUnavailable
+from bench.errors import DatabaseUnavailable
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.programs import Programs
@@ -60,6 +60,8 @@ def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None)
         if old > server.programs.major:
             raise DatabaseUnavailable(f"the data were made by PostgreSQL {old}: use the release that made them")
         programs = Programs(old)
+        # Of an upgrade that was cut off before it took the old data's place: these may have been used since.
+        shutil.rmtree(server.proven, ignore_errors=True)
         with _workplace(server, programs) as (workplace, lock):
             _check_room(server.data)
             say(f"Counting what is there in PostgreSQL {old} …")
@@ -95,7 +97,9 @@ def _workplace(server: EmbeddedServer, programs: Programs) -> Iterator[tuple[Pat
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise DatabaseUnavailable("an upgrade that was interrupted has not ended yet; repeat later") from None
+                    raise DatabaseUnavailable(
+                        "an upgrade that was interrupted has not ended yet; repeat later"
+                    ) from None
                 time.sleep(0.2)
         workplace = Path(tempfile.mkdtemp(prefix="upgrading-", dir=server.folder))
         workplace.chmod(0o711)
@@ -165,10 +169,7 @@ def _copy(server: EmbeddedServer, programs: Programs, workplace: Path, lock: int
 
 def _exchange(server: EmbeddedServer, new: Path, old: int) -> Path:
     """Put the new data in the old ones' place, in steps each of which `EmbeddedServer.complete` can go on from."""
-    proven = server.folder / f"data-{server.programs.major}"
-    if proven.exists():  # from an upgrade that was cut off; the old data may have been used since
-        shutil.rmtree(proven)
-    new.rename(proven)
+    new.rename(server.proven)
     kept = server.folder / f"data-{old}"
     again = 1
     while kept.exists():
@@ -176,7 +177,7 @@ def _exchange(server: EmbeddedServer, new: Path, old: int) -> Path:
         kept = server.folder / f"data-{old}-{again}"
     _sync(server.folder)
     server.data.rename(kept)
-    proven.rename(server.data)
+    server.proven.rename(server.data)
     _sync(server.folder)
     return kept
 

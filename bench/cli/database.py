@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from bench.cli.common import Json, as_json, console, reading
 from bench.config import Settings
-from bench.errors import BenchError
+from bench.errors import BadRequest, BenchError
+from sql.archive import Manifest
+from sql.backup import backup
 from sql.database import Database
+from sql.embedded import EmbeddedServer
 from sql.flavour import inspect
 from sql.migrate import applied, migrate, pending
+from sql.restore import restore
+from sql.upgrade import upgrade
 
 __all__ = ["app"]
 
-app = typer.Typer(help="The database: schema, address, shell.", no_args_is_help=True)
+app = typer.Typer(help="The database: schema, address, shell, backup.", no_args_is_help=True)
 
 
 @app.command("migrate")
 def migrate_() -> None:
     """Bring the schema up to date."""
-    database = Database(Settings.load())
-    database.hold()
-    try:
-        with database.connect() as connection:
-            done = migrate(connection)
-            version = max(applied(connection))
-    finally:
-        database.close()
+    with _held() as database, database.connect() as connection:
+        done = migrate(connection)
+        version = max(applied(connection))
     for migration in done:
         console().print(f"applied {migration.version:04} {migration.name}")
     console().print(f"the schema is at version {version}")
@@ -68,3 +74,65 @@ def shell() -> None:
         environment = {**os.environ, "PGOPTIONS": "-csearch_path=bench,public", **database.libpq_environment()}
         done = subprocess.run(["psql"], env=environment, check=False)
     raise typer.Exit(done.returncode)
+
+
+@app.command("backup")
+def backup_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; - for standard output.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+) -> None:
+    """Write everything that the database holds to one file, while others go on writing."""
+    with _held() as database:
+        manifest = backup(database, file, replace=force, say=_say)
+    size = "" if str(file) == "-" else f", {file.stat().st_size / (1 << 20):.1f} MiB"
+    _say(f"wrote {file}: {_describe(manifest)}{size}")
+
+
+@app.command("restore")
+def restore_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `bench db backup`.")],
+) -> None:
+    """Restore a backup into a database without runs and samples, of either flavour: all of it or nothing."""
+    with _held() as database:
+        manifest = restore(database, file, say=_say)
+    _say(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
+
+
+@app.command("upgrade")
+def upgrade_() -> None:
+    """Bring the embedded database to the PostgreSQL of this release; the old data are kept."""
+    settings = Settings.load()
+    if settings.dsn:
+        raise BadRequest("BENCH_DSN is set, so there is no embedded database to upgrade; its server is upgraded there")
+    server = EmbeddedServer(settings.database_dir)
+    done = upgrade(server, _say)
+    if done is None:
+        _say(f"the data are PostgreSQL {server.made_by}'s already; nothing to do")
+        return
+    _say(f"the data are PostgreSQL {done.new}'s now, all {done.rows} rows of them")
+    _say(f"the old ones, of PostgreSQL {done.old}, are in {done.kept}; when all is well: rm -r {done.kept}")
+
+
+@contextlib.contextmanager
+def _held() -> Iterator[Database]:
+    """Open the database as it is, without bringing its schema up to date."""
+    database = Database(Settings.load())
+    database.hold()
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _describe(manifest: Manifest) -> str:
+    rows = {table.name: table.rows for table in manifest.tables if table.schema == "bench"}
+    mlflow = f", MLflow's {sum(table.rows for table in manifest.tables if table.schema != 'bench')} rows"
+    return (
+        f"{rows.get('runs', 0)} runs, {rows.get('samples', 0)} samples{mlflow if manifest.scripts else ''}; "
+        f"schema version {manifest.schema_version}"
+    )
+
+
+def _say(line: str) -> None:
+    # To standard error: standard output may be the backup.
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(escape(line))

@@ -24,6 +24,7 @@ from insight.collocation import verdict
 from insight.comparison import compare
 from scheduler import checks
 from sql.flavour import Flavour, inspect
+from sql.lease import network_filesystem
 
 __all__ = ["register"]
 
@@ -89,6 +90,9 @@ def doctor(json: Json = False) -> None:
         findings.append(("database", True, server.describe() + hint))
     except BenchError as error:
         findings.append(("database", False, str(error)))
+    if settings.dsn is None and (kind := network_filesystem(settings.database_dir)):
+        detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
+        findings.append(("database folder", False, detail))
     gpus = inventory(settings.simulate)
     names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus.gpus)
     findings.append(("GPUs", bool(gpus.gpus), names or f"none ({gpus.reason}); try BENCH_SIMULATE=2xH100"))

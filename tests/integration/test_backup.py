@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,10 +12,8 @@ import pytest
 from psycopg import sql
 
 from bench.config import Settings
-from bench.errors import BadRequest, BenchError, NoData
 from sql import samples
 from sql.aggregates import LEVELS, refresh
-from sql.archive import BadBackup, opened
 from sql.backup import LEFT_OUT, backup
 from sql.database import Connection, Database
 from sql.flavour import Flavour
@@ -52,7 +48,7 @@ def full(world: World) -> World:
         start = now - day * 86_400 - 3600
         run = world.run(start, start + 900, workload=day + 1, gpu="GPU-1")
         world.run(start + 300, start + 900, workload=day + 1, position=2, gpu="GPU-1", name="wide ü \t \\ 'quoted'")
-        times = [start + at for at in range(0, 1200)]
+        times = [start + at for at in range(1200)]
         world.write(
             world.gauge("node_load1", times, [at % 7 + 0.1 for at in range(1200)]),
             world.gauge("DCGM_FI_DEV_POWER_USAGE", times[::3], [250.3] * 400, {"UUID": "GPU-1"}),
@@ -110,18 +106,25 @@ def test_a_round_trip_through_the_other_flavour_brings_everything_back(
     backup(there, tmp_path / "two.backup")
     restore(back, tmp_path / "two.backup")
     expected, added = contents(full.connection), sums(full.connection)
-    summary = full.connection.execute("select * from run_summary order by run_id, quantity, scope, metric, device").fetchall()
+    summary = full.connection.execute(
+        "select * from run_summary order by run_id, quantity, scope, metric, device"
+    ).fetchall()
     assert len(summary) > 20
     assert expected["bench.samples"][0][1] == 3 * (1200 + 400 + 900)
     for database in (there, back):
         with database.session() as connection:
             assert without_own_tables(contents(connection)) == without_own_tables(expected)
             assert sums(connection) == added
-            assert connection.execute(
-                "select * from run_summary order by run_id, quantity, scope, metric, device"
-            ).fetchall() == summary
+            assert (
+                connection.execute(
+                    "select * from run_summary order by run_id, quantity, scope, metric, device"
+                ).fetchall()
+                == summary
+            )
             # Identities go on where they were, and placements make run sets again.
             other = World(database, tmp_path / uuid.uuid4().hex, connection)
             other.run(time.time(), experiment=21)
             other.write(other.gauge("node_load1", [time.time()], [1.0]))
-            assert connection.execute("select count(*) from samples where runset_id > 0 and time > now() - interval '1 min'").fetchone() == (1,)
+            assert connection.execute(
+                "select count(*) from samples where runset_id > 0 and time > now() - interval '1 min'"
+            ).fetchone() == (1,)
