@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -32,6 +33,12 @@ __all__ = ["LEFT_OUT", "backup"]
 # Tables that a migration fills by itself.
 LEFT_OUT = frozenset({"migrations", "functions_digest"})
 MLFLOW = "mlflow"
+
+# What differs from version to version in a dump, and no table of MLflow's needs: settings, commands of psql, and options of
+# columns (hints for the planner, and what some servers note there for themselves, which others refuse).
+_OPTIONAL = re.compile(
+    rb"SET |SELECT pg_catalog\.set_config|\\|ALTER TABLE ONLY [^;]+ ALTER COLUMN [^;]+ SET \([^;]*\);$"
+)
 
 _ROWS_AT_ONCE = 5000
 _ATTEMPTS = 5
@@ -200,13 +207,10 @@ def _scripts(database: Database, archive: zipfile.ZipFile, snapshot: str) -> tup
         )  # fmt: skip
         if done.returncode != 0:
             raise StatementFailed(f"pg_dump failed: {done.stderr.decode(errors='replace').strip()}")
-        # Settings and commands of psql at the beginning: they differ from version to version, and nothing needs them.
-        lines = done.stdout.splitlines(keepends=True)
-        script = b"".join(
-            line for line in lines if not line.startswith((b"SET ", b"SELECT pg_catalog.set_config", b"\\"))
-        )
         name = f"mlflow/{section}.sql"
-        archive.writestr(name, script)
+        archive.writestr(
+            name, b"".join(line for line in done.stdout.splitlines(keepends=True) if not _OPTIONAL.match(line))
+        )
         names.append(name)
     before, after = names
     return before, after

@@ -16,7 +16,7 @@ import psycopg
 from bench.errors import BenchError
 from sql.flavour import Flavour, inspect
 
-__all__ = ["Migration", "MigrationFailed", "applied", "lock", "migrate", "migrations", "pending"]
+__all__ = ["Migration", "MigrationFailed", "applied", "lock", "migrate", "newest", "pending"]
 
 # Any constant will do, as long as nobody else in this database uses it.
 _LOCK = 0x62656E6368
@@ -47,6 +47,11 @@ def migrations(flavour: Flavour) -> list[Migration]:
         version, _, name = file.name.partition(".")[0].partition("_")
         found.append(Migration(int(version), name, file.read_text(encoding="utf-8")))
     return found
+
+
+def newest() -> int:
+    """Return the version that this release brings a schema to."""
+    return max(migration.version for flavour in Flavour for migration in migrations(flavour))
 
 
 def applied(connection: psycopg.Connection) -> dict[int, str]:

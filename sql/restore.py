@@ -21,7 +21,7 @@ from sql.archive import BadBackup, Manifest, Table, blocks, opened
 from sql.backup import MLFLOW
 from sql.database import Connection, Database, StatementFailed
 from sql.flavour import Flavour, inspect
-from sql.migrate import lock, migrate, migrations, pending
+from sql.migrate import lock, migrate, newest, pending
 
 __all__ = ["restore"]
 
@@ -41,11 +41,10 @@ def restore(database: Database, path: Path, say: Callable[[str], None] = lambda 
     say("Checking the file …")
     with opened(path) as (archive, manifest), database.session() as connection:
         flavour = inspect(connection).flavour
-        newest = max(migration.version for each in Flavour for migration in migrations(each))
-        if manifest.schema_version > newest:
+        if manifest.schema_version > newest():
             raise BadBackup(
                 f"it is of schema version {manifest.schema_version} (hypergauge {manifest.release}), "
-                f"this release knows {newest}: update hypergauge",
+                f"this release knows {newest()}: update hypergauge",
                 file=path,
             )
         for attempt in range(_ATTEMPTS):
