@@ -98,7 +98,8 @@ class Programs:
 
     def stop(self, data: Path) -> bool:
         """Stop the server on `data`; return whether none runs there now."""
-        self.control(data, "-m", "fast", "-w", "-t", "120", "stop")
+        if self.running(data):
+            self.control(data, "-m", "fast", "-w", "-t", "120", "stop")
         return not self.running(data)
 
     def start(self, data: Path, sockets: Path, log: Path, *, held: Collection[int] = ()) -> None:
@@ -114,12 +115,12 @@ class Programs:
             last_lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
             raise DatabaseUnavailable("the embedded PostgreSQL did not start:\n  " + "\n  ".join(last_lines))
 
-    def make(self, folder: Path, *arguments: str, configuration: str) -> None:
+    def make(self, folder: Path, *arguments: str, configuration: str, held: Collection[int] = ()) -> None:
         """Make an empty database in the empty folder `folder`, with `configuration` after PostgreSQL's own."""
         if os.getuid() == 0:
             os.chown(folder, *_nobody())
         who = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C")
-        self.run("initdb", *who, *arguments, "-D", str(folder))
+        self.run("initdb", *who, *arguments, "-D", str(folder), held=held)
         with (folder / "postgresql.conf").open("a") as file:
             file.write(configuration)
 

@@ -26,6 +26,9 @@ from sql.programs import Programs
 
 __all__ = ["Upgraded", "upgrade"]
 
+# What the new server's own files take beside the copy, and the log of what it writes.
+WORKING_BYTES = 256 << 20
+
 _PATIENCE_SECONDS = 120.0
 # From here on postgresql.conf is ours and the user's; what stands above it is of the version that wrote it.
 _OURS = "\n# Written by hypergauge"
@@ -79,38 +82,43 @@ def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None)
 
 @contextlib.contextmanager
 def _workplace(server: EmbeddedServer, programs: Programs) -> Iterator[tuple[Path, int]]:
-    """Give a new folder, and a lock that what we start inherits; both end whatever an interrupted upgrade left.
+    """Give a new folder, and a lock that all we start inherits; nothing but the old data is left of a failure."""
+    lock = _clear(server, programs)
+    try:
+        workplace = Path(tempfile.mkdtemp(prefix="upgrading-", dir=server.folder))
+        yield workplace, lock
+    finally:
+        os.close(lock)
+        os.close(_clear(server, programs))
 
-    A killed upgrade's pg_upgrade goes on by itself. Without its servers it fails at its next step, and with it goes its
-    lock, so that it cannot be at the old data together with us.
+
+def _clear(server: EmbeddedServer, programs: Programs) -> int:
+    """End and remove what an upgrade left; return the lock that says that nothing of it goes on.
+
+    Programs of an upgrade that was killed go on by themselves. Without their servers and folders they fail at their next
+    step, and the lock ends with the last of them: until then they are at the old data too.
     """
     lock = os.open(server.folder / "upgrade.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
     try:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        alone = False
         while True:
             _stop(programs, server.data)
             for left in server.folder.glob("upgrading-*"):
-                _stop(server.programs, left / "data")
+                server.programs.stop(left / "data")
                 shutil.rmtree(left, ignore_errors=True)  # what was interrupted may still be writing there
+            if alone:
+                return lock
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
+                alone = True  # once more: now nothing comes after
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise DatabaseUnavailable(
-                        "an upgrade that was interrupted has not ended yet; repeat later"
-                    ) from None
-                time.sleep(0.2)
-        workplace = Path(tempfile.mkdtemp(prefix="upgrading-", dir=server.folder))
-        workplace.chmod(0o711)
-        try:
-            yield workplace, lock
-        finally:
-            _stop(programs, server.data)
-            _stop(server.programs, workplace / "data")
-            shutil.rmtree(workplace, ignore_errors=True)
-    finally:
+                    raise DatabaseUnavailable("an upgrade that was interrupted has not ended yet; repeat") from None
+                time.sleep(0.1)
+    except BaseException:
         os.close(lock)
+        raise
 
 
 def _stop(programs: Programs, data: Path) -> None:
@@ -121,10 +129,10 @@ def _stop(programs: Programs, data: Path) -> None:
 def _check_room(data: Path) -> None:
     needed = sum(path.lstat().st_size for path in data.rglob("*") if path.is_file())
     free = shutil.disk_usage(data).free
-    # The new server's own files, and the log of what it writes.
-    if free < needed + (256 << 20):
+    if free < needed + WORKING_BYTES:
         raise DatabaseUnavailable(
-            f"the copy takes {needed >> 20} MiB, and 256 MiB to work, but there are {free >> 20} MiB free on the disk of {data}"
+            f"the copy takes {needed >> 20} MiB, and {WORKING_BYTES >> 20} MiB to work, "
+            f"but there are {free >> 20} MiB free on the disk of {data}"
         )
 
 
@@ -155,7 +163,7 @@ def _copy(server: EmbeddedServer, programs: Programs, workplace: Path, lock: int
     new.mkdir(mode=0o700)
     text = (server.data / "postgresql.conf").read_text()
     ours = text[text.index(_OURS) :] if _OURS in text else server.configuration
-    server.programs.make(new, "--no-sync", "--no-data-checksums", configuration=ours)
+    server.programs.make(new, "--no-sync", "--no-data-checksums", configuration=ours, held=[lock])
     shutil.chown(workplace, *_owner(new))
     server.programs.run(
         "pg_upgrade", "--copy", f"--old-bindir={programs.folder}", f"--new-bindir={server.programs.folder}",

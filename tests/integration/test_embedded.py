@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import stat
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from bench.errors import DatabaseUnavailable
 from sql.embedded import EmbeddedServer
+from sql.lease import network_filesystem
 from tests.e2e.home import listen_to_interrupts
 
 
@@ -62,25 +64,115 @@ def test_a_holder_that_was_killed_counts_no_more(folder: Path) -> None:
     assert not server.running
 
 
-def test_data_in_use_on_another_host_is_refused(folder: Path) -> None:
+def test_data_in_use_on_another_host_are_refused_also_when_that_has_crashed(folder: Path) -> None:
     server = EmbeddedServer(folder)
     server.acquire()
     lease = folder / "lease.json"
     mine = json.loads(lease.read_text())
-    lease.write_text(json.dumps({**mine, "host": "node7"}))
-    with pytest.raises(DatabaseUnavailable, match=r"is in use on host node7; stop it there with `bench down`"):
+    lease.write_text(json.dumps({**mine, "host": "node7", "boot_id": "another"}))
+    refusal = r"is in use on host node7: stop it there with `bench down`; if node7 has crashed .* remove .*lease\.json"
+    with pytest.raises(DatabaseUnavailable, match=refusal):
         EmbeddedServer(folder).acquire()
     lease.write_text(json.dumps(mine))
     server.release()
-
-
-def test_data_of_another_major_version_is_refused(folder: Path) -> None:
-    (folder / "data").mkdir(parents=True)
-    (folder / "data" / "PG_VERSION").write_text("16\n")
-    with pytest.raises(
-        DatabaseUnavailable, match=r"was made by PostgreSQL 16, this release has 18: use it with the release that"
-    ):
+    # The other host has crashed: its lease and its pid file are left, and the pid is somebody else's here.
+    lease.write_text(json.dumps({**mine, "host": "node7"}))
+    (folder / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{folder}/data\n")
+    with pytest.raises(DatabaseUnavailable, match=refusal):
         EmbeddedServer(folder).acquire()
+    lease.unlink()
+    with psycopg.connect(server.acquire()) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    server.release()
+
+
+def test_a_clean_stop_gives_the_lease_back(folder: Path) -> None:
+    server = EmbeddedServer(folder)
+    server.acquire()
+    assert json.loads((folder / "lease.json").read_text())["host"] == platform.node()
+    server.release()
+    assert not (folder / "lease.json").exists()
+
+
+def test_the_same_host_goes_on_after_it_was_started_anew(folder: Path) -> None:
+    server = EmbeddedServer(folder)
+    server.acquire()
+    server.release()
+    lease = {"host": platform.node(), "boot_id": "that of the boot before"}
+    (folder / "lease.json").write_text(json.dumps(lease))
+    (folder / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{folder}/data\n")  # a pid that is another's now
+    with psycopg.connect(server.acquire()) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    server.release()
+
+
+def test_a_lease_that_somebody_removed_does_not_end_the_server(folder: Path) -> None:
+    first, second = EmbeddedServer(folder), EmbeddedServer(folder)
+    with psycopg.connect(first.acquire()) as connection:
+        (folder / "lease.json").unlink()
+        second.acquire()
+        assert (folder / "data" / "postmaster.pid").exists()
+        assert connection.execute("select 1").fetchone() == (1,)
+    second.release()
+    first.release()
+
+
+def test_a_lease_that_cannot_be_read_is_refused(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for content in ("", "{", "[]", "{}"):
+        (folder / "lease.json").write_text(content)
+        with pytest.raises(DatabaseUnavailable, match="if no other host works on this database, remove it"):
+            EmbeddedServer(folder).acquire()
+
+
+@pytest.mark.parametrize(
+    ("major", "remedy"), [(16, "`bench db upgrade` brings them over"), (99, "use the release that")]
+)
+def test_data_of_another_major_version_are_refused(folder: Path, major: int, remedy: str) -> None:
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "PG_VERSION").write_text(f"{major}\n")
+    with pytest.raises(DatabaseUnavailable, match=rf"made by PostgreSQL {major}, this release has 18: {remedy}"):
+        EmbeddedServer(folder).acquire()
+
+
+MOUNTS = """\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+40 27 0:50 / /home rw,relatime shared:1 - nfs4 server:/home rw,vers=4.2
+41 40 8:1 / /home/me/local\\040disk rw - xfs /dev/sdb1 rw
+42 27 0:51 / /scratch rw - lustre mds@tcp:/scratch rw
+43 27 0:52 / /mnt rw - nfs server:/a rw
+44 27 8:2 / /mnt rw - ext4 /dev/sdc rw
+"""
+
+
+def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(MOUNTS)
+    kinds = {
+        "/home/me/bench/postgres": "nfs4",
+        "/home/me/local disk/postgres": None,
+        "/homework/postgres": None,
+        "/scratch/postgres": "lustre",
+        "/mnt/postgres": None,  # what was mounted last covers the rest
+        "/var/lib/postgres": None,
+    }
+    assert {folder: network_filesystem(Path(folder), tmp_path) for folder in kinds} == kinds
+
+
+def test_a_network_file_system_is_warned_about_once(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text("27 1 0:50 / / rw - nfs4 server:/ rw\n")
+    first, second = EmbeddedServer(folder, root=tmp_path), EmbeddedServer(folder, root=tmp_path)
+    first.acquire()
+    second.acquire()
+    second.release()
+    first.release()
+    [warning] = [record.getMessage() for record in caplog.records]
+    assert "lies on a network file system (nfs4)" in warning
+    assert "set BENCH_HOME to a local folder" in warning
 
 
 @pytest.mark.parametrize("after", [0.1, 0.3, 0.6])
