@@ -21,17 +21,18 @@ from psycopg import sql
 
 from bench import __version__
 from bench.errors import NoData
-from sql.aggregates import LEVELS
 from sql.archive import Manifest, Table, writing
 from sql.database import Connection, Database, StatementFailed
 from sql.flavour import Flavour, inspect
 from sql.migrate import applied
 from sql.programs import Programs
 
-__all__ = ["LEFT_OUT", "backup"]
+__all__ = ["BELOW_EDGE", "LEFT_OUT", "backup"]
 
 # Tables that a migration fills by itself.
 LEFT_OUT = frozenset({"migrations", "functions_digest"})
+# Where each flavour keeps the aggregates below the edge of retention; in a backup they are one member, samples_10s.
+BELOW_EDGE = frozenset({"samples_10s_stored", "samples_1m_stored", "samples_10m_stored", "samples_10s_late"})
 MLFLOW = "mlflow"
 
 # What differs from version to version in a dump, and no table of MLflow's needs: settings, commands of psql, and options of
@@ -63,7 +64,10 @@ def backup(
         server = inspect(connection)
         with writing(path, replace=replace) as archive:
             snapshot = _begin(connection, server.flavour)
-            tables = [_copy(connection, archive, table, source, say) for table, source in _relations(connection)]
+            tables = [
+                _copy(connection, archive, table, source, say)
+                for table, source in _relations(connection, server.flavour)
+            ]
             scripts = {}
             if any(table.schema == MLFLOW for table in tables):
                 scripts[MLFLOW] = _scripts(database, archive, snapshot)
@@ -122,10 +126,9 @@ def _begin(connection: Connection, flavour: Flavour) -> str:
     return str(row[0])
 
 
-def _relations(connection: Connection) -> list[tuple[Table, sql.Composable]]:
+def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sql.Composable]]:
     """Return what there is to back up, with the query that reads it; rows are counted later."""
     found: list[tuple[Table, sql.Composable]] = []
-    stored = {f"{relation}_stored" for relation, _ in LEVELS}
     for schema, name, columns in connection.execute(
         """
         select n.nspname, c.relname, array_agg(a.attname::text order by a.attnum)
@@ -136,7 +139,7 @@ def _relations(connection: Connection) -> list[tuple[Table, sql.Composable]]:
         """,
         (["bench", MLFLOW],),
     ).fetchall():
-        if schema == "bench" and (name in LEFT_OUT or name in stored):
+        if schema == "bench" and (name in LEFT_OUT or name in BELOW_EDGE):
             continue
         query = _select(schema, name, columns)
         if (schema, name) == ("bench", "samples"):
@@ -144,10 +147,12 @@ def _relations(connection: Connection) -> list[tuple[Table, sql.Composable]]:
             query += sql.SQL(" order by series_id, time")
         found.append((Table(schema, name, tuple(columns), 0), query))
     if (edge := _edge(connection)) is not None:
-        for relation, _ in LEVELS:
-            columns = ["bucket", "series_id", "runset_id", "n", "seconds", "area", "min", "max"]
-            query = _select("bench", relation, columns) + sql.SQL(" where bucket < {}").format(sql.Literal(edge))
-            found.append((Table("bench", relation, tuple(columns), 0), query))
+        # The levels above are made of it again.
+        columns = ["bucket", "series_id", "runset_id", "n", "seconds", "area", "min", "max"]
+        query = _select("bench", "samples_10s", columns) + sql.SQL(" where bucket < {}").format(sql.Literal(edge))
+        if flavour is Flavour.TIMESCALEDB:
+            query += sql.SQL(" union all ") + _select("bench", "samples_10s_late", columns)
+        found.append((Table("bench", "samples_10s", tuple(columns), 0), query))
     return found
 
 

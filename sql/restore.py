@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from bench.errors import BadRequest
-from sql.aggregates import LEVELS, refresh
+from sql.aggregates import refresh
 from sql.archive import BadBackup, Manifest, Table, blocks, opened
 from sql.backup import MLFLOW
 from sql.database import Connection, Database, StatementFailed
@@ -58,7 +58,8 @@ def restore(database: Database, path: Path, say: Callable[[str], None] = lambda 
                     raise
                 time.sleep(1)
         say("Refreshing the aggregates …")
-        _refresh(connection)
+        refresh(connection)
+        connection.execute("analyze")
     return manifest
 
 
@@ -128,7 +129,7 @@ def _fill(
     for name in _DIRECT_COMPRESS:
         connection.execute("select set_config(name, 'on', true) from pg_settings where name = %s", (name,))
     for table in _in_order(connection, manifest.tables):
-        _copy(connection, archive, table, _place(connection, flavour, table))
+        _copy(connection, archive, table, _place(flavour, table))
         if table.rows >= 100_000:
             say(f"{table.schema}.{table.name}: {table.rows} rows")
     for sequence, value in manifest.sequences.items():
@@ -137,28 +138,20 @@ def _fill(
         if script := archive.read(after).strip():
             connection.execute(script)
     migrate(connection)
+    if flavour is Flavour.POSTGRESQL:
+        connection.execute("select bench.store_upper_levels()")
 
 
 def _is_table(table: Table) -> bool:
     """Whether a member is of a table, and not of the aggregates below the edge of retention."""
-    return (table.schema, table.name) not in {("bench", relation) for relation, _ in LEVELS}
+    return (table.schema, table.name) != ("bench", "samples_10s")
 
 
-def _place(connection: Connection, flavour: Flavour, table: Table) -> tuple[str, str]:
+def _place(flavour: Flavour, table: Table) -> tuple[str, str]:
     """Return the table that takes a member's rows."""
     if _is_table(table):
         return table.schema, table.name
-    if flavour is not Flavour.TIMESCALEDB:
-        return table.schema, f"{table.name}_stored"
-    row = connection.execute(
-        """
-        select materialization_hypertable_schema, materialization_hypertable_name
-        from timescaledb_information.continuous_aggregates where view_schema = %s and view_name = %s
-        """,
-        (table.schema, table.name),
-    ).fetchone()
-    assert row is not None
-    return row[0], row[1]
+    return table.schema, "samples_10s_late" if flavour is Flavour.TIMESCALEDB else "samples_10s_stored"
 
 
 def _in_order(connection: Connection, tables: tuple[Table, ...]) -> list[Table]:
@@ -189,13 +182,3 @@ def _copy(connection: Connection, archive: zipfile.ZipFile, table: Table, place:
             copy.write(block)
     if cursor.rowcount != table.rows:
         raise StatementFailed(f"{table.member} has {cursor.rowcount} rows, its manifest says {table.rows}")
-
-
-def _refresh(connection: Connection) -> None:
-    """Do what the refresh policies would do in time; until then the aggregates are computed on read."""
-    row = connection.execute(
-        "select extract(epoch from min(time))::float8, extract(epoch from max(time))::float8 from bench.samples"
-    ).fetchone()
-    if row is not None and row[0] is not None:
-        refresh(connection, *row)
-    connection.execute("analyze")

@@ -5,16 +5,16 @@ create or replace procedure refresh() language plpgsql as 'begin end';
 
 -- Adds the aggregates of samples in `late_samples` and in `samples` within a span to what is stored.
 create or replace function store_aggregates(p_from timestamptz, p_to timestamptz, p_late boolean) returns void
-language plpgsql security definer set search_path = bench, pg_temp as $$
+language plpgsql as $$
 declare
     level record;
 begin
     for level in select * from (values ('10 s', '10s'), ('1 min', '1m'), ('10 min', '10m')) as levels(width, name) loop
         execute format($q$
-            insert into samples_%s_stored
+            insert into bench.samples_%s_stored
             select date_bin(%L, time, timestamptz '2000-01-03 00:00:00+00'), series_id, runset_id, count(*),
                    sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
-            from %I where time >= $1 and time < $2 group by 1, 2, 3
+            from bench.%I where time >= $1 and time < $2 group by 1, 2, 3
             $q$, level.name, level.width, case when p_late then 'late_samples' else 'samples' end)
         using p_from, p_to;
     end loop;
@@ -27,6 +27,20 @@ begin
     insert into samples select * from late_samples;
     delete from late_samples;
 end $$;
+
+-- Makes what is stored of the upper levels from the lowest: for a restore, which brings that alone.
+create or replace function store_upper_levels() returns void language sql as $$
+    delete from bench.samples_1m_stored;
+    delete from bench.samples_10m_stored;
+    insert into bench.samples_1m_stored
+    select date_bin('1 min', bucket, timestamptz '2000-01-03 00:00:00+00'), series_id, runset_id, sum(n), sum(seconds),
+           sum(area), min(min), max(max)
+    from bench.samples_10s_stored group by 1, 2, 3;
+    insert into bench.samples_10m_stored
+    select date_bin('10 min', bucket, timestamptz '2000-01-03 00:00:00+00'), series_id, runset_id, sum(n), sum(seconds),
+           sum(area), min(min), max(max)
+    from bench.samples_1m_stored group by 1, 2, 3;
+$$;
 
 -- Moves the edge to where `retention` wants it, a day at a time, and deletes the raw samples below it, less those of runs
 -- that are to be kept, or go on.

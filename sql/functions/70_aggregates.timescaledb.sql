@@ -2,56 +2,59 @@
 -- written below is on record as invalid and stays unseen until it is refreshed. Only the owner may do that, so a job of
 -- the owner does.
 
--- Up to where samples_10s is materialized.
-create or replace function watermark() returns timestamptz language sql as $$
-    select _timescaledb_functions.to_timestamp(_timescaledb_functions.cagg_watermark(mat_hypertable_id))
-    from _timescaledb_catalog.continuous_agg where user_view_schema = 'bench' and user_view_name = 'samples_10s'
-$$;
-
--- Refreshes samples_10s from the edge of retention on. Below it the samples are gone, and a refresh would erase what was
--- made of them; but where the watermark is lower still, there was nothing in between, and what came since is raw.
-create or replace procedure refresh_up_to(p_end timestamptz) language plpgsql as $$
-declare
-    start timestamptz := (select nullif(least(edge, bench.watermark()), '-infinity') from bench.retention
-                          where edge > '-infinity');
-begin
-    if start is null or start < p_end then
-        call public.refresh_continuous_aggregate('bench.samples_10s', start, p_end);
-    end if;
-end $$;
-
 -- Refreshes what has changed, and nothing else; each level after the one that it is made of. It ends behind the clock, so
--- that live samples, readable within seconds, stay above the watermark.
+-- that live samples, readable within seconds, stay above the watermark. It begins at the edge of retention: below, the
+-- samples are gone, and a refresh would erase what was made of them; what comes late there is added.
 create or replace procedure refresh(job integer default null, config jsonb default null) language plpgsql as $$
 declare
     edge timestamptz;
 begin
     perform pg_advisory_lock(hashtext('bench.refresh'));  -- one at a time
-    select r.edge into edge from bench.retention r;
-    if bench.watermark() < edge then
-        perform pg_advisory_lock(hashtext('bench.samples'));  -- see write_below_edge: the watermark may not move under it
-        call bench.refresh_up_to(edge);
-        perform pg_advisory_unlock(hashtext('bench.samples'));
+    select nullif(r.edge, '-infinity') into edge from bench.retention r;
+    if edge is not null then
+        call bench.raise_watermark(edge);
+        execute format('with late as (delete from bench.samples_10s_late returning *)
+                        insert into %s (bucket, series_id, runset_id, n, seconds, area, min, max)
+                        select bucket, series_id, runset_id, n, seconds, area, min, max from late', bench.materialized_10s());
+        commit;
     end if;
-    call public.refresh_continuous_aggregate('bench.samples_10s', nullif(edge, '-infinity'), now() - interval '1 min');
+    call public.refresh_continuous_aggregate('bench.samples_10s', edge, now() - interval '1 min');
     call public.refresh_continuous_aggregate('bench.samples_1m', null, now() - interval '5 min');
     call public.refresh_continuous_aggregate('bench.samples_10m', null, now() - interval '30 min');
     perform pg_advisory_unlock(hashtext('bench.refresh'));
 end $$;
 
--- Takes what was put into `late_samples`, all of it below the edge. What is below the watermark too is added to
--- samples_10s, of which the levels above are then made anew.
-create or replace function write_below_edge() returns void language plpgsql security definer
-set search_path = bench, pg_temp as $$
+-- Where samples_10s keeps its rows.
+create or replace function materialized_10s() returns regclass language sql stable as $$
+    select format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name)::regclass
+    from timescaledb_information.continuous_aggregates where view_schema = 'bench' and view_name = 'samples_10s'
+$$;
+
+-- Has samples_10s read what is materialized below `p_time`, where so far it is computed on read and there is nothing to
+-- materialize. A watermark follows what a refresh finds: a sample of no series, taken away again with its bucket.
+create or replace procedure raise_watermark(p_time timestamptz) language plpgsql as $$
+declare
+    watermark constant timestamptz := (
+        select _timescaledb_functions.to_timestamp(_timescaledb_functions.cagg_watermark(mat_hypertable_id))
+        from _timescaledb_catalog.continuous_agg where user_view_schema = 'bench' and user_view_name = 'samples_10s');
 begin
-    execute (
-        select format($q$
-            insert into %I.%I (bucket, series_id, runset_id, n, seconds, area, min, max)
-            select public.time_bucket(interval '10 s', time), series_id, runset_id, count(*),
-                   sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
-            from late_samples where time < watermark() group by 1, 2, 3
-            $q$, materialization_hypertable_schema, materialization_hypertable_name)
-        from timescaledb_information.continuous_aggregates where view_schema = 'bench' and view_name = 'samples_10s');
+    if watermark < p_time then
+        insert into bench.samples values (p_time - interval '1 s', 0, 0, null, 0);
+        commit;
+        call public.refresh_continuous_aggregate('bench.samples_10s', p_time - interval '10 s', p_time);
+        delete from bench.samples where series_id = 0 and time = p_time - interval '1 s';
+        execute format('delete from %s where bucket = $1', bench.materialized_10s()) using p_time - interval '10 s';
+        commit;
+    end if;
+end $$;
+
+-- Takes what was put into `late_samples`, all of it below the edge.
+create or replace function write_below_edge() returns void language plpgsql as $$
+begin
+    insert into samples_10s_late
+    select public.time_bucket(interval '10 s', time), series_id, runset_id, count(*),
+           sum(case when value is not null then dt::float8 end), sum(value * dt), min(value), max(value)
+    from late_samples group by 1, 2, 3;
     insert into samples select * from late_samples;
     delete from late_samples;
 end $$;
@@ -60,34 +63,35 @@ end $$;
 -- be kept, or goes on.
 create or replace procedure retain(job integer default null, config jsonb default null) language plpgsql as $$
 declare
+    here timestamptz;
     wanted timestamptz;
     chunk record;
 begin
     perform pg_advisory_lock(hashtext('bench.refresh'));
-    select greatest(edge, date_trunc('day', now() - keep_raw, 'UTC')) into wanted
-    from bench.retention where keep_raw is not null;
-    if wanted is not null then
+    select nullif(edge, '-infinity'), greatest(edge, date_trunc('day', now() - keep_raw, 'UTC'))
+    into here, wanted from bench.retention where keep_raw is not null;
+    if wanted > here or here is null and wanted is not null then
         perform bench.summarise_before(wanted);
         commit;
-        call bench.refresh_up_to(wanted);
+        call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted);
         -- Once more without writers, for what came meanwhile: from here on no sample is without its aggregate.
         perform pg_advisory_lock(hashtext('bench.samples'));
-        call bench.refresh_up_to(wanted);
+        call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted);
+        call bench.raise_watermark(wanted);
         update bench.retention set edge = wanted;
         commit;
-        for chunk in
-            select range_start, range_end from timescaledb_information.chunks
-            where hypertable_schema = 'bench' and hypertable_name = 'samples' and range_end <= wanted
-        loop
-            if not exists (select from bench.runs where (keep or ended_at is null) and started_at < chunk.range_end
-                           and coalesce(ended_at, 'infinity') >= chunk.range_start) then
-                perform public.drop_chunks('bench.samples', older_than => chunk.range_end,
-                                           newer_than => chunk.range_start);
-                commit;
-            end if;
-        end loop;
         perform pg_advisory_unlock(hashtext('bench.samples'));
     end if;
+    for chunk in
+        select range_start, range_end from timescaledb_information.chunks
+        where hypertable_schema = 'bench' and hypertable_name = 'samples' and range_end <= wanted
+    loop
+        if not exists (select from bench.runs where (keep or ended_at is null) and started_at < chunk.range_end
+                       and coalesce(ended_at, 'infinity') >= chunk.range_start) then
+            perform public.drop_chunks('bench.samples', older_than => chunk.range_end, newer_than => chunk.range_start);
+            commit;
+        end if;
+    end loop;
     perform pg_advisory_unlock(hashtext('bench.refresh'));
 end $$;
 

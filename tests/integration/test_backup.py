@@ -23,16 +23,15 @@ from psycopg import conninfo, sql
 
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, NoData
-from sql import migrate, samples
-from sql.aggregates import LEVELS, refresh
+from sql import aggregates, migrate, samples
 from sql.archive import BadBackup, opened
-from sql.backup import LEFT_OUT, backup
+from sql.backup import BELOW_EDGE, LEFT_OUT, backup
 from sql.database import Connection, Database
 from sql.flavour import Flavour
 from sql.restore import restore
 from tests.conftest import own_database
 from tests.e2e.home import listen_to_interrupts, wait_for
-from tests.world import World
+from tests.world import LEVELS, World
 
 OTHER = {Flavour.POSTGRESQL: Flavour.TIMESCALEDB, Flavour.TIMESCALEDB: Flavour.POSTGRESQL}
 SUMS = "sum(n), sum(seconds), sum(area), min(min), max(max), count(*)"
@@ -73,7 +72,7 @@ def full(world: World) -> World:
             " from generate_series(1, 50) n",
             (run, start),
         )
-    refresh(world.connection, now - 10 * 86_400, now)
+    world.refresh()
     samples.claim_batches(world.connection, "f" * 32, [7, 8, 9])
     return world
 
@@ -85,7 +84,7 @@ def contents(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
     ).fetchall()
     answer = {}
     for schema, table in tables:
-        if table not in LEFT_OUT:
+        if table not in LEFT_OUT | BELOW_EDGE:
             name = sql.Identifier(schema, table)
             row = sql.SQL("select md5(string_agg(md5(t::text), '' order by t::text)), count(*) from {} t").format(name)
             answer[f"{schema}.{table}"] = connection.execute(row).fetchall()
@@ -101,13 +100,8 @@ def sums(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
                 f"select series_id, runset_id, {SUMS} from {relation} group by 1, 2 order by 1, 2".encode()
             ).fetchall()
         ]
-        for relation, _ in LEVELS
+        for relation in LEVELS
     }
-
-
-def without_own_tables(found: dict[str, list[tuple[object, ...]]]) -> dict[str, list[tuple[object, ...]]]:
-    """Leave out what one flavour has and the other has not."""
-    return {name: rows for name, rows in found.items() if not name.endswith("_stored")}
 
 
 def test_a_round_trip_through_the_other_flavour_brings_everything_back(
@@ -126,7 +120,7 @@ def test_a_round_trip_through_the_other_flavour_brings_everything_back(
     assert expected["bench.samples"][0][1] == 3 * (1200 + 400 + 900)
     for database in (there, back):
         with database.session() as connection:
-            assert without_own_tables(contents(connection)) == without_own_tables(expected)
+            assert contents(connection) == expected
             assert sums(connection) == added
             assert (
                 connection.execute(
@@ -143,11 +137,34 @@ def test_a_round_trip_through_the_other_flavour_brings_everything_back(
             ).fetchone() == (1,)
 
 
+def test_what_retention_has_left_comes_back_too(full: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
+    kept = full.connection.execute("select run_id from runs where position = 1 order by started_at limit 1").fetchone()
+    full.connection.execute("update runs set keep = true where run_id = %s", kept)
+    aggregates.keep_raw(full.connection, 1)
+    aggregates.maintain(full.connection)
+    start = time.time() - 5 * 86_400
+    full.write(full.gauge("node_load1", [start + at for at in range(60)], [3.0] * 60))  # behind the edge, in raw still
+    there, back = empty(OTHER[flavour]), empty(flavour)
+    backup(full.database, tmp_path / "one.backup")
+    restore(there, tmp_path / "one.backup")
+    backup(there, tmp_path / "two.backup")
+    restore(back, tmp_path / "two.backup")
+    full.refresh()
+    expected, added = contents(full.connection), sums(full.connection)
+    assert sum(float(str(row[2])) for row in added["samples_10m"]) == 3 * (1200 + 400 + 900) + 60
+    for database in (there, back):
+        with database.session() as connection:
+            assert sums(connection) == added
+            aggregates.maintain(connection)
+            assert sums(connection) == added
+            assert contents(connection)["bench.run_sets"] == expected["bench.run_sets"]
+            assert contents(connection)["bench.stored_summaries"] == expected["bench.stored_summaries"]
+
+
 def test_every_table_of_ours_is_in_it_or_known_not_to_be(full: World, tmp_path: Path) -> None:
     manifest = backup(full.database, tmp_path / "file")
     tables = full.connection.execute("select tablename from pg_tables where schemaname = 'bench'").fetchall()
-    stored = {f"{relation}_stored" for relation, _ in LEVELS}
-    assert {name for (name,) in tables} - stored - LEFT_OUT == {table.name for table in manifest.tables}
+    assert {name for (name,) in tables} - BELOW_EDGE - LEFT_OUT == {table.name for table in manifest.tables}
 
 
 def test_mlflow_comes_along_whatever_tables_it_has(
@@ -175,7 +192,7 @@ client.set_terminated(run)
     there = empty(OTHER[flavour])
     restore(there, tmp_path / "file")
     with there.session() as connection:
-        assert without_own_tables(contents(connection)) == without_own_tables(expected)
+        assert contents(connection) == expected
         assert connection.execute(COLUMNS).fetchall() == columns
     # MLflow itself goes on with it, and numbers its experiments on.
     more = "import sys; from mlflow import MlflowClient; print(MlflowClient(sys.argv[1]).create_experiment('more'))"
