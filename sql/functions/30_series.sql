@@ -6,8 +6,36 @@ create or replace function catalog_row(p_metric text, p_labels jsonb) returns me
     order by (select count(*) from jsonb_object_keys(m.match)) desc limit 1
 $$;
 
+-- A GPU's UUID as the driver writes it: nvidia_gpu_exporter leaves out `GPU-`.
+create or replace function gpu_uuid(p_uuid text) returns text language sql immutable as $$
+    select case when p_uuid ~* '^(GPU-)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+                then 'GPU-' || lower(regexp_replace(p_uuid, '^GPU-', '', 'i')) else p_uuid end
+$$;
+
+-- Which GPU a series is about, and which of its instances; null where it is about none. dcgm-exporter says `UUID`
+-- (`gpu_uuid` for links, `uuid` with its old names) and `GPU_I_ID`; nvidia_gpu_exporter `uuid` and `gpu_instance_id`;
+-- nvitop-exporter `uuid`, which is an instance's own where it speaks of one: a run's placement knows whose that is.
+create or replace function gpu_of(p_metric text, p_labels jsonb, out uuid text, out instance integer)
+language plpgsql stable as $$
+declare
+    said text := coalesce(p_labels ->> 'UUID', p_labels ->> 'gpu_uuid',
+                          -- Many things have a uuid: file systems, machines.
+                          case when p_metric like 'nvidia\_smi\_%' or p_metric like 'DCGM\_FI\_%'
+                                    or p_labels ->> 'uuid' ~ '^(GPU|MIG)-' then p_labels ->> 'uuid' end);
+    number text := coalesce(p_labels ->> 'GPU_I_ID', p_labels ->> 'gpu_instance_id');
+begin
+    if said like 'MIG-%' then
+        select gpu_uuid(p.gpu_uuid), p.gpu_instance_id into uuid, instance
+        from placements p where p.mig_uuid = said order by p.started_at desc limit 1;
+    elsif said <> '' then
+        uuid := gpu_uuid(said);
+        instance := case when number ~ '^\d{1,9}$' then number::integer end;
+    end if;
+end $$;
+
 -- Opens series of one target, or finds them. `p_series` is an array of {"metric", "labels"}; answers in its order
--- (`ord` from 1). Where a series belongs shows in its labels: a run's id, or a GPU's UUID and instance, else the host.
+-- (`ord` from 1). Where a series belongs shows in its labels: a run's id, or a GPU and its instance, else the host.
+-- A figure of the whole board belongs to the GPU whichever instance it is repeated on.
 create or replace function open_series(p_target integer, p_series jsonb)
 returns table (ord bigint, series_id integer, place_id integer) language plpgsql as $$
 #variable_conflict use_column
@@ -21,9 +49,13 @@ begin
         from jsonb_array_elements(p_series) with ordinality as w(item, ord)
     ), placed as (
         select w.*, c.metric_id, coalesce(c.quantity, w.metric) as quantity,
-               coalesce(w.labels ->> 'hostname', w.labels ->> 'Hostname', source.host) as host,
-               w.labels ->> 'run_id' as run_id, w.labels ->> 'UUID' as uuid, nullif(w.labels ->> 'GPU_I_ID', '')::integer as gi
-        from wanted w left join lateral catalog_row(w.metric, w.labels) c on true
+               -- nvitop-exporter's is by default an address, which no run is placed on.
+               coalesce((select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
+                         where name !~ '^[0-9.]*$|:' limit 1), source.host) as host,
+               w.labels ->> 'run_id' as run_id, g.uuid, case when not coalesce(c.board, false) then g.instance end as gi
+        from wanted w
+        left join lateral catalog_row(w.metric, w.labels) c on true
+        left join lateral gpu_of(w.metric, w.labels) g on true
     ), opened as (
         insert into series (target_id, metric, metric_id, quantity, place_id, host, device, labels)
         select p_target, p.metric, p.metric_id, p.quantity,
