@@ -25,14 +25,14 @@ join samples x on x.series_id = s.series_id and x.runset_id = rs.runset_id;
 create or replace function compute_summary(p_run text)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
                min float8, max float8, p50 float8, p95 float8, total float8) language sql stable as $$
-    with sources as (
+    with sources as materialized (
         select s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
-               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
+               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
                dense_rank() over (partition by s.quantity, rs.scope order by coalesce(m.preference, 1), s.metric) as rank
         from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
         where rs.run_id = p_run
-    ), points as materialized (
-        select f.quantity, f.scope, f.metric, f.device, f.combine, f.rank, x.time, x.value * f.scale as value,
+    ), read as not materialized (
+        select f.quantity, f.scope, f.metric, f.device, f.combine, f.rank, f.board, x.time, x.value * f.scale as value,
                x.dt::float8 as dt
         from sources f cross join lateral (
             -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
@@ -41,6 +41,12 @@ returns table (run_id text, quantity text, scope text, metric text, device text,
               and time < coalesce(f.ended_at, 'infinity') + interval '1 min'
             offset 0) x
         where x.value is not null
+    ), points as materialized (
+        select quantity, scope, metric, device, combine, rank, time, value, dt from read where not board
+        union all
+        -- What is said of one board counts once, on however many of its instances it is repeated.
+        select quantity, scope, metric, device, combine, rank, time, avg(value), max(dt) from read where board
+        group by quantity, scope, metric, device, combine, rank, time
     ), together as (
         select quantity, scope, metric, device, time,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
@@ -72,11 +78,15 @@ create or replace function summarise_before(p_time timestamptz) returns void lan
     where not summarised and started_at < p_time and ended_at is not null
 $$;
 
+-- From the runs to their figures, one run at a time: so a condition on runs, by name or through a join, reaches the
+-- stored table by its index, and nothing is computed for a run that nobody asked for.
 create or replace view run_summary as
-select s.* from stored_summaries s join runs r using (run_id) where r.summarised
-union all
-select c.* from runs r cross join lateral compute_summary(r.run_id) c
-where r.started_at is not null and not r.summarised;
+select r.run_id, s.quantity, s.scope, s.metric, s.device, s.n, s.seconds, s.mean, s.min, s.max, s.p50, s.p95, s.total
+from runs r cross join lateral (
+    select * from stored_summaries where run_id = r.run_id and r.summarised
+    union all
+    select * from compute_summary(r.run_id) where r.started_at is not null and not r.summarised
+) s;
 
 -- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.
 create or replace view run_quality as

@@ -6,6 +6,186 @@ returns timestamptz language sql immutable as $$
                 else bound end
 $$;
 
+-- Whether the aggregates are computed on read, from a series' whole past: everywhere but in TimescaleDB Community.
+create or replace function aggregates_on_read() returns boolean language sql stable as $$
+    select not exists (select from pg_extension where extname = 'timescaledb')
+           or current_setting('timescaledb.license', true) is distinct from 'timescale'
+$$;
+
+-- The statement that `run_chart` executes, for `explain` and for whoever wants to go on from it.
+--
+-- All in it is literal: series, tags and bounds. So chunks outside of them are excluded when it is planned, and what an
+-- aggregate has not materialized yet is read for these series alone, or not at all.
+create or replace function run_chart_statement(
+    runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
+    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false
+) returns text language plpgsql stable as $body$
+#variable_conflict use_column
+declare
+    max_points constant integer := 100000;
+    -- More spans than this are looked up one after the other: planning each would cost more than it saves.
+    max_branches constant integer := 40;
+    -- Raw samples before this are gone.
+    raw_since constant timestamptz := '-infinity';
+    begins timestamptz;
+    span double precision;
+    step double precision := greatest(coalesce(run_chart_statement.step_ms, 1000), 1) / 1000;
+    bucket double precision;
+    relation text;
+    moment text;       -- when a row is, by its bucket
+    figures text;      -- its area, seconds, least and greatest
+    bounds text;       -- of a scan; %1$s and %2$s are the times
+    bin text;          -- what rows of one point have in common; %s is the run's start
+    at_time text;      -- a point's time, from its bin
+    branches text;
+    members text;
+    lines text;
+    repeated boolean;  -- a figure of a board is said several times
+    together boolean;  -- several figures make one
+    spans bigint;
+begin
+    -- A chart over everything a long run has must not return more than anyone can look at.
+    select min(greatest(r.started_at, b.low)),
+           max(extract(epoch from least(coalesce(r.ended_at, now()), b.high) - greatest(r.started_at, b.low)))
+    into begins, span
+    from runs r cross join lateral (
+        select chart_bound(run_chart_statement.start, r.started_at, run_chart_statement.aligned, '-infinity') as low,
+               chart_bound(run_chart_statement.stop, r.started_at, run_chart_statement.aligned, 'infinity') as high) b
+    where (r.run_id = any(run_chart_statement.runs) or r.mlflow_run_id = any(run_chart_statement.runs))
+      and r.started_at is not null;
+    step := greatest(step, coalesce(span, 0) * greatest(run_chart_statement.max_series, 1) / max_points,
+                     case when begins < raw_since then 10 else 0 end);
+    select b, n into bucket, relation
+    from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, n)
+    where step >= b order by b desc limit 1;
+    step := ceil(step / coalesce(bucket, step)) * coalesce(bucket, step);
+
+    if relation is null or (aggregates_on_read() and begins >= raw_since) then
+        -- Where the aggregates are views, their rows' bounds on time would reach no index.
+        relation := 'samples';
+        figures := 'value * dt as area, case when value is not null then dt::float8 end as seconds,
+                    value as lowest, value as highest';
+        moment := case when bucket is null then 'time'
+                       else format('date_bin(%L, time, timestamptz ''2000-01-03 00:00:00+00'')',
+                                   make_interval(secs => bucket)) end;
+        bounds := format('time >= %%1$s and time < %%2$s + interval %L', make_interval(secs => coalesce(bucket, 0)))
+                  || case when bucket is null then ''
+                          else ' and ' || moment || ' >= %1$s and ' || moment || ' < %2$s' end;
+    else
+        figures := 'area, seconds, min as lowest, max as highest';
+        moment := 'bucket';
+        bounds := 'bucket >= %1$s and bucket < %2$s';
+    end if;
+    if run_chart_statement.aligned then
+        -- A bucket goes to the bin that most of it lies in: half a bucket is the most it can be off.
+        bin := format('floor((greatest(date_part(''epoch'', moment - %%s), 0) + %s) / %s)', coalesce(bucket, 0) / 2, step);
+        at_time := format('timestamptz ''1970-01-01 00:00:00+00'' + make_interval(secs => %s * bin)', step);
+    else
+        bin := format('greatest(date_bin(%L, moment, timestamptz ''2000-01-03 00:00:00+00''), %%s)',
+                      make_interval(secs => step));
+        at_time := 'bin';
+    end if;
+
+    with candidates as (
+        select r.run_id, run_label(w, r) as label, r.name, r.started_at as run_start,
+               s.series_id, s.quantity, rs.scope, s.device, rs.runset_id, rs.started_at, rs.ended_at,
+               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
+               dense_rank() over (partition by r.run_id, s.quantity order by
+                   case when run_chart_statement.scopes is null
+                        then array_position(array['process', 'instance', 'device', 'host'], rs.scope) else 0 end)
+                   as width,
+               dense_rank() over (partition by r.run_id, s.quantity, rs.scope
+                   order by coalesce(m.preference, 1), s.metric) as rank
+        from runs r
+        join workloads w using (workload_id)
+        join run_sets rs using (run_id)
+        join series s on s.place_id = rs.place_id and s.quantity = any(run_chart_statement.quantities)
+        left join metrics m on m.metric_id = s.metric_id
+        where (r.run_id = any(run_chart_statement.runs) or r.mlflow_run_id = any(run_chart_statement.runs))
+          and (run_chart_statement.scopes is null or rs.scope = any(run_chart_statement.scopes))
+    ), chosen as (
+        select *, concat_ws(' ', label, nullif(name, ''), case when run_chart_statement.per_device then device end)
+                   as series,
+               dense_rank() over (order by label, quantity, run_id, scope,
+                                  case when run_chart_statement.per_device then device end) as line
+        from candidates where width = 1 and rank = 1
+    ), sources as (
+        select line, run_id, run_start, label, series, quantity, scope, combine, board, device, series_id, scale,
+               array_agg(runset_id) as sets,
+               greatest(min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)),
+                        chart_bound(run_chart_statement.start, run_start, run_chart_statement.aligned, '-infinity'))
+                   as low,
+               least(max(coalesce(ended_at, 'infinity')) + interval '1 min',
+                     chart_bound(run_chart_statement.stop, run_start, run_chart_statement.aligned, 'infinity')) as high
+        from chosen where line <= run_chart_statement.max_series
+        group by line, run_id, run_start, label, series, quantity, scope, combine, board, device, series_id, scale
+    ), numbered as (
+        select *, dense_rank() over (order by run_id, scope, low, high) as branch,
+               -- What is said of one board counts once; everything else counts for itself.
+               case when board then -dense_rank() over (order by device) else row_number() over () end as member
+        from sources
+    ), scans as (
+        select branch, run_start, low, high, array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
+        from numbered, unnest(sets) as one group by branch, run_start, low, high
+    )
+    select (select count(*) from scans),
+           (select string_agg(format(
+                'select %s as branch, series_id, %s as bin, sum(area) as area, sum(seconds) as seconds,'
+                ' min(lowest) as lowest, max(highest) as highest from (select series_id, %s as moment, %s from %I'
+                ' where series_id = any(%L::integer[]) and runset_id = any(%L::integer[]) and %s) x group by 2, 3',
+                branch, format(bin, quote_literal(run_start) || '::timestamptz'), moment,
+                figures, relation, ids, sets,
+                format(bounds, quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
+                E'\nunion all\n') from scans),
+           string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
+                             ' %L::timestamptz)', branch, series_id, scale, line, member, sets, low, high, run_start),
+                      ', '),
+           (select string_agg(format('(%s, %L, %L, %L, %L, %L)', line, label, series, quantity, scope, combine), ', ')
+            from (select distinct line, label, series, quantity, scope, combine from numbered) l),
+           count(*) > count(distinct (line, member)), count(*) > count(distinct line)
+    into spans, branches, members, lines, repeated, together
+    from numbered;
+
+    if members is null then
+        return 'select null::timestamptz as time, ''''::text as run, ''''::text as series, ''''::text as quantity,'
+               ' ''''::text as scope, 0::float8 as value, 0::float8 as low, 0::float8 as high where false';
+    end if;
+    if spans > max_branches then
+        branches := format(
+            'select m.branch, m.series_id, x.* from members m cross join lateral ('
+            'select %s as bin, sum(area) as area, sum(seconds) as seconds, min(lowest) as lowest, max(highest) as highest'
+            ' from (select %s as moment, %s from %I where series_id = m.series_id and runset_id = any(m.sets) and %s'
+            ' offset 0) x group by 1) x',
+            format(bin, 'm.run_start'), moment, figures, relation,
+            format(bounds, 'm.low', 'm.high'));
+    end if;
+    return format($q$
+with members (branch, series_id, scale, line, member, sets, low, high, run_start) as (values %1$s),
+lines (line, label, series, quantity, scope, combine) as (values %2$s),
+binned as (
+%3$s
+), points as (
+    select line, member, bin, scale * area / nullif(seconds, 0) as mean, scale * lowest as lowest,
+           scale * highest as highest
+    from binned join members using (branch, series_id)
+    where area is not null and seconds > 0
+)%4$s%5$s
+select %6$s as time, label as run, series, quantity, scope, mean as value, lowest as low, highest as high
+from %7$s join lines using (line) order by bin, line$q$,
+        members, lines, branches,
+        case when repeated then $q$, boards as (
+    select line, member, bin, avg(mean) as mean, min(lowest) as lowest, max(highest) as highest
+    from points group by line, member, bin
+)$q$ end,
+        case when together then format($q$, combined as (
+    select line, bin, case min(combine) when 'sum' then sum(mean) when 'max' then max(mean) else avg(mean) end as mean,
+           case min(combine) when 'sum' then sum(lowest) else min(lowest) end as lowest,
+           case min(combine) when 'sum' then sum(highest) else max(highest) end as highest
+    from %s join lines using (line) group by line, bin
+)$q$, case when repeated then 'boards' else 'points' end) end,
+        at_time, case when together then 'combined' else 'points' end);
+end $body$;
+
 -- The one function that charts call.
 --
 -- Returns one row a point: `value` is the mean over the step (weighted with the time each sample stands for), `low` and
@@ -23,86 +203,7 @@ create or replace function run_chart(
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
-language plpgsql stable as $body$
-#variable_conflict use_column
-declare
-    max_points constant integer := 100000;
-    epoch constant timestamptz := timestamptz '1970-01-01 00:00:00+00';
-    span double precision;
-    step double precision := greatest(coalesce(run_chart.step_ms, 1000), 1) / 1000;
-    bucket double precision;
-    relation text;
-    points text;
+language plpgsql stable as $$
 begin
-    -- A chart over everything a long run has must not return more than anyone can look at.
-    select max(extract(epoch from
-               least(coalesce(r.ended_at, now()), chart_bound(run_chart.stop, r.started_at, run_chart.aligned, 'infinity'))
-               - greatest(r.started_at, chart_bound(run_chart.start, r.started_at, run_chart.aligned, '-infinity'))))
-    into span from runs r
-    where (r.run_id = any(run_chart.runs) or r.mlflow_run_id = any(run_chart.runs)) and r.started_at is not null;
-    step := greatest(step, coalesce(span, 0) * greatest(run_chart.max_series, 1) / max_points);
-    select b, n into bucket, relation
-    from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, n)
-    where step >= b order by b desc limit 1;
-    if relation is null then
-        relation := 'samples';
-        points := 'select time as at, value * dt as area, case when value is not null then dt::float8 end as seconds,
-                          value as lowest, value as highest';
-    else
-        step := ceil(step / bucket) * bucket;
-        points := 'select bucket as at, area, seconds, min as lowest, max as highest';
-    end if;
-    return query execute format($q$
-        with sources as (
-            select r.run_id, run_label(w, r) as label, r.name,
-                   r.started_at as run_start, s.series_id, s.quantity, rs.scope, s.device, rs.runset_id,
-                   rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
-                   dense_rank() over (partition by r.run_id, s.quantity order by
-                       case when $6::text[] is null
-                            then array_position(array['process', 'instance', 'device', 'host'], rs.scope) else 0 end)
-                       as width,
-                   dense_rank() over (partition by r.run_id, s.quantity, rs.scope
-                       order by coalesce(m.preference, 1), s.metric) as rank
-            from runs r
-            join workloads w using (workload_id)
-            join run_sets rs using (run_id)
-            join series s on s.place_id = rs.place_id and s.quantity = any($2)
-            left join metrics m on m.metric_id = s.metric_id
-            where (r.run_id = any($1) or r.mlflow_run_id = any($1)) and ($6::text[] is null or rs.scope = any($6))
-        ), chosen as (
-            select *, concat_ws(' ', label, nullif(name, ''), case when $7 then device end) as series,
-                   dense_rank() over (order by label, run_id, quantity, scope, case when $7 then device end) as place
-            from sources where width = 1 and rank = 1
-        ), binned as (
-            select c.run_id, c.label, c.series, c.quantity, c.scope, c.combine, c.series_id,
-                   case when $5 then %4$L::timestamptz
-                             -- A bucket goes to the bin that most of it lies in: half a bucket is the most it can be off.
-                             + make_interval(secs => $8 * floor(
-                                   (greatest(extract(epoch from x.at - c.run_start)::float8, 0) + $9 / 2) / $8))
-                        else greatest(date_bin(make_interval(secs => $8), x.at, timestamptz '2000-01-03 00:00:00+00'),
-                                      c.run_start) end as at,
-                   c.scale * sum(x.area) / nullif(sum(x.seconds), 0) as mean,
-                   c.scale * min(x.lowest) as lowest, c.scale * max(x.highest) as highest
-            from chosen c cross join lateral (
-                %1$s from %2$I
-                where series_id = c.series_id and runset_id = c.runset_id
-                  and %3$I >= greatest(c.started_at - make_interval(secs => 60 + $9),
-                                   chart_bound($3, c.run_start, $5, '-infinity'))
-                  and %3$I < least(coalesce(c.ended_at, 'infinity') + interval '1 min',
-                                chart_bound($11, c.run_start, $5, 'infinity'))
-                offset 0) x
-            where c.place <= $10
-            group by c.run_id, c.label, c.series, c.quantity, c.scope, c.combine, c.series_id, c.scale, 8
-        )
-        select at, label, series, quantity, scope,
-               case combine when 'sum' then sum(mean) when 'max' then max(mean) else avg(mean) end,
-               case combine when 'sum' then sum(lowest) else min(lowest) end,
-               case combine when 'sum' then sum(highest) else max(highest) end
-        from binned
-        where mean is not null
-        group by at, label, series, quantity, scope, combine, run_id
-        order by at, label, quantity, series
-        $q$, points, relation, case when relation = 'samples' then 'time' else 'bucket' end, epoch)
-    using run_chart.runs, run_chart.quantities, run_chart.start, run_chart.stop, run_chart.aligned, run_chart.scopes,
-          run_chart.per_device, step, coalesce(bucket, 0), run_chart.max_series, run_chart.stop;
-end $body$;
+    return query execute run_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9);
+end $$;
