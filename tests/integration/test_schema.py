@@ -18,7 +18,7 @@ RELATIONS = {
     "runs": "run_id mlflow_run_id workload_id position attempt name owner status started_at ended_at exit_code reason "
     "command environment collocation params host keep",
     "placements": "run_id host gpu_uuid gpu_instance_id mig_uuid root_pid started_at ended_at",
-    "metrics": "metric match quantity unit scale kind combine preference help",
+    "metrics": "metric match quantity unit scale kind combine preference board help",
     "places": "place_id kind host gpu_uuid gpu_instance_id",
     "series": "series_id metric quantity place_id host device labels",
     "run_sets": "runset_id place_id run_id scope started_at ended_at",
@@ -56,7 +56,7 @@ def test_run_chart_answers_at_every_level(database: Database) -> None:
                 assert chart.fetchall() == []
 
 
-def test_migrations_run_once_however_many_start_at_a_time(database: Database) -> None:
+def test_migrations_run_once_however_many_start_at_a_time(database: Database, flavour: Flavour) -> None:
     with database.session() as connection:
         connection.execute("drop schema bench cascade")
         connection.execute("drop schema bench_own cascade")
@@ -71,9 +71,7 @@ def test_migrations_run_once_however_many_start_at_a_time(database: Database) ->
         thread.start()
     for thread in threads:
         thread.join()
-    with database.connect() as connection:
-        every = len(migrations(inspect(connection).flavour))
-    assert sorted(applied) == [0, 0, 0, every]
+    assert sorted(applied) == [0, 0, 0, len(migrations(flavour))]
 
 
 def test_a_changed_migration_is_refused(database: Database) -> None:
@@ -83,10 +81,11 @@ def test_a_changed_migration_is_refused(database: Database) -> None:
             pending(connection)
 
 
-def test_a_newer_database_is_refused(database: Database) -> None:
+def test_a_newer_database_is_refused(database: Database, flavour: Flavour) -> None:
+    newest = max(migration.version for migration in migrations(flavour))
     with database.session() as connection:
         connection.execute("insert into bench.migrations (version, name, digest) values (999, 'future', 'x')")
-        with pytest.raises(MigrationFailed, match=r"at version 999, this release knows \d+: update"):
+        with pytest.raises(MigrationFailed, match=f"at version 999, this release knows {newest}:"):
             pending(connection)
 
 

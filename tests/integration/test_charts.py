@@ -1,0 +1,224 @@
+"""A chart equals a straightforward computation on the raw samples, whichever relation it is drawn from."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from sql.flavour import Flavour, inspect
+from tests.integration.test_aggregates import materialize
+from tests.world import World
+
+ORIGIN = 946_857_600  # Monday 2000-01-03, from which both flavours count their buckets
+SECONDS = 1500
+Point = tuple[float, str, str, str, float, float, float]
+
+
+def relation_bucket(step: float) -> float:
+    """Return the bucket of the relation that a chart with this step is drawn from; 0 for raw samples."""
+    return next((bucket for bucket in (600.0, 60.0, 10.0) if step >= bucket), 0.0)
+
+
+def expected(
+    world: World, runs: list[str], quantities: list[str], step: float, *, aligned: bool,
+    start: float | None = None, stop: float | None = None, per_device: bool = False, scopes: list[str] | None = None,
+) -> list[Point]:  # fmt: skip
+    """Compute a chart sample by sample: nothing here knows of aggregates or plans."""
+    rows = world.connection.execute(
+        """
+        select r.run_id, extract(epoch from r.started_at)::float8, w.workload || '/' || r.position, s.quantity, rs.scope,
+               s.metric, s.device, s.series_id, coalesce(m.scale, 1), m.combine, m.board, coalesce(m.preference, 1),
+               extract(epoch from x.time)::float8, x.value, x.dt::float8
+        from runs r join workloads w using (workload_id) join run_sets rs using (run_id)
+        join samples x on x.runset_id = rs.runset_id join series s using (series_id) left join metrics m using (metric_id)
+        where r.run_id = any(%s) and s.quantity = any(%s)
+        """,
+        (runs, quantities),
+    ).fetchall()
+    widths = ["process", "instance", "device", "host"]
+    narrowest: dict[tuple[str, str], int] = {}
+    for run, _, _, quantity, scope, *_ in rows:
+        narrowest[run, quantity] = min(narrowest.get((run, quantity), 9), widths.index(scope))
+    rows = [row for row in rows if (row[4] in scopes if scopes else widths.index(row[4]) == narrowest[row[0], row[3]])]
+    preferred: dict[tuple[str, str, str], tuple[int, str]] = {}
+    for run, _, _, quantity, scope, metric, *rest in rows:
+        mine = (rest[5], metric)
+        preferred[run, quantity, scope] = min(preferred.get((run, quantity, scope), mine), mine)
+    bucket = relation_bucket(step)
+    step = math.ceil(step / bucket) * bucket if bucket else step
+    series: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
+    scales, combines = {}, {}
+    for run, begin, label, quantity, scope, metric, device, one, scale, combine, board, _, at, value, dt in rows:
+        if metric != preferred[run, quantity, scope][1] or value is None:
+            continue
+        moment = math.floor((at - ORIGIN) / bucket) * bucket + ORIGIN if bucket else at
+        shift = begin if aligned else 0.0
+        if (start is not None and moment < shift + start) or (stop is not None and moment >= shift + stop):
+            continue
+        if aligned:
+            when = math.floor((max(moment - begin, 0) + bucket / 2) / step) * step
+        else:
+            when = max(math.floor((moment - ORIGIN) / step) * step + ORIGIN, begin)
+        line = (label, quantity, scope, (device or "") if per_device else "")
+        series[(round(when, 3), *line, device if board else "", one if not board else 0, one)].append((value, dt))
+        scales[one], combines[line] = scale, combine
+    members: dict[tuple[Any, ...], list[tuple[float, float, float]]] = defaultdict(list)
+    for (*member, one), samples in series.items():
+        scale, seconds = scales[one], sum(dt for _, dt in samples)
+        values = [value for value, _ in samples]
+        mean = sum(value * dt for value, dt in samples) / seconds
+        members[tuple(member)].append((scale * mean, scale * min(values), scale * max(values)))
+    lines: dict[tuple[Any, ...], list[tuple[float, float, float]]] = defaultdict(list)
+    for (when, label, quantity, scope, device, *_), figures in members.items():
+        means, lows, highs = zip(*figures, strict=True)
+        lines[when, label, quantity, scope, device].append((fmean(means), min(lows), max(highs)))
+    points = []
+    for (when, label, quantity, scope, device), figures in lines.items():
+        means, lows, highs = zip(*figures, strict=True)
+        combine = combines[label, quantity, scope, device]
+        mean = {"sum": sum, "max": max, "mean": fmean}[combine](means)
+        low, high = (sum(lows), sum(highs)) if combine == "sum" else (min(lows), max(highs))
+        points.append((when, f"{label} {device}".strip(), quantity, scope, mean, low, high))
+    return sorted(points)
+
+
+def chart(
+    world: World, runs: list[str], quantities: list[str], step: float, *, aligned: bool,
+    start: float | None = None, stop: float | None = None, per_device: bool = False, scopes: list[str] | None = None,
+) -> list[Point]:  # fmt: skip
+    """Ask `run_chart` for the same."""
+    rows = world.connection.execute(
+        """
+        select extract(epoch from time)::float8, replace(replace(series, '20/', ''), ' train', ''), quantity, scope,
+               value, low, high
+        from run_chart(%s, %s, %s, %s, %s, %s, 50, %s, %s)
+        """,
+        (runs, quantities, _moment(start), _moment(stop), step * 1000, aligned, scopes, per_device),
+    ).fetchall()
+    return sorted((round(row[0], 3), *row[1:]) for row in rows)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def assert_same(found: list[Point], wanted: list[Point]) -> None:
+    assert [point[:4] for point in found] == [point[:4] for point in wanted]
+    figures = [figure for point in found for figure in point[4:]]
+    assert figures == pytest.approx([figure for point in wanted for figure in point[4:]], rel=1e-9, abs=1e-9)
+
+
+def random_world(world: World, seed: int) -> tuple[list[str], float]:
+    """Make runs that share GPUs for a while, on a host whose listeners have gaps and whose counters start anew."""
+    dice = random.Random(seed)
+    start = time.time() // 600 * 600 - 7200 + dice.random() * 100
+    runs = []
+    for position, gpu in enumerate(("GPU-1", "GPU-1", "GPU-2"), 1):
+        begin = start + dice.uniform(0, SECONDS / 2)
+        end = begin + dice.uniform(60, SECONDS / 2)
+        runs.append(world.run(begin, end, position=position, gpu=gpu))
+    names = {
+        "host": [f'node_cpu_seconds_total{{cpu="{cpu}",mode="{mode}"}}' for cpu in (0, 1) for mode in ("user", "idle")],
+        "process": [f'bench_process_cpu_seconds_total{{run_id="{run}"}}' for run in runs],
+        "dcgm": [
+            f'{metric}{{UUID="{gpu}"}}'
+            for gpu in ("GPU-1", "GPU-2")
+            for metric in ("DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_POWER_USAGE")
+        ],
+    }
+    for listener, series in names.items():
+        figures, bodies = dict.fromkeys(series, 0.0), []
+        silent_until = 0.0
+        for second in range(SECONDS):
+            if dice.random() < 0.005:
+                silent_until = second + dice.uniform(2, 90)
+            if second < silent_until:
+                continue
+            lines = []
+            for name in series:
+                if "_total" in name:
+                    figures[name] = 0.0 if dice.random() < 0.003 else figures[name] + dice.random() * 3
+                else:
+                    figures[name] = math.nan if dice.random() < 0.01 else dice.random() * 100
+                lines.append(f"{name} {figures[name]!r}".replace("nan", "NaN"))
+            bodies.append((start + second + 0.25, "\n".join([*lines, ""]).encode()))
+        world.write(world.scraped(bodies, listener))
+    return runs, start
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_chart_equals_a_computation_on_raw_samples(world: World, seed: int) -> None:
+    runs, start = random_world(world, seed)
+    dice = random.Random(seed)
+    quantities = ["cpu_usage", "gpu_utilization", "gpu_power"]
+    points = 0
+    for _ in ("as written", "materialized"):
+        for step in (1, 7, 10, 35, 60, 600):
+            for aligned in (False, True):
+                options: dict[str, Any] = {"aligned": aligned, "per_device": dice.random() < 0.5}
+                if dice.random() < 0.5:
+                    options["scopes"] = ["host", "device"]
+                if dice.random() < 0.5:
+                    options["start"] = round(dice.uniform(0, 600) + (0 if aligned else start), 3)
+                    options["stop"] = options["start"] + 400
+                wanted = expected(world, runs, quantities, step, **options)
+                assert_same(chart(world, runs, quantities, step, **options), wanted)
+                points += len(wanted)
+        materialize(world)
+    assert points > 1000
+
+
+def test_a_chart_of_many_runs_equals_a_computation_on_raw_samples(world: World) -> None:
+    start = time.time() // 600 * 600 - 7200 + 3.5
+    runs = [world.run(start + 20 * at, start + 20 * at + 19, position=at + 1) for at in range(45)]
+    times = [start + at + 0.5 for at in range(900)]
+    world.write(world.gauge("node_load1", times, [float(at % 37) for at in range(900)]))
+    materialize(world)
+    for step in (1, 10, 60):
+        for aligned in (False, True):
+            wanted = expected(world, runs, ["load"], step, aligned=aligned)
+            assert len({series for _, series, *_ in wanted}) == 45
+            assert_same(chart(world, runs, ["load"], step, aligned=aligned), wanted)
+
+
+def plan(world: World, run: str, step: float) -> Iterable[str]:
+    row = world.connection.execute(
+        "select run_chart_statement(array[%s], array['load'], null, null, %s, false, 10)", (run, step * 1000)
+    ).fetchone()
+    assert row is not None
+    return [line for (line,) in world.connection.execute(f"explain {row[0]}".encode()).fetchall()]
+
+
+@pytest.mark.parametrize("step", [1, 10, 60])
+def test_a_chart_reads_the_chunks_of_its_span_by_index(world: World, step: int) -> None:
+    days = 5
+    start = time.time() // 86_400 * 86_400 - days * 86_400
+    run = world.run(start + 2 * 86_400 + 3600, start + 2 * 86_400 + 7200)
+    world.write(world.gauge("node_load1", [start], [1.0]))
+    world.connection.execute(  # so many series that an index pays
+        """
+        insert into samples (time, series_id, runset_id, value, dt)
+        select time, series_id + other, 0, 1, 60 from series, generate_series(0, 19) as other,
+               generate_series(to_timestamp(%s), to_timestamp(%s), '1 min') as time
+        """,
+        (start + 60, start + days * 86_400 - 60),
+    )
+    materialize(world)
+    world.connection.execute("vacuum analyze")
+    lines = "\n".join(plan(world, run, step))
+    assert "Seq Scan" not in lines
+    assert "samples" in lines and "series" in lines
+    if inspect(world.connection).flavour is Flavour.TIMESCALEDB:
+        relation = {1: "samples", 10: "samples_10s", 60: "samples_1m"}[step]
+        chunks = world.connection.execute("select count(*) from show_chunks(%s)", (relation,)).fetchone()
+        assert chunks is not None and chunks[0] >= days
+        scanned = {word for word in lines.replace('"', " ").split() if word.startswith("_hyper") and "series" not in word}
+        assert len(scanned) == 1
