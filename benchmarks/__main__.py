@@ -10,10 +10,14 @@ from typing import Annotated
 import typer
 
 from bench.errors import BadRequest, did_you_mean
-from benchmarks import ingest, parse
+from benchmarks import ingest, parse, query
 
 Figures = Mapping[str, float | str]
-BENCHMARKS: dict[str, Callable[[], Figures]] = {"parse": parse.measure, "ingest": ingest.measure}
+BENCHMARKS: dict[str, Callable[[], Figures]] = {
+    "parse": parse.measure,
+    "ingest": ingest.measure,
+    "query": query.measure,
+}
 
 
 def main(

@@ -9,9 +9,10 @@ import statistics
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import LiteralString
 
 from psycopg import conninfo, pq, sql
 
@@ -25,22 +26,26 @@ from sql.flavour import Flavour, inspect
 
 __all__ = ["measure"]
 
-SERIES, POINTS = 16, 2000
+POINTS = 2000  # of each of 16 series, at most
 QUANTITY = "gpu_sm_active"
 CALLS = 40
 
-# What someone who knows the schema writes without run_chart: by index, bounded in time, a series after the other.
+# What someone who knows the schema writes without run_chart: by index, bounded in time, one series after the other.
 _RAW = """
-select x.at, s.device, x.mean, x.low, x.high
-from (select series_id, device, runset_id, started_at, ended_at from run_sets join series using (place_id)
-      where run_id = '{run}' and quantity = '{quantity}') s
+select x.at as time, s.label as run, concat_ws(' ', s.label, s.name, s.device) as series, s.quantity, s.scope,
+       x.mean as value, x.low, x.high
+from (select run_label(w, r) as label, r.name, s.device, s.quantity, rs.scope, s.series_id, rs.runset_id
+      from runs r join workloads w using (workload_id) join run_sets rs using (run_id) join series s using (place_id)
+      where r.run_id = '{run}' and s.quantity = '{quantity}') s
 cross join lateral (
     select {bin} as at, sum(value * dt) / sum(dt) as mean, min(value) as low, max(value) as high from samples
     where series_id = s.series_id and runset_id = s.runset_id and time >= '{start}' and time < '{stop}'
     group by 1) x
-order by 1, 2
+order by 1, 3
 """
-_CHART = "select * from run_chart(%s, %s, %s, %s, %s, false, 40, null, %s)"
+_CHART = """
+select * from run_chart(array[{runs}], array['{quantity}'], {start}, {stop}, {step}, {aligned}, 40, null, {per_device})
+"""
 
 
 def measure() -> dict[str, float | str]:
@@ -128,3 +133,87 @@ def compress(connection: Connection, *, everything: bool) -> bool:
         for (chunk,) in chunks:
             connection.execute("call public.convert_to_columnstore(%s::regclass, if_not_columnstore => true)", (chunk,))
     return True
+
+
+def timed(connection: Connection, cluster: week.Cluster, calls: int) -> dict[str, float]:
+    """Return the milliseconds of each question, asked `calls` times with ever other arguments."""
+    dice = random.Random(0)
+    ends = {run: _span(connection, run) for run in (cluster.long_run, cluster.week_run)}
+
+    def chart(runs: Sequence[str], quantity: str, step: float, *, per_device: bool = False) -> str:
+        # A few seconds later each time, so that no two calls are the same.
+        shift = dice.uniform(0, 30)
+        begin = datetime.fromtimestamp(ends[runs[0]][0] + shift, UTC).isoformat() if runs[0] in ends else None
+        return _CHART.format(
+            runs=", ".join(f"'{run}'" for run in runs), quantity=quantity, start=f"'{begin}'" if begin else "null",
+            stop="null", step=step * 1000 + shift, aligned=begin is None, per_device=per_device,
+        )  # fmt: skip
+
+    def raw(step: float) -> str:
+        begin, end = (datetime.fromtimestamp(at, UTC) for at in ends[cluster.long_run])
+        begin += timedelta(seconds=dice.uniform(0, 30))
+        return _RAW.format(
+            run=cluster.long_run, quantity=QUANTITY, start=begin.isoformat(), stop=end.isoformat(),
+            bin=f"date_bin('{step} s', time, timestamptz '2000-01-03 00:00:00+00')",
+        )  # fmt: skip
+
+    def summary() -> str:
+        runs = ", ".join(f"'{run}'" for run in dice.sample(cluster.short_runs, len(cluster.short_runs)))
+        return f"select * from run_summary where run_id in ({runs})"
+
+    step = week.LONG / POINTS  # which rounds up to 20 s
+    questions: dict[str, Callable[[], str]] = {
+        "chart": lambda: chart([cluster.long_run], QUANTITY, step, per_device=True),
+        "raw": lambda: raw(20),
+        "minute": lambda: chart([cluster.long_run], QUANTITY, 60, per_device=True),
+        "raw_minute": lambda: raw(60),
+        "week": lambda: chart([cluster.week_run], "cpu_usage", week.WEEK / POINTS),
+        "workload": lambda: chart(cluster.workload_runs, "gpu_memory_used", 60),
+        "summary": summary,
+        "experiment_summary": lambda: (
+            "select s.* from run_summary s join runs using (run_id) join workloads using (workload_id)"
+            f" where experiment_id = {week.EXPERIMENT} and quantity = 'cpu_usage'"
+        ),
+        "samples_of_a_run": lambda: (
+            f"select * from run_samples where run_id = '{dice.choice(cluster.short_runs)}' and quantity = 'cpu_usage'"
+        ),
+        "samples_by_label": lambda: (
+            f"select * from run_samples where run = '{week.EXPERIMENT}/{dice.randint(3, 12)}/1' and quantity = 'cpu_usage'"
+        ),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in questions}
+    for _ in range(calls):
+        for name, ask in questions.items():
+            taken[name].append(_milliseconds(connection, ask()))
+    figures = {f"{name}_ms": statistics.median(times) for name, times in taken.items()}
+    return {
+        "p95_ms": statistics.quantiles(taken["chart"], n=20)[-1],
+        "ratio": figures["raw_ms"] / figures["chart_ms"],
+        "minute_ratio": figures["raw_minute_ms"] / figures["minute_ms"],
+        **figures,
+    }
+
+
+def _milliseconds(connection: Connection, statement: str) -> float:
+    # In binary, as Grafana's driver has it, and without the decoding, which is the client's own.
+    began = time.perf_counter()
+    result = connection.pgconn.exec_params(statement.encode(), [], result_format=pq.Format.BINARY)
+    elapsed = time.perf_counter() - began
+    if result.status != pq.ExecStatus.TUPLES_OK or not result.ntuples:
+        raise BenchError(f"no answer: {result.error_message.decode()} {statement}")
+    return elapsed * 1000
+
+
+def _span(connection: Connection, run: str) -> tuple[float, float]:
+    row = connection.execute(
+        "select extract(epoch from started_at)::float8, extract(epoch from ended_at)::float8 from runs where run_id = %s",
+        (run,),
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+def _count(connection: Connection, statement: LiteralString) -> float:
+    row = connection.execute(statement).fetchone()
+    assert row is not None
+    return float(row[0])

@@ -5,7 +5,9 @@ create or replace function run_label(w workloads, r runs) returns text language 
     select concat_ws('/', w.experiment_id, w.workload, r.position) || case when r.attempt > 1 then '@' || r.attempt else '' end
 $$;
 
--- The tag alone decides: there is no condition on time.
+-- The tag alone decides. The condition on time only narrows the search, to the chunks and the part of each index that a
+-- run can have samples in: it is wider than the run by a scrape's longest interval. `offset 0` keeps it there: joined
+-- as they are, all samples of the series would be read.
 create or replace view run_samples as
 select w.experiment_id, w.workload, r.run_id, r.position,
        run_label(w, r) as run,
@@ -17,7 +19,11 @@ join workloads w using (workload_id)
 join run_sets rs using (run_id)
 join series s on s.place_id = rs.place_id
 left join metrics m on m.metric_id = s.metric_id
-join samples x on x.series_id = s.series_id and x.runset_id = rs.runset_id;
+cross join lateral (
+    select time, value, dt from samples
+    where series_id = s.series_id and runset_id = rs.runset_id and time >= rs.started_at - interval '1 min'
+      and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
+    offset 0) x;
 
 -- What a run did, from its raw samples: one row a quantity, scope, metric and device, and one a quantity and scope over
 -- all its devices (metric and device null), from the preferred source. Series of one device that are scraped together
