@@ -29,11 +29,16 @@ _GPU_METRICS = (
     "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_GPU_TEMP",
     "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_PROF_DRAM_ACTIVE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
 )  # fmt: skip
-_INSTANCE_METRICS = _GPU_METRICS[1:3] + ("DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE")
+_INSTANCE_METRICS = (*_GPU_METRICS[1:3], "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_PROF_SM_ACTIVE")
 _PROCESS_METRICS = (
     "bench_process_cpu_seconds_total", "bench_process_proportional_memory_bytes", "bench_process_peak_memory_bytes",
     "bench_process_read_bytes_total", "bench_process_written_bytes_total", "bench_process_threads",
 )  # fmt: skip
+
+# Times, series, tags, figures and seconds.
+Columns = tuple[
+    npt.NDArray[np.float64], npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float64], npt.NDArray[np.float32]
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,9 @@ def build(connection: Connection, now: float, seed: int = 0) -> Cluster:
     figures = np.random.default_rng(seed)
     groups = [*_hosts(connection, begin, end), *_gpus(connection, begin, end)]
     long_end = end - 2 * HOUR
-    long_run = _run(connection, 1, 1, "long", "node0", long_end - LONG, long_end, [_uuid(0, gpu) for gpu in range(_GPUS)])
+    long_run = _run(
+        connection, 1, 1, "long", "node0", long_end - LONG, long_end, [_uuid(0, gpu) for gpu in range(_GPUS)]
+    )
     week_run = _run(connection, 2, 1, "week", "node1", begin, end - 600, [])
     groups.append(_processes(connection, "node0", long_run, long_end - LONG, long_end))
     groups.append(_processes(connection, "node1", week_run, begin, end - 600))
@@ -76,14 +83,14 @@ def build(connection: Connection, now: float, seed: int = 0) -> Cluster:
         # Ten workloads of four runs side by side, one GPU each, spread over the week; the last one ended yesterday.
         workload, position = number // 4 + 3, number % 4 + 1
         start = begin + (workload - 3) * (WEEK - 2 * 86_400) / 9 + 0.25
-        stop = start + float(figures.integers(1800, 3 * HOUR))
+        stop = start + float(figures.uniform(1800, 3 * HOUR))
         host = f"node{2 + workload % 4}"
         short.append(_run(connection, workload, position, "short", host, start, stop, [_uuid(int(host[4:]), position)]))
         groups.append(_processes(connection, host, short[-1], start, stop))
     return Cluster(tuple(groups), begin, end, long_run, week_run, tuple(short[-4:]), tuple(short))
 
 
-def rows(cluster: Cluster, connection: Connection, step: float = HOUR / 2) -> Iterator[tuple[npt.NDArray[np.generic], ...]]:
+def rows(cluster: Cluster, connection: Connection, step: float = HOUR / 2) -> Iterator[Columns]:
     """Yield times, series, tags, figures and seconds, `step` seconds at once, in the order in which they were scraped."""
     figures = np.random.default_rng(1)
     tags: dict[int, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int32]]] = {}
@@ -112,9 +119,9 @@ def rows(cluster: Cluster, connection: Connection, step: float = HOUR / 2) -> It
                 np.stack([by_place[one.place_id] for one in series], axis=1).ravel(), values.ravel(),
                 np.full(values.size, group.interval, np.float32),
             ))  # fmt: skip
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        order = np.argsort(columns[0], kind="stable")
-        yield tuple(column[order] for column in columns)
+        times, series_ids, tagged, read, seconds = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(times, kind="stable")
+        yield times[order], series_ids[order], tagged[order], read[order], seconds[order]
 
 
 def _tags(
@@ -161,8 +168,9 @@ def _processes(connection: Connection, host: str, run_id: str, begin: float, end
 
 
 def _run(
-    connection: Connection, workload: int, position: int, name: str, host: str, begin: float, end: float, gpus: list[str]
-) -> str:
+    connection: Connection, workload: int, position: int, name: str, host: str, begin: float, end: float,
+    gpus: list[str],
+) -> str:  # fmt: skip
     experiments.claim_experiment(connection, EXPERIMENT, name="benchmark", source="benchmark", into=True)
     workload_id = experiments.open_workload(connection, EXPERIMENT, workload)
     run_id = uuid.uuid4().hex

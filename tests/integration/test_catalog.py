@@ -149,7 +149,9 @@ def test_two_exporters_agree_on_an_instance(world: World, start: float) -> None:
 )
 def test_a_series_belongs_where_its_labels_say(world: World, start: float, labels: dict[str, str], kind: str) -> None:
     world.write(world.gauge("something", [start], [1.0], labels))
-    rows = world.connection.execute("select kind, p.host, gpu_uuid from series join places p using (place_id)").fetchall()
+    rows = world.connection.execute(
+        "select kind, p.host, gpu_uuid from series join places p using (place_id)"
+    ).fetchall()
     assert rows == [(kind, "node1", GPU if kind in ("gpu", "instance") else None)]
 
 
@@ -184,7 +186,9 @@ def test_the_page_of_quantities_equals_the_catalog(world: World) -> None:
         from metrics group by quantity order by min(metric_id)
         """
     ).fetchall()
-    table = "\n".join(f"| `{name}` | {unit} | {help} | {combine} | {metrics} |" for name, unit, combine, help, metrics in rows)
+    table = "\n".join(
+        f"| `{name}` | {unit} | {text} | {combine} | {metrics} |" for name, unit, combine, text, metrics in rows
+    )
     found = re.search(r"\| --- .*\n(?P<rows>(\|.*\n)+)", QUANTITIES.read_text())
     assert found is not None
     assert found["rows"].rstrip("\n") == table

@@ -84,7 +84,7 @@ def expected(
     for (when, label, quantity, scope, device), figures in lines.items():
         means, lows, highs = zip(*figures, strict=True)
         combine = combines[label, quantity, scope, device]
-        mean = {"sum": sum, "max": max, "mean": fmean}[combine](means)
+        mean = sum(means) if combine == "sum" else max(means) if combine == "max" else fmean(means)
         low, high = (sum(lows), sum(highs)) if combine == "sum" else (min(lows), max(highs))
         points.append((when, f"{label} {device}".strip(), quantity, scope, mean, low, high))
     return sorted(points)
@@ -215,10 +215,13 @@ def test_a_chart_reads_the_chunks_of_its_span_by_index(world: World, step: int) 
     world.connection.execute("vacuum analyze")
     lines = "\n".join(plan(world, run, step))
     assert "Seq Scan" not in lines
-    assert "samples" in lines and "series" in lines
+    assert "series_id" in lines
     if inspect(world.connection).flavour is Flavour.TIMESCALEDB:
         relation = {1: "samples", 10: "samples_10s", 60: "samples_1m"}[step]
         chunks = world.connection.execute("select count(*) from show_chunks(%s)", (relation,)).fetchone()
-        assert chunks is not None and chunks[0] >= days
-        scanned = {word for word in lines.replace('"', " ").split() if word.startswith("_hyper") and "series" not in word}
+        assert chunks is not None
+        assert chunks[0] >= days
+        scanned = {
+            word for word in lines.replace('"', " ").split() if word.startswith("_hyper") and "series" not in word
+        }
         assert len(scanned) == 1
