@@ -27,10 +27,14 @@ cross join lateral (
 
 -- What a run did, from its raw samples: one row a quantity, scope, metric and device, and one a quantity and scope over
 -- all its devices (metric and device null), from the preferred source. Series of one device that are scraped together
--- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken.
+-- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken. Not in SQL alone, or it
+-- would become part of every statement on summaries, and be planned for every chunk where nothing is to be computed.
 create or replace function compute_summary(p_run text)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
-               min float8, max float8, p50 float8, p95 float8, total float8) language sql stable as $$
+               min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
+#variable_conflict use_column
+begin
+    return query
     with sources as materialized (
         select s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
@@ -67,8 +71,8 @@ returns table (run_id text, quantity text, scope text, metric text, device text,
     select p_run, quantity, scope, metric, device, count(*), sum(dt), sum(value * dt) / nullif(sum(dt), 0),
            min(value), max(value), percentile_cont(0.5) within group (order by value),
            percentile_cont(0.95) within group (order by value), sum(value * dt)
-    from together group by quantity, scope, metric, device
-$$;
+    from together group by quantity, scope, metric, device;
+end $$;
 
 -- Written when a run has ended and its last sample is in; for a run that goes on, computed.
 create or replace function summarise(p_run text) returns void language plpgsql as $$

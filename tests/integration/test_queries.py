@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, LiteralString
 
 import numpy as np
 import pytest
@@ -160,6 +160,52 @@ def test_a_stored_summary_is_made_anew_when_samples_come(world: World, run_id: s
     world.write(world.gauge("node_load1", [start + 10], [3.0]))
     row = world.connection.execute("select mean from run_summary where quantity = 'load' and metric is null").fetchone()
     assert row == (3.0,)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "run_id = %(run)s",
+        "run_id = any(array[%(run)s])",
+        "run_id in (select run_id from runs where mlflow_run_id = (select mlflow_run_id from runs where run_id = %(run)s))",
+        "exists (select from runs r join workloads using (workload_id) where r.run_id = s.run_id and experiment_id = 20)",
+    ],
+)
+def test_summaries_are_computed_for_the_runs_asked_for(
+    world: World, run_id: str, start: float, condition: LiteralString
+) -> None:
+    other = world.run(start + 3000, experiment=21)
+    for quantity in ("cpu_usage", "memory_used"):
+        lines = world.connection.execute(
+            "explain (analyze, costs off, timing off, summary off) select * from run_summary s"
+            f" where quantity = '{quantity}' and {condition}".encode(),
+            {"run": run_id},
+        ).fetchall()
+        text = "\n".join(line for (line,) in lines)
+        assert "Function Scan on compute_summary (never executed)" in text, text
+    rows = world.connection.execute(
+        f"select run_id from run_summary s where {condition}".encode(), {"run": run_id}
+    ).fetchall()
+    assert {run for (run,) in rows} == {run_id}
+    assert world.connection.execute("select 1 from runs where run_id = %s and not summarised", (other,)).fetchall()
+
+
+def test_stored_summaries_are_found_by_index(world: World, run_id: str) -> None:
+    with world.connection.transaction(force_rollback=True):
+        world.connection.execute(
+            """
+            insert into stored_summaries (run_id, quantity, scope, metric, n)
+            select run_id, 'quantity_' || number, 'host', null, 1 from runs, generate_series(1, 20000) as number
+            """
+        )
+        world.connection.execute("analyze stored_summaries")
+        lines = world.connection.execute(
+            "explain select * from run_summary join runs using (run_id) join workloads using (workload_id)"
+            " where experiment_id = 20 and quantity = 'quantity_7'"
+        ).fetchall()
+    text = "\n".join(line for (line,) in lines)
+    assert "Seq Scan on stored_summaries" not in text
+    assert "quantity = 'quantity_7'" in text
 
 
 def test_a_comparison_never_takes_the_hosts_figure_for_the_runs(world: World, run_id: str, start: float) -> None:
