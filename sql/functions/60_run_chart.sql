@@ -6,6 +6,11 @@ returns timestamptz language sql immutable as $$
                 else bound end
 $$;
 
+-- When the first bucket begins that does so at a time or later; the time itself where there are no buckets.
+create or replace function next_bucket(bucket interval, at timestamptz) returns timestamptz language sql immutable as $$
+    select coalesce(date_bin(bucket, at + bucket - interval '1 microsecond', timestamptz '2000-01-03 00:00:00+00'), at)
+$$;
+
 -- Whether the aggregates are computed on read, from a series' whole past: everywhere but in TimescaleDB Community.
 create or replace function aggregates_on_read() returns boolean language sql stable as $$
     select not exists (select from pg_extension where extname = 'timescaledb')
@@ -35,6 +40,7 @@ declare
     moment text;       -- when a row is, by its bucket
     figures text;      -- its area, seconds, least and greatest
     bounds text;       -- of a scan; %1$s and %2$s are the times
+    whole interval;    -- buckets to which samples are cut, where they are read for an aggregate
     bin text;          -- what rows of one point have in common; %s is the run's start
     at_time text;      -- a point's time, from its bin
     branches text;
@@ -65,12 +71,12 @@ begin
         relation := 'samples';
         figures := 'value * dt as area, case when value is not null then dt::float8 end as seconds,
                     value as lowest, value as highest';
-        moment := case when bucket is null then 'time'
+        -- Bins are made of whole buckets, so that it makes no difference unless they begin with the run.
+        moment := case when bucket is null or not run_chart_statement.aligned then 'time'
                        else format('date_bin(%L, time, timestamptz ''2000-01-03 00:00:00+00'')',
                                    make_interval(secs => bucket)) end;
-        bounds := format('time >= %%1$s and time < %%2$s + interval %L', make_interval(secs => coalesce(bucket, 0)))
-                  || case when bucket is null then ''
-                          else ' and ' || moment || ' >= %1$s and ' || moment || ' < %2$s' end;
+        bounds := 'time >= %1$s and time < %2$s';
+        whole := make_interval(secs => bucket);
     else
         figures := 'area, seconds, min as lowest, max as highest';
         moment := 'bucket';
@@ -112,11 +118,12 @@ begin
     ), sources as (
         select line, run_id, run_start, label, series, quantity, scope, combine, board, device, series_id, scale,
                array_agg(runset_id) as sets,
-               greatest(min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)),
-                        chart_bound(run_chart_statement.start, run_start, run_chart_statement.aligned, '-infinity'))
-                   as low,
-               least(max(coalesce(ended_at, 'infinity')) + interval '1 min',
-                     chart_bound(run_chart_statement.stop, run_start, run_chart_statement.aligned, 'infinity')) as high
+               next_bucket(whole, greatest(
+                   min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)),
+                   chart_bound(run_chart_statement.start, run_start, run_chart_statement.aligned, '-infinity'))) as low,
+               next_bucket(whole, least(
+                   max(coalesce(ended_at, 'infinity')) + interval '1 min',
+                   chart_bound(run_chart_statement.stop, run_start, run_chart_statement.aligned, 'infinity'))) as high
         from chosen where line <= run_chart_statement.max_series
         group by line, run_id, run_start, label, series, quantity, scope, combine, board, device, series_id, scale
     ), numbered as (
