@@ -11,12 +11,6 @@ create or replace function next_bucket(bucket interval, at timestamptz) returns 
     select coalesce(date_bin(bucket, at + bucket - interval '1 microsecond', timestamptz '2000-01-03 00:00:00+00'), at)
 $$;
 
--- Whether the aggregates are computed on read, from a series' whole past: everywhere but in TimescaleDB Community.
-create or replace function aggregates_on_read() returns boolean language sql stable as $$
-    select not exists (select from pg_extension where extname = 'timescaledb')
-           or current_setting('timescaledb.license', true) is distinct from 'timescale'
-$$;
-
 -- The statement that `run_chart` executes, for `explain` and for whoever wants to go on from it.
 --
 -- All in it is literal: series, tags and bounds. So chunks outside of them are excluded when it is planned, and what an
@@ -31,7 +25,7 @@ declare
     -- More spans than this are looked up one after the other: planning each would cost more than it saves.
     max_branches constant integer := 40;
     -- Raw samples before this are gone.
-    raw_since constant timestamptz := '-infinity';
+    raw_since constant timestamptz := (select edge from retention);
     begins timestamptz;
     span double precision;
     step double precision := greatest(coalesce(run_chart_statement.step_ms, 1000), 1) / 1000;

@@ -1,6 +1,9 @@
 -- In plain PostgreSQL the downsampled relations are computed on read, so that nothing has to follow a late write. Only
 -- when raw samples are deleted, their aggregates are written down first.
 
+-- Whether the aggregates are computed on read, from a series' whole past.
+create or replace function aggregates_on_read() returns boolean language sql immutable as 'select true';
+
 create or replace procedure refresh() language plpgsql as 'begin end';
 
 -- Adds the aggregates of samples in `late_samples` and in `samples` within a span to what is stored.

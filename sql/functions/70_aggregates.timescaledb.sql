@@ -2,6 +2,9 @@
 -- written below is on record as invalid and stays unseen until it is refreshed. Only the owner may do that, so a job of
 -- the owner does.
 
+-- Whether the aggregates are computed on read, from a series' whole past: only what is newest.
+create or replace function aggregates_on_read() returns boolean language sql immutable as 'select false';
+
 -- Refreshes what has changed, and nothing else; each level after the one that it is made of. It ends behind the clock, so
 -- that live samples, readable within seconds, stay above the watermark. It begins at the edge of retention: below, the
 -- samples are gone, and a refresh would erase what was made of them; what comes late there is added.
