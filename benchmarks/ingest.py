@@ -22,7 +22,7 @@ from collector.rates import Rates
 from collector.segments import SeriesDefinition, SpoolRecord
 from collector.spool import Spool
 from collector.writer import Writer
-from sql import samples
+from sql import samples, targets
 from sql.database import Connection, Database
 from sql.flavour import Flavour, inspect
 
@@ -74,7 +74,7 @@ class _Path:
 
     def __init__(self, database: Database, connection: Connection, folder: Path) -> None:
         self._connection = connection
-        self._target = samples.register_target(connection, host="benchmark", listener="ingest", instance="", url="none")
+        self._target = targets.register_target(connection, host="benchmark", listener="ingest", instance="", url="none")
         self._parser, self._rates, self._lock = Parser(), Rates(1.0), threading.Lock()
         self._spool = Spool(folder / "spool")
         self._definitions: dict[int, SeriesDefinition] = {}

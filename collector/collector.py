@@ -3,74 +3,153 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 import signal
+import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import start_http_server
 
 from bench.errors import ServiceFailed
+from collector.discovery import Discovery
+from collector.fetch import Fetcher
+from collector.leases import Leases
 from collector.metrics import CollectorMetrics
+from collector.reporter import Reporter
 from collector.scraper import Scraper
 from collector.spool import Spool
-from collector.targets import Target
+from collector.targets import Key, Shard, Target
 from collector.writer import Writer
-from sql import samples
 from sql.database import Database
 
 __all__ = ["collect"]
 
-_log = logging.getLogger(__name__)
+_REPORT_SECONDS = 1.0
+# How long a thread that computes keeps another one waiting: parsing a large body must not make scrapes late.
+_SWITCH_SECONDS = 0.001
 
 
-def collect(database: Database, targets: Sequence[Target], spool_dir: Path, *, port: int, bind: str) -> None:
+def collect(
+    database: Database,
+    targets: Sequence[Target] | Path,
+    spool_dir: Path,
+    *,
+    port: int,
+    bind: str,
+    interval: float = 1.0,
+    shard: Shard | None = None,
+) -> None:
     """Collect from `targets` until SIGTERM or SIGINT; then scrape once more, write what is left, and return.
 
     Parameters
     ----------
+    targets
+        Themselves, or the targets file, which is followed as it changes.
     port, bind
         Where the collector's own figures are served.
+    interval
+        Seconds between two scrapes where the file does not say.
+    shard
+        Which part of the file's targets to collect.
+
+    Raises
+    ------
+    BadRequest
+        The targets file has an error.
+    TargetsTaken
+        Another collector has some of the targets.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     metrics = CollectorMetrics()
+    discovery: Discovery | None = None
+    wanted: Callable[[], Mapping[Key, Target]]
+    if isinstance(targets, Path):
+        discovery = found = Discovery(targets, interval, metrics, shard)
+        wanted = lambda: found.targets  # noqa: E731
+    else:
+        fixed = {target.key: target for target in targets}
+        wanted = lambda: fixed  # noqa: E731
     spool = Spool(spool_dir)
     lock = threading.Lock()
-    server, server_thread = start_http_server(port, addr=bind, registry=metrics.registry)
+    leases = Leases(database, spool.source, metrics)
     try:
-        with database.session() as connection:
-            ids = {
-                samples.register_target(
-                    connection, host=target.host, listener=target.listener, instance=target.instance, url=target.url
-                ): target
-                for target in targets
-            }
-        writer = Writer(database, spool, lock, metrics)
-        writer.start()
-        scraper = Scraper(ids, spool, lock, metrics, writer.target_states)
-        asyncio.run(_until_told(scraper, writer))
-        writer.stop()
+        server, server_thread = start_http_server(port, addr=bind, registry=metrics.registry)
+        try:
+            leases.claim(wanted(), strict=True)
+            writer = Writer(database, spool, lock, metrics)
+            writer.start()
+            asyncio.run(_until_told(_Work(discovery, wanted, leases, spool, lock, metrics), writer))
+            writer.stop()
+        finally:
+            server.shutdown()
+            server_thread.join()
+            server.server_close()
     finally:
-        server.shutdown()
-        server_thread.join()
+        leases.close()
         spool.close()
 
 
-async def _until_told(scraper: Scraper, writer: Writer) -> None:
+class _Work:
+    """What goes on in the event loop: targets are found and scraped."""
+
+    def __init__(
+        self,
+        discovery: Discovery | None,
+        wanted: Callable[[], Mapping[Key, Target]],
+        leases: Leases,
+        spool: Spool,
+        lock: threading.Lock,
+        metrics: CollectorMetrics,
+    ) -> None:
+        self._discovery, self._wanted, self._leases = discovery, wanted, leases
+        self._spool, self._lock, self._metrics = spool, lock, metrics
+
+    async def run(self, told: asyncio.Event) -> None:
+        """Go on until `told`."""
+        loop = asyncio.get_running_loop()
+        async with Fetcher() as fetcher:
+            scraper = Scraper(self._spool, self._lock, self._metrics, fetcher)
+            scraper.follow(self._leases.held)
+            reporter = Reporter(self._leases, self._wanted, lambda held: _post(loop, scraper.follow, held))
+            reporter.start()
+            discovering = asyncio.create_task(self._discovery.run(fetcher)) if self._discovery else None
+            try:
+                while not told.is_set():
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(told.wait(), _REPORT_SECONDS)
+                    reporter.states = scraper.states()
+                    if discovering is not None and discovering.done():
+                        discovering.result()
+            finally:
+                if discovering is not None:
+                    discovering.cancel()
+                await scraper.stop()
+                reporter.states = scraper.states()
+                await asyncio.to_thread(reporter.stop)
+
+
+def _post(
+    loop: asyncio.AbstractEventLoop, call: Callable[[Mapping[int, Target]], None], held: Mapping[int, Target]
+) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop has ended
+        loop.call_soon_threadsafe(call, held)
+
+
+async def _until_told(work: _Work, writer: Writer) -> None:
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told.set)
-    work = asyncio.create_task(scraper.run(told))
-    waiting = asyncio.create_task(told.wait())
+    working = asyncio.create_task(work.run(told))
     watching = asyncio.create_task(_end_of(writer))
-    await asyncio.wait([work, waiting, watching], return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+    await asyncio.wait([working, watching], return_when=asyncio.FIRST_COMPLETED)
     watching.cancel()
     if not writer.is_alive():
-        work.cancel()
+        working.cancel()
         raise ServiceFailed("the writer has ended unexpectedly; what it had not written is in the spool")
-    await work
+    await working
 
 
 async def _end_of(writer: Writer) -> None:

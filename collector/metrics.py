@@ -17,6 +17,32 @@ class CollectorMetrics:
         self.scrapes = Counter(
             "bench_collector_scrapes_total", "Scrapes by how they ended.", ["outcome"], registry=self.registry
         )
+        self.scrape_seconds = Histogram(
+            "bench_collector_scrape_seconds", "Time of one scrape, from the request to the spool.",
+            registry=self.registry, buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )  # fmt: skip
+        self.lag_seconds = Histogram(
+            "bench_collector_scrape_lag_seconds", "How late scrapes began.", registry=self.registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1),
+        )  # fmt: skip
+        self.targets = Gauge(
+            "bench_collector_targets", "Targets that are up, down, or taken: another collector's.", ["state"],
+            registry=self.registry,
+        )  # fmt: skip
+        for state in ("up", "down", "taken"):
+            self.targets.labels(state)
+        self.discovery_errors = Counter(
+            "bench_collector_discovery_errors_total", "Times a list of targets could not be read.",
+            registry=self.registry,
+        )  # fmt: skip
+        self.scraped = Counter("bench_collector_scraped_samples_total", "Lines scraped.", registry=self.registry)
+        self.retimed = Counter(
+            "bench_collector_retimed_lines_total", "Lines whose own time lay ahead, and that got their scrape's.",
+            registry=self.registry,
+        )  # fmt: skip
+        self.sample_rate = Gauge(
+            "bench_collector_sample_rate_hertz", "Samples a second that targets show by now.", registry=self.registry
+        )
         self.missed = Counter(
             "bench_collector_missed_scrapes_total", "Scrapes whose time passed unused.", registry=self.registry
         )

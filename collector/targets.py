@@ -1,4 +1,4 @@
-"""What is scraped, and when: targets files in Prometheus's ``file_sd`` form, and the schedule of one target."""
+"""What is scraped, and when: targets from discovered labels, and the schedule of one target."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ import hashlib
 import ipaddress
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NoReturn
 from urllib.parse import urlencode
 
-import yaml
-
 from bench.errors import BadRequest, did_you_mean
+from collector.document import Document, duration
+from collector.groups import Group
+from collector.relabel import relabel
+from collector.scrape_config import ScrapeConfig, Scraping
 
-__all__ = ["Target", "aligned", "check_targets", "offset", "read_targets"]
+__all__ = ["Key", "Shard", "Target", "TargetRefused", "aligned", "offset", "populate", "targets_of"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>.*))?")
-_DURATION = re.compile(r"(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?")
-_LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PORTS = {"http": 80, "https": 443}
+_PARAMETER = "__param_"
+
+Key = tuple[str, str, str]
+
+
+class TargetRefused(ValueError):
+    """These labels make no target; `label` says which is to blame."""
+
+    def __init__(self, label: str, message: str) -> None:
+        self.label = label
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,7 @@ class Target:
     Attributes
     ----------
     url
-        With scheme, port, path and parameters; no two targets share it.
+        With scheme, port, path and parameters.
     host
         The host that its figures are about, by the name that runs are placed on.
     listener
@@ -39,9 +48,13 @@ class Target:
     instance
         ``host:port``, or what the label of this name says.
     labels
-        What is added to each of its series; a label of the series' own goes before it.
+        What is added to each of its series, as in Prometheus: see `collector.naming`.
     interval
         Seconds from one scrape to the next, 0.1 to 60.
+    timeout
+        Seconds that a scrape may take; ``None`` for the interval, within 1 to 10.
+    scraping
+        The rest of what its job says.
     """
 
     url: str
@@ -50,27 +63,57 @@ class Target:
     instance: str
     labels: dict[str, str] = field(default_factory=dict, hash=False)
     interval: float = 1.0
+    timeout: float | None = None
+    scraping: Scraping = field(default=Scraping(), repr=False, hash=False)
+
+    @property
+    def key(self) -> Key:
+        """What tells it from others in the database; no two targets share it."""
+        return self.host, self.listener, self.instance
+
+    def public(self) -> dict[str, object]:
+        """Return what anybody may see of it."""
+        return {
+            "url": self.url,
+            "host": self.host,
+            "listener": self.listener,
+            "instance": self.instance,
+            "labels": self.labels,
+            "interval": self.interval,
+            "timeout": self.patience,
+        }
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which a scrape is given up."""
+        return self.timeout if self.timeout is not None else min(max(self.interval, 1.0), 10.0)
 
 
-def read_targets(path: Path, default_interval: float) -> list[Target]:
-    """Read a targets file, YAML or JSON, in the form of Prometheus's ``file_sd``.
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One of several collectors that share the same targets, `number` from 1 to `count`."""
 
-    Parameters
-    ----------
-    default_interval
-        Seconds, for targets without ``__scrape_interval__``.
+    number: int = 1
+    count: int = 1
 
-    Raises
-    ------
-    BadRequest
-        It cannot be read or has an error, with its line and column.
-    """
-    return list(_Reader(path, default_interval).targets())
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read ``2/3``, the second of three.
 
+        Raises
+        ------
+        BadRequest
+            It says something else.
+        """
+        match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
+        if not match or not 1 <= int(match[1]) <= int(match[2]):
+            raise BadRequest(f"{text!r} is not a shard: write 1/3, 2/3 and 3/3 for three collectors")
+        return cls(int(match[1]), int(match[2]))
 
-def check_targets(path: Path) -> list[Target]:
-    """Return the targets of the file `path`, or raise what `read_targets` would."""
-    return read_targets(path, default_interval=1.0)
+    def has(self, target: Target) -> bool:
+        """Whether `target` is this one's: by job and address, so that all hosts agree."""
+        digest = hashlib.blake2b(f"{target.listener}\0{target.url}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % self.count == self.number - 1
 
 
 def offset(target: Target) -> float:
@@ -92,137 +135,127 @@ def aligned(scheduled: float, actual: float, interval: float) -> float:
     return scheduled if abs(actual - scheduled) <= min(0.010, 0.01 * interval) else actual
 
 
-class _Reader:
-    """Reads one file. Works on YAML's nodes, since only these know where they stand."""
+def targets_of(
+    config: ScrapeConfig, document: Document, groups: Sequence[Group], meta: Mapping[str, str] | None = None
+) -> list[Target]:
+    """Return the targets that `config` makes of the groups in `document`, without those that its rules drop.
 
-    def __init__(self, path: Path, default_interval: float) -> None:
-        self._path = path
-        self._default_interval = default_interval
-        self._seen: dict[str, int] = {}
+    Parameters
+    ----------
+    meta
+        Labels that say where the groups were found.
 
-    def targets(self) -> Iterator[Target]:
-        root = self._compose()
-        if root is None:
-            raise BadRequest("holds no list of targets", file=self._path)
-        for group in self._items(root, "a list of groups, each with targets and labels"):
-            fields = self._fields(group, "a group, with targets and labels")
-            for name, (key, _) in fields.items():
-                if name not in ("targets", "labels"):
-                    self._fail(key, f"unknown key {name!r}{did_you_mean(name, ['targets', 'labels'])}")
-            if "targets" not in fields:
-                self._fail(group, "the group has no targets")
-            labels = self._labels(fields["labels"][1]) if "labels" in fields else {}
-            for node in self._items(fields["targets"][1], "a list of targets, each as host:port"):
-                yield self._target(node, labels)
+    Raises
+    ------
+    BadRequest
+        One of them is no target, or two are the same.
+    """
+    found: dict[Key, tuple[Target, int]] = {}
+    for group in groups:
+        shared = {name: value for name, (_, value) in group.labels.items()} | dict(meta or {})
+        for node, address in group.addresses:
+            try:
+                target = populate(config, {**shared, "__address__": address})
+            except TargetRefused as refused:
+                document.fail(group.labels[refused.label][0] if refused.label in group.labels else node, str(refused))
+            if target is None:
+                continue
+            known, line = found.setdefault(target.key, (target, node.start_mark.line + 1))
+            if known is not target and (known != target or not config.relabel):
+                what = f"target {address!r} stands already in line {line}"
+                document.fail(node, what if known == target else f"{what}, with the same job and instance")
+    return [target for target, _ in found.values()]
 
-    def _compose(self) -> yaml.Node | None:
-        try:
-            text = self._path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise BadRequest(f"cannot be read: {error.strerror}", file=self._path) from error
-        except UnicodeDecodeError as error:
-            raise BadRequest("is not a text in UTF-8", file=self._path) from error
-        if self._path.suffix == ".json":  # YAML knows no tabs for indentation; a raw one stands nowhere else in JSON
-            text = text.replace("\t", " ")
-        try:
-            node: yaml.Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-            raise BadRequest(f"not valid YAML: {error.problem}", file=self._path, line=line, column=column) from error
-        except yaml.YAMLError as error:
-            raise BadRequest(f"not valid YAML: {error}", file=self._path) from error
-        return node
 
-    def _labels(self, node: yaml.Node) -> dict[str, tuple[yaml.Node, str]]:
-        labels: dict[str, tuple[yaml.Node, str]] = {}
-        for name, (key, value) in self._fields(node, "labels, each as name: value").items():
-            if not _LABEL.fullmatch(name):
-                self._fail(key, f"{name!r} cannot be a label's name: letters, digits and underscores only")
-            if not isinstance(value, yaml.ScalarNode) or value.tag != "tag:yaml.org,2002:str":
-                written = f", write {name}: '{value.value}'" if isinstance(value, yaml.ScalarNode) else ""
-                self._fail(value, f"the value of label {name!r} is not a string{written}")
-            labels[name] = (value, value.value)
-        return labels
+def populate(config: ScrapeConfig, discovered: Mapping[str, str]) -> Target | None:
+    """Return the target of discovered labels, as Prometheus's ``PopulateLabels`` does it; ``None`` if it is dropped.
 
-    def _target(self, node: yaml.Node, labels: dict[str, tuple[yaml.Node, str]]) -> Target:
-        if not isinstance(node, yaml.ScalarNode):
-            self._fail(node, "expected a target as host:port")
-        given = {name: value for name, (_, value) in labels.items()}
-        scheme = given.get("__scheme__", "http")
-        if scheme not in _PORTS:
-            self._fail(labels["__scheme__"][0], f"unknown scheme {scheme!r}{did_you_mean(scheme, _PORTS)}")
-        path = given.get("__metrics_path__", "/metrics")
-        if not re.fullmatch(r"/[^?#\s]*", path):
-            self._fail(
-                labels["__metrics_path__"][0],
-                f"{path!r} is not a path: it begins with / and its parameters are labels __param_NAME",
-            )
-        host, address = self._address(node, node.value, _PORTS[scheme])
-        parameters = {name[8:]: value for name, value in given.items() if name.startswith("__param_")}
-        url = f"{scheme}://{address}{path}{'?' if parameters else ''}{urlencode(parameters)}"
-        if url in self._seen:
-            self._fail(node, f"target {node.value!r} stands already in line {self._seen[url]}")
-        self._seen[url] = node.start_mark.line + 1
-        instance = given.get("instance", address)
-        named = _ADDRESS.fullmatch(instance)
-        interval = labels.get("__scrape_interval__")
-        return Target(
-            url=url,
-            host=given.get("host") or _host((named["six"] or named["name"]) if named else host),
-            listener=given.get("job", self._path.stem),
-            instance=instance,
-            labels={name: value for name, value in given.items() if not name.startswith("__")},
-            interval=self._interval(*interval) if interval else self._default_interval,
+    Raises
+    ------
+    TargetRefused
+        What the rules leave is no target.
+    """
+    defaults = {
+        "job": config.job_name,
+        "__metrics_path__": config.metrics_path,
+        "__scheme__": config.scheme,
+        "__scrape_interval__": f"{round(config.interval * 1000)}ms",
+        **({"__scrape_timeout__": f"{round(config.timeout * 1000)}ms"} if config.timeout is not None else {}),
+    }
+    labels = {**defaults, **{name: value for name, value in discovered.items() if value}}
+    labels |= {_PARAMETER + name: values[0] for name, values in config.params if values}
+    kept = relabel(labels, config.relabel)
+    if kept is None:
+        return None
+    scheme = kept.get("__scheme__", "http")
+    if scheme not in _PORTS:
+        raise TargetRefused("__scheme__", f"unknown scheme {scheme!r}{did_you_mean(scheme, _PORTS)}")
+    path = kept.get("__metrics_path__", "/")
+    if not re.fullmatch(r"/[^?#\s]*", path):
+        raise TargetRefused(
+            "__metrics_path__", f"{path!r} is not a path: it begins with / and its parameters are labels __param_NAME"
         )
+    host, address = _address(kept.get("__address__", ""), _PORTS[scheme])
+    interval = _interval(kept.get("__scrape_interval__", ""))
+    timeout = _timeout(kept["__scrape_timeout__"], interval) if "__scrape_timeout__" in kept else None
+    shown = {name: value for name, value in kept.items() if not name.startswith("__")}
+    instance = shown.setdefault("instance", address)
+    named = _ADDRESS.fullmatch(instance)
+    query = _query(config, kept)
+    return Target(
+        url=f"{scheme}://{address}{path}{'?' if query else ''}{query}",
+        host=shown.get("host") or _host((named["six"] or named["name"]) if named else host),
+        listener=shown.get("job", ""),
+        instance=instance,
+        labels=shown,
+        interval=interval,
+        timeout=timeout,
+        scraping=config.scraping,
+    )
 
-    def _address(self, node: yaml.Node, text: str, default_port: int) -> tuple[str, str]:
-        """Return the host alone, and ``host:port``."""
-        if "://" in text:
-            bare = text.partition("://")[2].partition("/")[0]
-            self._fail(node, f"{text!r} has a scheme: write {bare!r}, and https as the label __scheme__")
-        if "/" in text:
-            bare = text.partition("/")[0]
-            self._fail(node, f"{text!r} has a path: write {bare!r}, and the path as the label __metrics_path__")
-        if not (match := _ADDRESS.fullmatch(text)):
-            self._fail(node, f"{text!r} is not a target: write host:port, or [address]:port for IPv6")
-        port = match["port"]
-        if port is None:
-            return match["six"] or match["name"], f"{text}:{default_port}"
-        if not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
-            self._fail(node, f"the port of {text!r} is not a number from 1 to 65535")
-        return match["six"] or match["name"], text
 
-    def _interval(self, node: yaml.Node, text: str) -> float:
-        match = _DURATION.fullmatch(text)
-        if not match or not text:
-            self._fail(node, f"{text!r} is not an interval: write 500ms, 5s or 1m")
-        minutes, seconds, milliseconds = (int(part or 0) for part in match.groups())
-        interval = minutes * 60 + seconds + milliseconds / 1000
-        if not 0.1 <= interval <= 60:
-            self._fail(node, f"the interval is {text}, but must lie between 100ms and 1m")
-        return interval
+def _query(config: ScrapeConfig, labels: Mapping[str, str]) -> str:
+    """Return the parameters, sorted by name as Go does; a label goes before the first value of its name."""
+    params = {name: list(values) for name, values in config.params}
+    for label, value in labels.items():
+        if label.startswith(_PARAMETER):
+            params.setdefault(label.removeprefix(_PARAMETER), [""])[:1] = [value]
+    return urlencode(sorted(params.items()), doseq=True)
 
-    def _items(self, node: yaml.Node, expected: str) -> list[yaml.Node]:
-        if not isinstance(node, yaml.SequenceNode):
-            self._fail(node, f"expected {expected}")
-        return list(node.value)
 
-    def _fields(self, node: yaml.Node, expected: str) -> dict[str, tuple[yaml.Node, yaml.Node]]:
-        if not isinstance(node, yaml.MappingNode):
-            self._fail(node, f"expected {expected}")
-        fields: dict[str, tuple[yaml.Node, yaml.Node]] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self._fail(key, "expected a name")
-            if key.value in fields:
-                self._fail(key, f"{key.value!r} stands here twice")
-            fields[key.value] = key, value
-        return fields
+def _address(text: str, default_port: int) -> tuple[str, str]:
+    """Return the host alone, and ``host:port``."""
+    label = "__address__"
+    if "://" in text:
+        bare = text.partition("://")[2].partition("/")[0]
+        raise TargetRefused(label, f"{text!r} has a scheme: write {bare!r}, and https as the label __scheme__")
+    if "/" in text:
+        bare = text.partition("/")[0]
+        raise TargetRefused(label, f"{text!r} has a path: write {bare!r}, and the path as the label __metrics_path__")
+    if not (match := _ADDRESS.fullmatch(text)):
+        raise TargetRefused(label, f"{text!r} is not a target: write host:port, or [address]:port for IPv6")
+    port = match["port"]
+    if port is None:
+        return match["six"] or match["name"], f"{text}:{default_port}"
+    if not re.fullmatch(r"[0-9]{1,5}", port) or not 1 <= int(port) <= 65535:
+        raise TargetRefused(label, f"the port of {text!r} is not a number from 1 to 65535")
+    return match["six"] or match["name"], text
 
-    def _fail(self, node: yaml.Node, message: str) -> NoReturn:
-        mark = node.start_mark
-        raise BadRequest(message, file=self._path, line=mark.line + 1, column=mark.column + 1)
+
+def _interval(text: str) -> float:
+    if (interval := duration(text)) is None:
+        raise TargetRefused("__scrape_interval__", f"{text!r} is not an interval: write 500ms, 5s or 1m")
+    if not 0.1 <= interval <= 60:
+        raise TargetRefused("__scrape_interval__", f"the interval is {text}, but must lie between 100ms and 1m")
+    return interval
+
+
+def _timeout(text: str, interval: float) -> float:
+    if (timeout := duration(text)) is None:
+        raise TargetRefused("__scrape_timeout__", f"{text!r} is not a timeout: write 500ms, 5s or 1m")
+    if not 0 < timeout <= interval:
+        raise TargetRefused("__scrape_timeout__", f"the timeout is {text}, but must not be above the interval")
+    return timeout
 
 
 def _host(name: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 import time
-from collections.abc import Mapping
 
 import numpy as np
 import psycopg
@@ -49,11 +47,6 @@ class Writer(threading.Thread):
     ----------
     spool, lock
         Where records come from, and what guards it: the scraper appends to it in another thread.
-
-    Attributes
-    ----------
-    target_states
-        By target id whether its last scrape worked, and when one last did (Unix seconds); filled by the scraper.
     """
 
     def __init__(self, database: Database, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
@@ -67,7 +60,6 @@ class Writer(threading.Thread):
         self._forgotten = 0
         self._at_once = _SAMPLES_AT_ONCE
         self._alone: SpoolRecord | None = None
-        self.target_states: dict[int, tuple[bool, float | None]] = {}
 
     def stop(self, timeout: float = 10.0) -> None:
         """Write what is left, for `timeout` seconds at most, and end; safe to call twice."""
@@ -173,7 +165,6 @@ class Writer(threading.Thread):
 
     def _keep_house(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
         self._housekept = time.monotonic()
-        samples.report_targets(connection, self._states())
         with self._lock:
             written, oldest = self._spool.lag < _WRITTEN_SECONDS, self._spool.oldest
         self._metrics.count_spool(self._spool)
@@ -186,8 +177,3 @@ class Writer(threading.Thread):
             self._metrics.retagged.inc(moved)
         if written:
             samples.summarise_ended_runs(connection, settled)
-
-    def _states(self) -> Mapping[int, tuple[bool, float | None]]:
-        with contextlib.suppress(RuntimeError):  # changed by the scraper's thread while copied: the next time will do
-            return dict(self.target_states)
-        return {}

@@ -23,8 +23,6 @@ __all__ = [
     "hold_state",
     "mark_unsummarised",
     "open_series",
-    "register_target",
-    "report_targets",
     "retag",
     "run_set_segments",
     "summarise_ended_runs",
@@ -91,29 +89,6 @@ class Columns:
         """Return some of them, by a mask or by position."""
         return Columns(
             self.times[which], self.series_ids[which], self.runset_ids[which], self.values[which], self.dts[which]
-        )
-
-
-def register_target(connection: Connection, *, host: str, listener: str, instance: str, url: str) -> int:
-    """Return the id of a target, made where it is new; a listener of our own keeps it when its port changes."""
-    row = connection.execute(
-        """
-        insert into targets (host, listener, instance, url) values (%s, %s, %s, %s)
-        on conflict (host, listener, instance) do update set url = excluded.url
-        returning target_id
-        """,
-        (host, listener, instance, url),
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def report_targets(connection: Connection, states: Mapping[int, tuple[bool, float | None]]) -> None:
-    """Record of each target whether its last scrape worked, and when one last did (Unix seconds)."""
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "update targets set up = %s, last_seen = coalesce(to_timestamp(%s), last_seen) where target_id = %s",
-            [(up, last_seen, target_id) for target_id, (up, last_seen) in states.items()],
         )
 
 

@@ -17,7 +17,7 @@ from collector.rates import Rates
 from collector.segments import SeriesDefinition, SpoolRecord
 from collector.spool import Spool
 from collector.writer import Writer
-from sql import aggregates, experiments, runs, samples
+from sql import aggregates, experiments, runs, targets
 from sql.database import Connection, Database
 
 HOST = "node1"
@@ -36,7 +36,7 @@ class World:
 
     def target(self, listener: str) -> int:
         if listener not in self.targets:
-            self.targets[listener] = samples.register_target(
+            self.targets[listener] = targets.register_target(
                 self.connection, host=HOST, listener=listener, instance="", url=f"http://{listener}"
             )
         return self.targets[listener]

@@ -6,7 +6,6 @@ import contextlib
 import signal
 import socket
 import threading
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -112,21 +111,31 @@ def exporter_run(
 @collector_app.command("run")
 def collector_run(
     targets: Annotated[
-        Path | None, typer.Option(help="Targets in Prometheus's file_sd form; by default the local listeners.")
+        Path | None,
+        typer.Option(help="A prometheus.yml, or a list in file_sd form; by default the local listeners."),
     ] = None,
-    interval: Annotated[float | None, typer.Option(help="Seconds between two scrapes, 0.1 to 60.")] = None,
+    interval: Annotated[
+        float | None, typer.Option(help="Seconds between two scrapes, 0.1 to 60, where the file does not say.")
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Only the I-th of N shares of the file's targets.")
+    ] = None,
     port: Port = 0,
     bind: Bind = "127.0.0.1",
     insecure: Insecure = False,
 ) -> None:
     """Run the collector until SIGTERM or Ctrl-C."""
     from collector.collector import collect
-    from collector.targets import Target, read_targets
+    from collector.targets import Shard, Target
 
     require_loopback(bind, insecure=insecure)
     settings = Settings.load(interval=interval)
+    share = Shard.parse(shard) if shard is not None else None
+    wanted: list[Target] | Path
     if targets is not None:
-        wanted = read_targets(targets, settings.interval)
+        wanted = targets
+    elif share is not None:
+        raise BadRequest("--shard is for the targets of a file, see --targets")
     else:
         wanted = [
             Target(service.url, socket.gethostname(), name.removeprefix("exporter-"), "", {}, settings.interval)
@@ -134,20 +143,25 @@ def collector_run(
             if name.startswith("exporter-")
         ]
     with Database(settings) as database:
-        collect(database, wanted, settings.spool_dir, port=port, bind=bind)
+        collect(database, wanted, settings.spool_dir, port=port, bind=bind, interval=settings.interval, shard=share)
 
 
 @collector_app.command("check")
 def collector_check(
     file: Annotated[Path, typer.Argument(help="A targets file.")],
+    shard: Annotated[
+        str | None, typer.Option(metavar="I/N", help="Only the I-th of N shares of the file's targets.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Check a targets file, and show what would be scraped."""
-    from collector.targets import check_targets
+    """Check a targets file and those it names, and show what would be scraped. Services are not asked."""
+    from collector.discovery import check_targets
+    from collector.targets import Shard
 
-    targets = check_targets(file)
+    share = Shard.parse(shard) if shard is not None else Shard()
+    targets = [target for target in check_targets(file) if share.has(target)]
     if json:
-        as_json([asdict(target) for target in targets])
+        as_json([target.public() for target in targets])
         return
     made = tables.table("url", "host", "listener", ">every")
     for target in targets:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.gpu import Inventory
-from collector.targets import check_targets
+from collector.discovery import check_targets
 from scheduler import checks
 
 ROOT = Path(__file__).parents[2]

@@ -1,0 +1,44 @@
+"""How far a target's clock is from the collector's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CLOCK_METRIC", "Clock"]
+
+# node_exporter's: the host's time while it answers.
+CLOCK_METRIC = "node_time_seconds"
+# What two clocks may drift apart, in seconds a second; ordinary quartz is within 50 ppm.
+_DRIFT = 1e-4
+
+
+@dataclass(slots=True)
+class Clock:
+    """Takes the clock's readings, and keeps the surest.
+
+    A reading was made at some time between request and answer. So the clock is ahead by what it says less their middle,
+    give or take half their distance: the formula of NTP, with one time of the other side's instead of two. A reading is
+    replaced by a surer one, and by any once drift may have added as much doubt as that one has.
+
+    Attributes
+    ----------
+    offset, uncertainty
+        Seconds; ``None`` before the first reading.
+    """
+
+    offset: float | None = None
+    uncertainty: float | None = None
+    _read: float = 0.0
+
+    def read(self, says: float, asked: float, answered: float) -> None:
+        """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none."""
+        doubt = (answered - asked) / 2
+        if doubt < 0:
+            return
+        offset = says - (asked + answered) / 2
+        if self.offset is not None and self.uncertainty is not None:
+            grown = self.uncertainty + _DRIFT * max(answered - self._read, 0.0)
+            # Two readings that exclude each other: one of the clocks was set.
+            if doubt > grown and abs(offset - self.offset) <= doubt + grown:
+                return
+        self.offset, self.uncertainty, self._read = offset, doubt, answered

@@ -1,0 +1,227 @@
+"""Bodies over HTTP: what a target may do to whoever asks it is bounded in time, in bytes, and in memory over all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from bench.errors import BenchError
+from collector.access import Access, SecretUnreadable
+from collector.names import Names
+
+__all__ = ["Body", "FetchFailed", "Fetcher"]
+
+_ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
+_REDIRECTS = 10  # as Go's client, and so Prometheus
+_BODIES_BYTES = 256 << 20
+_CREDENTIALS_SECONDS = 5.0
+_LAST_LINE = re.compile(rb"# EOF\s*\Z")
+
+
+class FetchFailed(BenchError):
+    """A target did not give a body. `reason` is one word, to be counted by."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A whole body, with when it was asked for and when its answer began, in Unix seconds."""
+
+    data: bytes
+    asked: float
+    answered: float
+
+
+@dataclass(slots=True)
+class _Door:
+    """What one `Access` comes to: made anew when a file of it changes."""
+
+    headers: dict[str, str] = field(default_factory=dict)
+    context: ssl.SSLContext | bool = True
+    stamp: tuple[object, ...] = ()
+    looked: float = float("-inf")
+
+
+class Fetcher:
+    """Gets bodies; for one event loop.
+
+    A body is asked for as it is, uncompressed: at one scrape a second, compressing costs the listeners more than the
+    bytes cost the network, and no small answer can become a large body.
+
+    Parameters
+    ----------
+    bodies_bytes
+        Bound on all bodies together that are on their way.
+    """
+
+    def __init__(self, bodies_bytes: int = _BODIES_BYTES) -> None:
+        self._left = bodies_bytes
+        self._doors: dict[Access, _Door] = {}
+        self._files = ThreadPoolExecutor(1, "credentials")
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, resolver=Names(), use_dns_cache=False)
+        headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity", "User-Agent": "hypergauge"}
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=headers,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),  # asyncio's is over all of it, credentials included
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+        self._files.shutdown(wait=False, cancel_futures=True)
+
+    @asynccontextmanager
+    async def body(
+        self, url: str, access: Access, *, limit: int, patience: float, headers: dict[str, str] | None = None
+    ) -> AsyncIterator[Body]:
+        """Yield the body at `url`; its memory counts until the block ends.
+
+        Parameters
+        ----------
+        limit
+            Bytes that it may have.
+        patience
+            Seconds that all of it may take.
+
+        Raises
+        ------
+        FetchFailed
+            There is none, or not a whole one.
+        """
+        held = [0]
+        try:
+            try:
+                async with asyncio.timeout(patience):
+                    body = await self._body(url, access, limit, headers or {}, held)
+            except (TimeoutError, aiohttp.ClientError, OSError, SecretUnreadable) as error:
+                raise _failed(error, patience) from None
+            yield body
+        finally:
+            self._left += held[0]
+
+    async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], held: list[int]) -> Body:
+        assert self._session is not None
+        door = await self._door(access)
+        asked = time.time()
+        async with self._session.get(
+            url,
+            headers={**door.headers, **headers},
+            ssl=door.context,
+            server_hostname=access.tls.server_name if access.tls else None,
+            allow_redirects=access.follow_redirects,
+            max_redirects=_REDIRECTS,
+        ) as response:
+            answered = time.time()
+            if response.status != 200:
+                raise FetchFailed("status", f"it answered {response.status} {response.reason or ''}".rstrip())
+            if response.headers.get("Content-Encoding", "identity").lower() not in ("identity", ""):
+                raise FetchFailed("encoding", "it compressed the body, which was not asked for")
+            data = await self._read(response, limit, held)
+        if _is_cut(response, data):
+            raise FetchFailed("cut_short", "the body has no end")
+        return Body(data, asked, answered)
+
+    async def _read(self, response: aiohttp.ClientResponse, limit: int, held: list[int]) -> bytes:
+        if (response.content_length or 0) > limit:
+            raise FetchFailed("body_size_limit", f"the body is larger than {limit} bytes")
+        chunks = []
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            held[0] += len(chunk)
+            self._left -= len(chunk)
+            if held[0] > limit:
+                raise FetchFailed("body_size_limit", f"the body is larger than {limit} bytes")
+            if self._left < 0:
+                raise FetchFailed("memory", "all bodies on their way together are too large")
+        return b"".join(chunks)
+
+    async def _door(self, access: Access) -> _Door:
+        """Return headers and TLS by the files as they were some seconds ago; without files at once."""
+        if access.tls is None and access.credentials is None and access.username is None and access.password is None:
+            return _PLAIN
+        door = self._doors.setdefault(access, _Door())
+        if time.monotonic() - door.looked >= _CREDENTIALS_SECONDS:
+            # In a thread: a file may lie where reading takes long.
+            await asyncio.get_running_loop().run_in_executor(self._files, _look, door, access)
+        return door
+
+
+_PLAIN = _Door()
+
+
+def _look(door: _Door, access: Access) -> None:
+    door.headers = access.headers()
+    if access.tls is not None:
+        stamp = tuple(_stamp(path) for path in access.tls.files())
+        if door.context is True or stamp != door.stamp:
+            door.context, door.stamp = access.tls.context(), stamp
+    door.looked = time.monotonic()
+
+
+def _stamp(path: Path) -> object:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _is_cut(response: aiohttp.ClientResponse, data: bytes) -> bool:
+    """Whether `data` may be less than what was sent, as far as HTTP leaves that open."""
+    if response.content_type == "application/openmetrics-text":
+        return not _LAST_LINE.search(data[-16:])
+    told = "Content-Length" in response.headers or "chunked" in response.headers.get("Transfer-Encoding", "").lower()
+    return not told and not data.endswith(b"\n")  # it ended with the connection, which may have broken
+
+
+def _failed(error: Exception, patience: float) -> FetchFailed:
+    """Return what went wrong in one word and in one line; the line holds no credentials."""
+    match error:
+        case TimeoutError():
+            return FetchFailed("timeout", f"no whole answer within {patience:g} s")
+        case SecretUnreadable():
+            return FetchFailed("credentials", str(error))
+        case aiohttp.TooManyRedirects():
+            return FetchFailed("redirects", f"more than {_REDIRECTS} redirects")
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return FetchFailed("tls", f"no TLS: {error}")
+        case aiohttp.ClientConnectorDNSError() | socket.gaierror():
+            return FetchFailed("name", f"its name cannot be resolved: {error}")
+        case aiohttp.ClientConnectorError():
+            return FetchFailed("connect", f"no connection: {error.os_error.strerror or error}")
+        case aiohttp.ClientPayloadError():
+            return FetchFailed("cut_short", "the connection broke within the body")
+        case aiohttp.ServerDisconnectedError() | ConnectionError() | aiohttp.ClientOSError():
+            return FetchFailed("disconnected", "the connection broke before the answer")
+        case aiohttp.InvalidURL() | aiohttp.ClientResponseError():
+            return FetchFailed("protocol", f"no answer in HTTP: {_first_line(error)}")
+    return FetchFailed("other", type(error).__name__)
+
+
+def _first_line(error: Exception) -> str:
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return text.strip().partition("\n")[0][:200]

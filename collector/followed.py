@@ -1,0 +1,243 @@
+"""One target that is scraped: what is kept of it between scrapes, and how a scrape becomes a record of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from collector.clocks import CLOCK_METRIC, Clock
+from collector.exposition import Parser, Scrape, Series
+from collector.metrics import CollectorMetrics
+from collector.naming import LimitExceeded, Name, name_of
+from collector.rates import Rates
+from collector.segments import SeriesDefinition, SpoolRecord
+from collector.targets import Target
+from sql.targets import TargetState
+
+__all__ = ["Definitions", "Followed"]
+
+# A run's counters begin at 0 when it does, as OpenMetrics' `_created` would say; the listener tells when that was.
+_BIRTH_METRIC = "bench_process_start_time_seconds"
+# How much later than its first moment a run may show up in a body, in seconds.
+_BIRTH_SLACK = 5.0
+# What a target's own time of a line may lie ahead of the scrape, in seconds: clocks differ, and a request takes time.
+_AHEAD_SECONDS = 1.0
+# Series that are remembered beyond four times those of a scrape: a target with ever new ones is then met anew.
+_MOST_REMEMBERED = 100_000
+_NO_REF = np.uint32(0xFFFFFFFF)
+
+
+class Definitions:
+    """All series of all targets by refs of the collector's own, which are given once."""
+
+    def __init__(self) -> None:
+        self.by_ref: dict[int, SeriesDefinition] = {}
+        self._next = 0
+
+    def add(self, definition: SeriesDefinition) -> int:
+        """Return a new ref for a series."""
+        ref = self._next
+        self._next += 1
+        self.by_ref[ref] = definition
+        return ref
+
+    def forget(self, refs: Iterable[int]) -> None:
+        """Let go of series; their refs are not given again."""
+        for ref in refs:
+            self.by_ref.pop(ref, None)
+
+
+@dataclass(slots=True)
+class Followed:
+    """One target, and what is known of it.
+
+    Attributes
+    ----------
+    began
+        Unix seconds from which on it is followed.
+    per_second
+        Samples a second, by its last scrape; 0 while it is down.
+    """
+
+    target: Target
+    target_id: int
+    definitions: Definitions
+    metrics: CollectorMetrics
+    began: float
+    parser: Parser = field(default_factory=Parser)
+    clock: Clock = field(default_factory=Clock)
+    up: bool | None = None
+    last_time: float | None = None
+    per_second: float = 0.0
+    _rates: Rates = field(init=False)
+    _refs: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # ours by the parser's
+    _named: dict[Name, int] = field(default_factory=dict)
+    _unnamed: bool = False  # whether a ref is `_NO_REF`: by a rule, or since another series has the same name
+    _beyond: dict[int, LimitExceeded] = field(default_factory=dict)
+    _unbegun: dict[int, Series] = field(default_factory=dict)  # new in scrapes that failed for a limit
+    _clock_ref: int | None = None
+
+    def __post_init__(self) -> None:
+        self._rates = Rates(self.target.interval, since=self.began)
+
+    @property
+    def state(self) -> TargetState:
+        """What the database is told."""
+        return TargetState(bool(self.up), self.last_time, self.clock.offset, self.clock.uncertainty)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether its next body is all new to the parser, which is some fifty times the work."""
+        return not self.parser.series
+
+    def take(self, scrape: Scrape, at: float, asked: float, answered: float) -> SpoolRecord | None:
+        """Return what `scrape` adds, ``None`` if nothing.
+
+        Parameters
+        ----------
+        at
+            The scrape's time.
+        asked, answered
+            When it was asked for, and when the answer began; for the clock.
+
+        Raises
+        ------
+        LimitExceeded
+            It is beyond a limit of its job, and gives nothing.
+        """
+        for reason, count in (("malformed", scrape.malformed), ("repeated", scrape.repeated)):
+            self._drop(reason, count)
+        self._name(scrape)
+        if self._unbegun:
+            scrape = replace(scrape, new={**self._unbegun, **scrape.new})
+        births = self._births(scrape, at)
+        self._read_clock(scrape, asked, answered)
+        self._hold(scrape.new, self._beyond_limits(scrape))
+        if self._unnamed:
+            named = self._refs[scrape.refs] != _NO_REF
+            self._drop("relabel", len(named) - int(np.count_nonzero(named)))
+            scrape = _chosen(scrape, named)
+        self._hold(scrape.new, self._too_many(len(scrape.refs)))
+        self._unbegun = {}
+        self._retime(scrape, at)
+        found = self._rates.samples(scrape, at, births)
+        self._drop("stale", found.dropped)
+        self.last_time, self.per_second = at, len(scrape.refs) / self.target.interval
+        if len(self.parser.series) > _MOST_REMEMBERED + 4 * len(scrape.refs):
+            self._meet_anew()
+        if not len(found.refs):
+            return None
+        return SpoolRecord(found.times, self._refs[found.refs], found.values, found.dts, self.definitions.by_ref)
+
+    def forget(self) -> None:
+        """Let go of all its series."""
+        self.definitions.forget(self._refs.tolist())
+
+    def _drop(self, reason: str, count: int) -> None:
+        if count:
+            self.metrics.dropped.labels(reason).inc(count)
+
+    def _name(self, scrape: Scrape) -> None:
+        """Give new series their names, and refs of the collector."""
+        if not scrape.new:
+            return
+        grown = np.full(len(self.parser.series), _NO_REF)
+        grown[: len(self._refs)] = self._refs
+        known, self._refs = len(self._refs), grown
+        for ref, series in scrape.new.items():
+            if ref < known:  # the parser has forgotten a series and given its ref away
+                self.definitions.forget([int(self._refs[ref])])
+                self._beyond.pop(ref, None)
+            self._refs[ref] = self._ref(ref, series, scrape)
+            if series.metric == CLOCK_METRIC and not series.labels:
+                self._clock_ref = ref
+        self._unnamed = bool((self._refs == _NO_REF).any())
+
+    def _ref(self, ref: int, series: Series, scrape: Scrape) -> np.uint32:
+        try:
+            name = name_of(self.target, series)
+        except LimitExceeded as error:
+            self._beyond[ref] = error
+            return _NO_REF
+        if name is None:
+            return _NO_REF
+        other = self._named.get(name, ref)
+        if other != ref:
+            if np.any(scrape.refs == other):
+                return _NO_REF  # rules made one of two: the first counts
+            self.definitions.forget([int(self._refs[other])])
+            self._refs[other] = _NO_REF
+        self._named[name] = ref
+        definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels))
+        return np.uint32(self.definitions.add(definition))
+
+    def _hold(self, new: dict[int, Series], error: LimitExceeded | None) -> None:
+        """Refuse the scrape where there is an error; what was new in it is so for the next one."""
+        if error is not None:
+            self._unbegun = new
+            raise error
+
+    def _beyond_limits(self, scrape: Scrape) -> LimitExceeded | None:
+        if not self._beyond:
+            return None
+        shown = np.intersect1d(scrape.refs, list(self._beyond))
+        return self._beyond[int(shown[0])] if len(shown) else None
+
+    def _too_many(self, count: int) -> LimitExceeded | None:
+        limit = self.target.scraping.limits.sample_limit
+        if not limit or count <= limit:
+            return None
+        return LimitExceeded("sample_limit", f"it shows {count} series, {limit} are allowed")
+
+    def _births(self, scrape: Scrape, at: float) -> dict[int, float]:
+        """Return when the new counters of new runs were 0, by the parser's refs."""
+        starts = {
+            dict(series.labels).get("run_id", ""): ref
+            for ref, series in scrape.new.items()
+            if series.metric == _BIRTH_METRIC
+        }
+        if not starts:
+            return {}
+        figures = dict(zip(scrape.refs.tolist(), scrape.values.tolist(), strict=True))
+        # An older run has been measured before, if not by this process: its counters go on from where they are.
+        earliest = self.began if self.last_time is None else self.last_time - _BIRTH_SLACK
+        births = {
+            run_id: figures[ref]
+            for run_id, ref in starts.items()
+            if ref in figures and earliest <= figures[ref] <= at + 1
+        }
+        return {
+            ref: births[run_id]
+            for ref, series in scrape.new.items()
+            if series.kind == "counter" and (run_id := dict(series.labels).get("run_id", "")) in births
+        }
+
+    def _read_clock(self, scrape: Scrape, asked: float, answered: float) -> None:
+        if self._clock_ref is not None:
+            says = scrape.values[scrape.refs == self._clock_ref]
+            if len(says) and np.isfinite(says[0]):
+                self.clock.read(float(says[0]), asked, answered)
+
+    def _retime(self, scrape: Scrape, at: float) -> None:
+        """Give lines from the future the scrape's time: else they would silence their series until then."""
+        if not self.target.scraping.honor_timestamps:
+            scrape.timestamps[:] = np.nan
+            return
+        ahead = scrape.timestamps > at + _AHEAD_SECONDS
+        if count := int(np.count_nonzero(ahead)):
+            scrape.timestamps[ahead] = np.nan
+            self.metrics.retimed.inc(count)
+
+    def _meet_anew(self) -> None:
+        """Forget all series: a target with ever new ones costs a bounded amount of memory."""
+        self.forget()
+        self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
+        self._rates = Rates(self.target.interval, since=self.last_time or self.began)
+        self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
+
+
+def _chosen(scrape: Scrape, chosen: npt.NDArray[np.bool_]) -> Scrape:
+    return replace(scrape, refs=scrape.refs[chosen], values=scrape.values[chosen], timestamps=scrape.timestamps[chosen])

@@ -1,0 +1,201 @@
+"""Targets in the database: registered, held by one collector at a time, and what is known of their state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sql.database import Connection
+
+__all__ = [
+    "LEASE_SECONDS",
+    "ClockOffset",
+    "Holder",
+    "TargetRow",
+    "TargetState",
+    "claim_targets",
+    "clock_offsets",
+    "holders",
+    "register_target",
+    "release_targets",
+    "report_targets",
+]
+
+# A collector that was killed goes on at once; another one may take its targets over when this has passed.
+LEASE_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """A target as the database knows it."""
+
+    host: str
+    listener: str
+    instance: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """How a target is.
+
+    Attributes
+    ----------
+    up
+        Whether its last scrape worked.
+    last_seen
+        When one last did, in Unix seconds.
+    clock_offset, clock_uncertainty
+        Seconds by which its clock is ahead, more or less; ``None`` where it does not tell.
+    """
+
+    up: bool
+    last_seen: float | None = None
+    clock_offset: float | None = None
+    clock_uncertainty: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The collector that has a target, and for how many seconds more if it is gone."""
+
+    host: str
+    pid: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """A host's clock against that of the collector that scrapes it, in seconds."""
+
+    host: str
+    offset: float
+    uncertainty: float
+
+
+def register_target(connection: Connection, *, host: str, listener: str, instance: str, url: str) -> int:
+    """Return the id of a target, made where it is new; a listener of our own keeps it when its port changes."""
+    row = connection.execute(
+        """
+        insert into targets (host, listener, instance, url) values (%s, %s, %s, %s)
+        on conflict (host, listener, instance) do update set url = excluded.url
+        returning target_id
+        """,
+        (host, listener, instance, url),
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def claim_targets(
+    connection: Connection, source: str, host: str, pid: int, targets: Sequence[TargetRow]
+) -> list[int | None]:
+    """Register targets and take hold of them; return their ids in the same order, ``None`` for those of another.
+
+    Parameters
+    ----------
+    source
+        What tells the collector from others and stays the same when it is started again.
+    host, pid
+        Where it runs, for people.
+    targets
+        No two of the same host, listener and instance.
+    """
+    columns = zip(*((one.host, one.listener, one.instance, one.url) for one in targets), strict=True)
+    arrays = [list(column) for column in columns] or [[], [], [], []]
+    rows = connection.execute(
+        """
+        with wanted as (
+            select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[])
+                with ordinality as w(host, listener, instance, url, ord)
+        ), claimed as (
+            insert into targets as t (host, listener, instance, url, collector, collector_host, collector_pid, lease_until)
+            select host, listener, instance, url, %s, %s, %s, now() + make_interval(secs => %s) from wanted
+            order by host, listener, instance  -- the same order for all, so that none waits for one who waits for it
+            on conflict (host, listener, instance) do update set
+                url = excluded.url, collector = excluded.collector, collector_host = excluded.collector_host,
+                collector_pid = excluded.collector_pid, lease_until = excluded.lease_until
+            where t.collector = excluded.collector or t.lease_until is null or t.lease_until < now()
+            returning target_id, host, listener, instance
+        )
+        select target_id from wanted left join claimed using (host, listener, instance) order by ord
+        """,
+        (*arrays, source, host, pid, LEASE_SECONDS),
+    ).fetchall()
+    return [target_id for (target_id,) in rows]
+
+
+def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[str, str, str], Holder]:
+    """Return who has which of the targets, by host, listener and instance."""
+    keys = [[getattr(one, name) for one in targets] for name in ("host", "listener", "instance")]
+    rows = connection.execute(
+        """
+        select host, listener, instance, collector_host, collector_pid,
+               extract(epoch from lease_until - now())::float8
+        from targets join unnest(%s::text[], %s::text[], %s::text[]) as w(host, listener, instance)
+            using (host, listener, instance)
+        where lease_until > now()
+        """,
+        keys,
+    ).fetchall()
+    return {(row[0], row[1], row[2]): Holder(*row[3:]) for row in rows}
+
+
+def report_targets(connection: Connection, states: Mapping[int, TargetState], source: str | None = None) -> list[int]:
+    """Record how targets are, and keep hold of them; return those that another collector has by now.
+
+    To be called every second; a row is written when its state changes, and every four seconds.
+    """
+    ids = list(states)
+    columns = [
+        [getattr(states[one], name) for one in ids] for name in ("up", "last_seen", "clock_offset", "clock_uncertainty")
+    ]
+    rows = connection.execute(
+        """
+        with reported as (
+            select * from unnest(%(ids)s::int[], %(up)s::bool[], %(seen)s::float8[], %(offset)s::float8[], %(give)s::float8[])
+                as r(target_id, up, last_seen, clock_offset, clock_uncertainty)
+        ), mine as (
+            select t.target_id from targets t join reported r using (target_id)
+            where t.collector is not distinct from coalesce(%(source)s::text, t.collector)
+              and (t.up <> r.up or t.lease_until is null or t.lease_until < now() + make_interval(secs => %(keep)s - 4))
+            order by t.target_id for update of t
+        ), written as (
+            update targets t set up = r.up, last_seen = coalesce(to_timestamp(r.last_seen), t.last_seen),
+                clock_offset = coalesce(r.clock_offset, t.clock_offset),
+                clock_uncertainty = coalesce(r.clock_uncertainty, t.clock_uncertainty),
+                lease_until = case when %(source)s::text is not null then now() + make_interval(secs => %(keep)s) end
+            from reported r join mine using (target_id) where t.target_id = r.target_id
+        )
+        select t.target_id from targets t join reported using (target_id)
+        where %(source)s::text is not null and t.collector is distinct from %(source)s::text
+        """,
+        {
+            "ids": ids, "up": columns[0], "seen": columns[1], "offset": columns[2], "give": columns[3],
+            "source": source, "keep": LEASE_SECONDS,
+        },
+    ).fetchall()  # fmt: skip
+    return [target_id for (target_id,) in rows]
+
+
+def release_targets(connection: Connection, source: str, ids: Sequence[int] | None = None) -> None:
+    """Let go of targets, so that another collector may have them at once; of all where `ids` is ``None``."""
+    connection.execute(
+        """
+        update targets set lease_until = null
+        where collector = %s and lease_until is not null and target_id = any(coalesce(%s::int[], array[target_id]))
+        """,
+        (source, None if ids is None else list(ids)),
+    )
+
+
+def clock_offsets(connection: Connection) -> list[ClockOffset]:
+    """Return the offset of each host's clock that is measured by now, by its surest target."""
+    rows = connection.execute(
+        """
+        select distinct on (host) host, clock_offset, clock_uncertainty from targets
+        where clock_offset is not null and last_seen > now() - interval '1 min'
+        order by host, clock_uncertainty
+        """
+    ).fetchall()
+    return [ClockOffset(*row) for row in rows]
