@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import signal
 import sys
 import threading
@@ -62,6 +63,8 @@ def collect(
         Another collector has some of the targets.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection a target; the usual 1,024 are soon too few
     metrics = CollectorMetrics()
     discovery: Discovery | None = None
     wanted: Callable[[], Mapping[Key, Target]]

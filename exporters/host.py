@@ -7,6 +7,7 @@ energy counter (``intel-rapl-mmio``) is left out, so that a sum over the series 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +66,7 @@ class HostExporter:
         yield from self._pressure()
         yield from self._energy()
         yield GaugeMetricFamily("node_boot_time_seconds", "Node boot time, in unixtime.", psutil.boot_time())
+        yield GaugeMetricFamily("node_time_seconds", "System time in seconds since epoch (1970).", time.time())
 
     def _cpus(self) -> Metric:
         family = CounterMetricFamily(

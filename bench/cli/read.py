@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from bench.cli.collector_figures import CollectorFigures
 from bench.cli.common import Json, Selectors, as_json, console, reading
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, NoData, did_you_mean
@@ -22,11 +23,14 @@ from scheduler.supervision import is_supervised
 from sql.flavour import inspect
 from sql.selection import RunInfo, list_experiments, select_run, select_runs
 from sql.summaries import coverage, live_figures
+from sql.targets import ClockOffset, clock_offsets
 
 __all__ = ["register"]
 
 # Below this share of a run's duration its means and totals are said to be incomplete.
 LEAST_COVERAGE = 0.9
+# Seconds by which a host's clock may surely be off before it is said: a tenth of the interval between two scrapes.
+CLOCK_SECONDS = 0.1
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +49,9 @@ def status(json: Json = False) -> None:
     if settings.tracking_uri and "mlflow" not in services:
         configured = Service("mlflow", 0, 0.0, settings.tracking_uri, f"{settings.tracking_uri.rstrip('/')}/health")
         services["mlflow"] = (configured.answers(), settings.tracking_uri)
+    collector = CollectorFigures.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
     running: list[RunInfo] = []
+    clocks: list[ClockOffset] = []
     figures: dict[str, Any] = {}
     database, reason = "", None
     try:
@@ -53,6 +59,7 @@ def status(json: Json = False) -> None:
             database = inspect(connection).describe()
             running = [run for run in select_runs(connection, []) if run.status == "running"]
             figures = live_figures(connection, [run.run_id for run in running])
+            clocks = clock_offsets(connection)
     except BenchError as error:
         reason = str(error)
     if json:
@@ -60,6 +67,8 @@ def status(json: Json = False) -> None:
             {
                 "database": {"up": reason is None, "server": database or None, "reason": reason},
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
+                "collector": asdict(collector) if collector else None,
+                "clocks": [asdict(clock) for clock in clocks],
                 "runs": [
                     {
                         **asdict(run),
@@ -75,8 +84,11 @@ def status(json: Json = False) -> None:
     out.print(f"database   {_word(reason is None)}  {escape(database or reason or '')}")
     for name, (up, url) in services.items():
         out.print(f"{name:<10} {_word(up)}  {url}")
+        if name == "collector" and collector is not None:
+            out.print(f"           {escape(collector.line())}")
     if not services:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
+    _warn_of_clocks(clocks)
     if running:
         made = tables.table("run", "id", "name", ">for", ">CPU", ">memory")
         for run in running:
@@ -87,6 +99,16 @@ def status(json: Json = False) -> None:
         out.print(made)
     else:
         out.print("no run goes on")
+
+
+def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
+    for clock in clocks:
+        if abs(clock.offset) - clock.uncertainty > CLOCK_SECONDS:
+            side = "ahead of" if clock.offset > 0 else "behind"
+            off, give = tables.duration(abs(clock.offset)), tables.duration(clock.uncertainty)
+            console().print(
+                f"[yellow]![/] the clock of {escape(clock.host)} is {off} {side} the collector's, give or take {give}"
+            )
 
 
 def list_(

@@ -39,6 +39,7 @@ NAMES = {
     "node_pressure_memory_stalled_seconds_total": set(),
     "node_pressure_memory_waiting_seconds_total": set(),
     "node_rapl_package_joules_total": {"index", "path"},
+    "node_time_seconds": set(),
 }
 
 MEMINFO = """\
@@ -181,6 +182,13 @@ def test_cpu_time_of_this_host_agrees_with_the_kernel(options: ExporterOptions) 
     busy = sum(value for (_, labels), value in used.items() if not {("mode", "idle"), ("mode", "iowait")} & labels)
     assert busy >= 0.2
     assert sum(used.values()) == pytest.approx(seconds * (os.cpu_count() or 1), rel=0.25)
+
+
+def test_the_hosts_clock_is_read_with_the_rest(options: ExporterOptions) -> None:
+    before = time.time()
+    says = figure(read(HostExporter(options)), "node_time_seconds")
+    assert says is not None
+    assert before <= says <= time.time()
 
 
 def test_partitions_and_memory_disks_are_left_out(options: ExporterOptions) -> None:

@@ -1,0 +1,102 @@
+"""The real collector as a process of its own, and what it says of itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.services import free_port
+from tests.e2e.home import wait_for
+
+COMMAND = [sys.executable, "-P", "-m", "bench.cli", "collector"]
+
+
+@dataclass
+class Collecting:
+    """One collector with a home of its own; use it as a context, in which it runs."""
+
+    dsn: str
+    home: Path
+    targets: Path
+    options: Sequence[str] = ()
+    port: int = field(default_factory=free_port)
+
+    def __post_init__(self) -> None:
+        self.home.mkdir(parents=True, exist_ok=True)
+
+    def start(self) -> subprocess.Popen[bytes]:
+        others = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
+        words = ["run", "--targets", str(self.targets), "--port", str(self.port), *self.options]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*COMMAND, *words],
+                env={**others, "BENCH_HOME": str(self.home), "BENCH_DSN": self.dsn},
+                stdout=log, stderr=log, cwd=self.home,
+            )  # fmt: skip
+        return self.process
+
+    def __enter__(self) -> Collecting:
+        self.start()
+        wait_for(self.answers, "the collector's own figures", 60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    @property
+    def log(self) -> Path:
+        return self.home / "collector.txt"
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def stop(self) -> None:
+        """End it in order."""
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == 0, self.said()
+
+    def answers(self) -> bool:
+        assert self.process.poll() is None, self.said()
+        try:
+            self.body()
+        except OSError:
+            return False
+        return True
+
+    def body(self) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def figures(self, name: str) -> Counter[str]:
+        """Return a metric of its own by the value of its one label, empty where there is none."""
+        found: Counter[str] = Counter()
+        for family in text_string_to_metric_families(self.body()):
+            for sample in family.samples:
+                if sample.name == f"bench_collector_{name}":
+                    found[next(iter(sample.labels.values()), "")] = int(sample.value)
+        return found
+
+    def peak_memory(self) -> int:
+        """Return the most memory that it ever had, in bytes."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        match = re.search(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+        assert match is not None
+        return int(match[1]) * 1024
+
+
+def group(address: str, **labels: Any) -> dict[str, Any]:
+    """Return a group of one target in file_sd form."""
+    return {"targets": [address], "labels": {name: str(value) for name, value in labels.items()}}
