@@ -127,7 +127,10 @@ def _changed(rule: Rule, joined: str) -> str:
         # The last 8 bytes of MD5, big end first: Prometheus's, so that shards agree with its own.
         digest = hashlib.md5(joined.encode(), usedforsecurity=False).digest()
         return str(int.from_bytes(digest[8:], "big") % rule.modulus)
-    return joined.lower() if rule.action == "lowercase" else joined.upper()
+    # Letter by letter, as Go does it, where Python makes two of some.
+    if rule.action == "lowercase":
+        return "".join(letter.lower()[0] for letter in joined)
+    return "".join(large if len(large := letter.upper()) == 1 else letter for letter in joined)
 
 
 def _apply_to_names(rule: Rule, labels: dict[str, str]) -> None:

@@ -1,0 +1,149 @@
+"""Two collectors on the same targets of one database: the second is told so, and takes over when the first is gone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from sql import targets
+from sql.database import Database
+from sql.flavour import Flavour
+from sql.targets import ClockOffset, TargetRow, TargetState
+from tests.collecting import Collecting, group
+from tests.e2e.home import wait_for
+from tests.exporters_gone_bad import BadExporters
+
+pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+
+ONE, TWO = (
+    TargetRow("n1", "node", "n1:9100", "http://n1:9100/metrics"),
+    TargetRow("n2", "node", "", "http://n2:1/metrics"),
+)
+
+
+def write(path: Path, groups: list[dict[str, Any]]) -> Path:
+    path.write_text(json.dumps(groups))
+    return path
+
+
+def test_a_target_is_one_collectors_until_its_lease_is_over(database: Database) -> None:
+    with database.session() as connection:
+        first = targets.claim_targets(connection, "a", "h1", 11, [ONE])
+        assert targets.claim_targets(connection, "a", "h1", 12, [ONE]) == first, "started again, it goes on at once"
+        again, other = targets.claim_targets(connection, "b", "h2", 21, [ONE, TWO])
+        assert again is None
+        assert other is not None
+        [(key, holder)] = [item for item in targets.holders(connection, [ONE, TWO]).items() if item[0][0] == "n1"]
+        assert (key, holder.host, holder.pid) == (("n1", "node", "n1:9100"), "h1", 12)
+        assert 0 < holder.seconds <= targets.LEASE_SECONDS
+        connection.execute("update targets set lease_until = now() - interval '1 s' where host = 'n1'")
+        assert targets.claim_targets(connection, "b", "h2", 21, [ONE]) == first
+        [mine] = first
+        assert mine is not None
+        assert targets.report_targets(connection, {mine: TargetState(True, 1.0)}, "a") == [mine], "the first is told"
+        assert targets.report_targets(connection, {mine: TargetState(True, 5.0)}, "b") == []
+        targets.release_targets(connection, "b")
+        assert targets.claim_targets(connection, "a", "h1", 12, [ONE, TWO]) == [mine, other]
+
+
+def test_a_lease_that_lapsed_while_nobody_came_is_renewed(database: Database) -> None:
+    with database.session() as connection:
+        [mine] = targets.claim_targets(connection, "a", "h1", 11, [ONE])
+        assert mine is not None
+        connection.execute("update targets set lease_until = now() - interval '1 h'")
+        assert targets.report_targets(connection, {mine: TargetState(False)}, "a") == []
+        assert targets.claim_targets(connection, "b", "h2", 21, [ONE]) == [None]
+
+
+def test_states_are_written_when_they_change_and_every_few_seconds(database: Database) -> None:
+    with database.session() as connection:
+        [mine] = targets.claim_targets(connection, "a", "h1", 11, [ONE])
+        assert mine is not None
+
+        def report(up: bool, seen: float) -> tuple[bool, float]:
+            targets.report_targets(connection, {mine: TargetState(up, seen, 0.25, 0.001)}, "a")
+            row = connection.execute("select up, extract(epoch from last_seen)::float8 from targets").fetchone()
+            assert row is not None
+            return row[0], row[1]
+
+        assert report(True, 100.0) == (True, 100.0)
+        assert report(True, 101.0) == (True, 100.0)
+        assert report(False, 101.0) == (False, 101.0)
+        connection.execute("update targets set lease_until = lease_until - interval '5 s'")
+        assert report(False, 102.0) == (False, 102.0)
+        assert targets.clock_offsets(connection) == [], "nothing was seen for long"
+        connection.execute("update targets set last_seen = now()")
+        assert targets.clock_offsets(connection) == [ClockOffset("n1", 0.25, 0.001)]
+
+
+def test_a_second_collector_is_refused_and_a_killed_one_goes_on_at_once(
+    dsn: str, short_folder: Path, tmp_path: Path
+) -> None:
+    with BadExporters() as bad:
+        groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
+        file = write(tmp_path / "targets.json", groups)
+        first = Collecting(dsn, short_folder / "first", file)
+        second = Collecting(dsn, short_folder / "second", file)
+        with first:
+            refused = second.start()
+            assert refused.wait(60) == 1
+            assert f"is scraped by the collector with pid {first.process.pid} on" in second.said()
+            assert "Stop that one" in second.said()
+            first.process.kill()
+            first.process.wait()
+            asked = bad.asked["/good/0"]
+            first.start()
+            wait_for(lambda: bad.asked["/good/0"] > asked, "scrapes after kill -9, within the old lease")
+            assert first.answers()
+            first.stop()
+        with second:  # the first has let go
+            wait_for(lambda: second.figures("scrapes_total")["ok"] > 1, "scrapes of the second")
+            second.stop()
+
+
+def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+    with BadExporters() as bad:
+        one, two = (
+            group(f"127.0.0.1:{bad.port}", __metrics_path__=f"/good/{number}", instance=f"n{number}", job="x")
+            for number in range(2)
+        )
+        first = Collecting(dsn, short_folder / "one", write(tmp_path / "one.json", [one]))
+        second = Collecting(dsn, short_folder / "two", write(tmp_path / "two.json", [two]))
+        with first, second:
+            write(second.targets, [two, one])
+            wait_for(lambda: second.figures("targets")["taken"] == 1, "the conflict")
+            assert "is scraped by the collector with pid" in second.said()
+            count = second.figures("scrapes_total")["ok"]
+            wait_for(lambda: second.figures("scrapes_total")["ok"] > count + 1, "scrapes of the other target")
+            first.stop()
+            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking over", 60)
+            # As if the database had been away for long, and another one had come.
+            with psycopg.connect(dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
+                connection.execute(
+                    "update targets set collector = 'another', lease_until = now() + interval '7 s' where instance = 'n0'"
+                )
+            wait_for(lambda: second.figures("targets")["taken"] == 1, "the loss to be seen")
+            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it again", 60)
+            second.stop()
+    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+        twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()
+    assert twice == []
+
+
+def test_the_database_away_holds_up_no_scrape(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+    with BadExporters() as bad:
+        groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
+        collector = Collecting(dsn, short_folder / "away", write(tmp_path / "targets.json", groups))
+        with collector:
+            wait_for(lambda: collector.figures("scrapes_total")["ok"] > 1, "scrapes")
+            with psycopg.connect(dsn, autocommit=True, options="-csearch_path=bench,public") as locking:
+                locking.execute("begin")
+                locking.execute("lock table targets in access exclusive mode")
+                count = collector.figures("scrapes_total")["ok"]
+                wait_for(lambda: collector.figures("scrapes_total")["ok"] > count + 3, "scrapes meanwhile")
+                locking.execute("rollback")
+            collector.stop()

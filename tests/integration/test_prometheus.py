@@ -1,0 +1,196 @@
+"""A real Prometheus and a real node_exporter: we read the one's configuration and scrape the other, and are scraped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from bench.services import free_port
+from collector.discovery import read_targets
+from sql.flavour import Flavour
+from tests.collecting import Collecting, group
+from tests.e2e.home import wait_for
+from tests.exporters_gone_bad import BadExporters
+
+CONFIGURATION = Path(__file__).parents[1] / "data" / "targets"
+
+one_flavour = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+
+
+def program(name: str, package: str) -> str:
+    """Return where a program is, or skip."""
+    if (found := shutil.which(name)) is None:
+        pytest.skip(f"{name} is not installed; Debian has it in the package {package}")
+    return found
+
+
+@contextlib.contextmanager
+def running(command: list[str], url: str, log: Path) -> Iterator[str]:
+    """Run a program until the block ends; wait until `url` answers, and yield it."""
+
+    def answers() -> bool:
+        assert process.poll() is None, log.read_text()
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
+            return True
+        return False
+
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        try:
+            wait_for(answers, f"an answer of {command[0]}", 60)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@contextlib.contextmanager
+def prometheus(folder: Path, configuration: Path) -> Iterator[str]:
+    """Run a real Prometheus, and yield its address."""
+    binary = program("prometheus", "prometheus")
+    port = free_port()
+    command = [
+        binary, f"--config.file={configuration}", f"--web.listen-address=127.0.0.1:{port}",
+        f"--storage.tsdb.path={folder / 'tsdb'}",
+    ]  # fmt: skip
+    with running(command, f"http://127.0.0.1:{port}/-/ready", folder / "prometheus.txt"):
+        yield f"http://127.0.0.1:{port}"
+
+
+def ask(address: str, path: str, **query: str) -> Any:
+    with urllib.request.urlopen(f"{address}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
+        return json.loads(answer.read())["data"]
+
+
+def answer(address: str, query: str) -> Any:
+    return ask(address, "query", query=query)["result"]
+
+
+def active(address: str) -> list[dict[str, Any]]:
+    return list(ask(address, "targets", state="active")["activeTargets"])
+
+
+def test_a_prometheus_yml_means_the_same_to_us(tmp_path: Path) -> None:
+    ours = {
+        (one.url, frozenset(one.labels.items()), one.interval, one.timeout)
+        for one in read_targets(CONFIGURATION / "prometheus.yml", default_interval=1.0)
+    }
+    assert len(ours) > 10
+    with prometheus(tmp_path, CONFIGURATION / "prometheus.yml") as address:
+        found = wait_for(lambda: len(them := active(address)) >= len(ours) and them, "its targets", 60)
+    theirs = {
+        (
+            one["scrapeUrl"],
+            frozenset(one["labels"].items()),
+            _seconds(one["scrapeInterval"]),
+            _seconds(one["scrapeTimeout"]),
+        )
+        for one in found
+    }
+    assert sorted(ours - theirs, key=str) == sorted(theirs - ours, key=str)
+
+
+def _seconds(text: str) -> float:
+    assert text.endswith("s")
+    return float(text[:-1])
+
+
+@one_flavour
+def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
+    dsn: str, short_folder: Path, tmp_path: Path
+) -> None:
+    program("prometheus", "prometheus")
+    port = free_port()
+    listener = [sys.executable, "-P", "-m", "bench.cli", "exporter", "run"]
+    process_port = free_port()
+    with (
+        BadExporters() as bad,
+        running([*listener, "host", "--port", str(port)], f"http://127.0.0.1:{port}/metrics", tmp_path / "host.txt"),
+        running(
+            [*listener, "process", "--port", str(process_port)],
+            f"http://127.0.0.1:{process_port}/metrics",
+            tmp_path / "process.txt",
+        ),
+    ):
+        targets = tmp_path / "targets.json"
+        targets.write_text(json.dumps([group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0")]))
+        with Collecting(dsn, short_folder / "scraped", targets) as collector:
+            configuration = tmp_path / "prometheus.yml"
+            addresses = {"host": port, "process": process_port, "collector": collector.port}
+            jobs = [
+                {"job_name": name, "static_configs": [{"targets": [f"127.0.0.1:{number}"]}]}
+                for name, number in addresses.items()
+            ]
+            configuration.write_text(json.dumps({"global": {"scrape_interval": "1s"}, "scrape_configs": jobs}))
+            with prometheus(tmp_path, configuration) as address:
+                queries = (
+                    "count(up == 1) == 3",
+                    'node_time_seconds{job="host"}',
+                    'rate(node_cpu_seconds_total{mode="idle",cpu="0"}[10s])',
+                    'bench_collector_targets{state="up"} == 1',
+                    'bench_exporter_up{exporter="process"} == 1',
+                    "histogram_quantile(0.5, bench_collector_scrape_seconds_bucket)",
+                )
+                for query in queries:
+                    wait_for(partial(answer, address, query), query, 60)
+
+
+@one_flavour
+def test_a_real_node_exporter_is_scraped(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+    binary = program("prometheus-node-exporter", "prometheus-node-exporter")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/metrics"
+    with running([binary, f"--web.listen-address=127.0.0.1:{port}"], url, tmp_path / "node_exporter.txt"):
+        targets = tmp_path / "prometheus.yml"
+        targets.write_text(
+            f"""
+global: {{scrape_interval: 1s}}
+scrape_configs:
+  - job_name: node
+    static_configs: [{{targets: ["127.0.0.1:{port}"], labels: {{rack: r1}}}}]
+    metric_relabel_configs:
+      - {{source_labels: [__name__], regex: "go_.*|process_.*|promhttp_.*", action: drop}}
+      - {{source_labels: [__name__], regex: "node_(load1)", target_label: __name__, replacement: "renamed_$1"}}
+"""
+        )
+        with Collecting(dsn, short_folder / "node", targets) as collector:
+            wait_for(lambda: collector.figures("scrapes_total")["ok"] >= 4, "scrapes", 60)
+            dropped = collector.figures("dropped_lines_total")
+            collector.stop()
+    assert dropped["relabel"] > 0
+    assert dropped.keys() == {"relabel"}, dropped
+    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+        rows = connection.execute(
+            """
+            select metric, quantity, labels, count(*), min(value) from samples join series using (series_id)
+            group by metric, quantity, labels
+            """
+        ).fetchall()
+        target = connection.execute("select host, listener, instance, up, clock_offset, clock_uncertainty from targets")
+        [(_, listener, instance, up, offset, uncertainty)] = target.fetchall()
+    assert (listener, instance, up) == ("node", f"127.0.0.1:{port}", True)
+    assert abs(offset) <= uncertainty + 0.001, "the clock is this host's own"
+    metrics = {metric for metric, *_ in rows}
+    assert {"node_cpu_seconds_total", "node_memory_MemAvailable_bytes", "renamed_load1"} <= metrics
+    assert not {
+        metric for metric in metrics if metric.startswith(("go_", "process_", "promhttp_")) or metric == "node_load1"
+    }
+    assert {"cpu_usage", "memory_available"} <= {quantity for _, quantity, *_ in rows} | {"memory_available"}
+    assert all(labels["rack"] == "r1" and "job" not in labels for _, _, labels, *_ in rows)
+    idle = [
+        count for metric, _, labels, count, _ in rows if metric == "node_cpu_seconds_total" and labels["mode"] == "idle"
+    ]
+    assert idle
+    assert min(idle) >= 3
