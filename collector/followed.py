@@ -79,6 +79,7 @@ class Followed:
     _beyond: dict[int, LimitExceeded] = field(default_factory=dict)
     _unbegun: dict[int, Series] = field(default_factory=dict)  # new in scrapes that failed for a limit
     _clock_ref: int | None = None
+    _crowded: bool = False
 
     def __post_init__(self) -> None:
         self._rates = Rates(self.target.interval, since=self.began)
@@ -92,6 +93,18 @@ class Followed:
     def is_heavy(self) -> bool:
         """Whether its next body is all new to the parser, which is some fifty times the work."""
         return not self.parser.series
+
+    def parse(self, body: bytes) -> Scrape:
+        """Parse its next body; in any thread, once the record of the body before is in the spool.
+
+        Raises
+        ------
+        GarbageBody
+            It has lines, and all are malformed.
+        """
+        if self._crowded:
+            self._meet_anew()
+        return self.parser.parse(body)
 
     def take(self, scrape: Scrape, at: float, asked: float, answered: float) -> SpoolRecord | None:
         """Return what `scrape` adds, ``None`` if nothing.
@@ -126,8 +139,7 @@ class Followed:
         found = self._rates.samples(scrape, at, births)
         self._drop("stale", found.dropped)
         self.last_time, self.per_second = at, len(scrape.refs) / self.target.interval
-        if len(self.parser.series) > _MOST_REMEMBERED + 4 * len(scrape.refs):
-            self._meet_anew()
+        self._crowded = len(self.parser.series) > _MOST_REMEMBERED + 4 * len(scrape.refs)
         if not len(found.refs):
             return None
         return SpoolRecord(found.times, self._refs[found.refs], found.values, found.dts, self.definitions.by_ref)
@@ -237,6 +249,7 @@ class Followed:
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
         self._rates = Rates(self.target.interval, since=self.last_time or self.began)
         self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
+        self._crowded = False
 
 
 def _chosen(scrape: Scrape, chosen: npt.NDArray[np.bool_]) -> Scrape:

@@ -58,7 +58,7 @@ class Scraper:
         for target_id, (followed, task) in list(self._followed.items()):
             if targets.get(target_id) != followed.target:
                 task.cancel()
-                followed.forget()
+                self._spooling.submit(followed.forget)  # behind a record of it that may be on its way
                 del self._followed[target_id]
         for target_id, target in targets.items():
             if target_id not in self._followed and not self._told.is_set():
@@ -105,7 +105,9 @@ class Scraper:
         try:
             record = await self._take(followed, at)
             if record is not None:
-                await asyncio.get_running_loop().run_in_executor(self._spooling, self._append, record)
+                # Shielded: what was scraped is kept, also where the target is no longer wanted.
+                loop = asyncio.get_running_loop()
+                await asyncio.shield(loop.run_in_executor(self._spooling, self._append, record))
             reason, said = "ok", ""
         except (FetchFailed, LimitExceeded) as error:
             reason, said = error.reason, str(error)
@@ -141,8 +143,8 @@ class Scraper:
 
     async def _parse(self, followed: Followed, body: Body) -> Scrape:
         if len(body.data) * (_NEW_COSTS if followed.is_heavy else 1) <= _PARSED_AT_ONCE:
-            return followed.parser.parse(body.data)
-        return await asyncio.get_running_loop().run_in_executor(self._parsing, followed.parser.parse, body.data)
+            return followed.parse(body.data)
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, followed.parse, body.data)
 
     def _append(self, record: SpoolRecord) -> None:
         try:

@@ -1,0 +1,46 @@
+"""A target's clock against ours: the surest reading counts, until drift or a step makes it worthless."""
+
+from __future__ import annotations
+
+import pytest
+
+from collector.clocks import Clock
+
+
+def test_the_offset_is_what_it_says_less_the_middle() -> None:
+    clock = Clock()
+    clock.read(1005.0, 1000.0, 1000.4)
+    assert clock.offset == pytest.approx(4.8)
+    assert clock.uncertainty == pytest.approx(0.2)
+
+
+def test_a_surer_reading_counts_and_a_less_sure_one_does_not() -> None:
+    clock = Clock()
+    clock.read(1005.05, 1000.0, 1000.1)
+    clock.read(1006.3, 1001.0, 1001.6)
+    assert clock.offset == pytest.approx(5.0)
+    clock.read(1007.006, 1002.0, 1002.002)
+    assert clock.offset == pytest.approx(5.005)
+    assert clock.uncertainty == pytest.approx(0.001)
+
+
+def test_drift_makes_an_old_reading_as_unsure_as_a_new_one() -> None:
+    clock = Clock()
+    clock.read(1000.001, 1000.0, 1000.002)
+    clock.read(1010.011, 1010.0, 1010.01)
+    assert clock.offset == pytest.approx(0.0), "1 ms and 10 s of drift are surer than 5 ms"
+    clock.read(1100.011, 1100.0, 1100.01)
+    assert clock.offset == pytest.approx(0.006)
+
+
+def test_a_clock_that_was_set_is_seen_at_once() -> None:
+    clock = Clock()
+    clock.read(1000.0, 1000.0, 1000.0)
+    clock.read(1061.1, 1001.0, 1001.2)
+    assert clock.offset == pytest.approx(60.0)
+
+
+def test_our_own_clock_set_back_in_between_gives_no_reading() -> None:
+    clock = Clock()
+    clock.read(1000.0, 1000.0, 990.0)
+    assert clock.offset is None

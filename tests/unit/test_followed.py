@@ -1,0 +1,198 @@
+"""From a target's scrape to a record: names, labels and limits as Prometheus has them, and what is kept in between."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from collector.exposition import Parser, Series
+from collector.followed import Definitions, Followed
+from collector.metrics import CollectorMetrics
+from collector.naming import LimitExceeded, name_of
+from collector.relabel import Rule
+from collector.scrape_config import Limits, Scraping
+from collector.targets import Target
+
+
+def target(labels: dict[str, str] | None = None, **scraping: Any) -> Target:
+    return Target("http://n1:1/metrics", "n1", "node", "n1:1", labels or {}, 1.0, scraping=Scraping(**scraping))
+
+
+class Scraped:
+    """A followed target, and what it gave."""
+
+    def __init__(self, target: Target, began: float = 0.0) -> None:
+        self.metrics = CollectorMetrics()
+        self.followed = Followed(target, 7, Definitions(), self.metrics, began)
+        self.clock = itertools.count(1000)
+
+    def take(self, body: str, at: float | None = None) -> dict[str, tuple[float, float]]:
+        """Return time and value by the name of the series in the database."""
+        at = next(self.clock) if at is None else at
+        scrape = self.followed.parse(body.encode())
+        record = self.followed.take(scrape, at, at, at)
+        if record is None:
+            return {}
+        names = [self.name(record.series[ref]) for ref in record.refs.tolist()]
+        assert len(set(names)) == len(names), "no series stands in a scrape twice"
+        return dict(zip(names, zip(record.times.tolist(), record.values.tolist(), strict=True), strict=True))
+
+    @staticmethod
+    def name(definition: Any) -> str:
+        labels = ",".join(f"{name}={value}" for name, value in sorted(definition.labels.items()))
+        return f"{definition.metric}{{{labels}}}"
+
+    def dropped(self, reason: str) -> float:
+        return value(self.metrics.registry, "bench_collector_dropped_lines_total", reason=reason)
+
+
+def value(registry: CollectorRegistry, name: str, **labels: str) -> float:
+    return registry.get_sample_value(name, labels) or 0.0
+
+
+@pytest.mark.parametrize(
+    ("added", "own", "honor", "expected"),
+    [
+        ({"rack": "7"}, {"cpu": "0"}, False, {"rack": "7", "cpu": "0"}),
+        ({"rack": "7"}, {"rack": "8"}, False, {"rack": "7", "exported_rack": "8"}),
+        ({"rack": "7"}, {"rack": "8"}, True, {"rack": "8"}),
+        ({"rack": "7"}, {"rack": "8", "exported_rack": "9"}, False, {"rack": "7", "exported_rack": "9", "exported_exported_rack": "8"}),
+        ({"rack": "7"}, {"rack": ""}, True, {"rack": "7"}),
+        ({"job": "node", "instance": "n1:1", "host": "n1"}, {"cpu": "0"}, False, {"cpu": "0"}),
+        ({"job": "node"}, {"job": "batch"}, False, {"exported_job": "batch"}),
+        ({"job": "node"}, {"job": "batch"}, True, {"job": "batch"}),
+        ({}, {"job": "node"}, False, {"job": "node"}),
+    ],
+)  # fmt: skip
+def test_labels_of_target_and_series(
+    added: dict[str, str], own: dict[str, str], honor: bool, expected: dict[str, str]
+) -> None:
+    series = Series("m", tuple(sorted(own.items())), "gauge")
+    name = name_of(target(added, honor_labels=honor), series)
+    assert name is not None
+    assert dict(name.labels) == expected
+
+
+def test_series_are_renamed_and_dropped_once_for_all() -> None:
+    rules = (
+        Rule(action="drop", source_labels=("__name__",), regex="go_.*"),
+        Rule(source_labels=("__name__",), regex="old_(.*)", target_label="__name__", replacement="new_$1"),
+        Rule(action="labeldrop", regex="pod"),
+        Rule(
+            action="labeldrop",
+            regex="__name__|only",
+        ),
+    )[:3]
+    scraped = Scraped(target(metric_relabel=rules))
+    body = 'go_threads 5\nold_a{pod="x",b="1"} 1\nkept 2\n'
+    for _ in range(2):
+        assert {name: figure for name, (_, figure) in scraped.take(body).items()} == {"new_a{b=1}": 1, "kept{}": 2}
+    assert scraped.dropped("relabel") == 2
+    assert len(scraped.followed.definitions.by_ref) == 2
+
+
+def test_of_two_series_that_rules_make_one_the_first_counts() -> None:
+    scraped = Scraped(target(metric_relabel=(Rule(action="labeldrop", regex="pod"),)))
+    for _ in range(2):
+        assert scraped.take('a{pod="x"} 1\na{pod="y"} 2\n')["a{}"][1] == 1
+    assert scraped.take('a{pod="z"} 3\n')["a{}"][1] == 3, "one that follows another is it"
+    assert scraped.dropped("relabel") == 2
+
+
+def test_without_a_name_there_is_no_series() -> None:
+    scraped = Scraped(target(metric_relabel=(Rule(action="labelkeep", regex="b"),)))
+    assert scraped.take('a{b="1"} 1\n') == {}
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(label_limit=2), "label_limit"),
+        (Limits(label_name_length_limit=8), "label_name_length_limit"),
+        (Limits(label_value_length_limit=3), "label_value_length_limit"),
+        (Limits(sample_limit=1), "sample_limit"),
+    ],
+)
+def test_a_scrape_beyond_a_limit_fails_as_a_whole(limits: Limits, reason: str) -> None:
+    scraped = Scraped(target(limits=limits))
+    assert "a{}" in scraped.take("a 1\n")
+    for _ in range(2):
+        with pytest.raises(LimitExceeded) as exceeded:
+            scraped.take('a 2\nb{name="1234",too_long_a_name="5"} 3\n')
+        assert exceeded.value.reason == reason
+    assert scraped.take("a 4\n")["a{}"][1] == 4
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(3, 2, 3, 10, 5)])
+def test_a_scrape_at_its_limits_is_whole(limits: Limits) -> None:
+    assert len(Scraped(target(limits=limits)).take('a{b="12345",c="1"} 1\nb 2\n')) == 2
+
+
+def test_what_rules_drop_counts_for_no_limit() -> None:
+    rules = (Rule(action="drop", source_labels=("__name__",), regex="b.*"),)
+    scraped = Scraped(target(metric_relabel=rules, limits=Limits(sample_limit=1, label_value_length_limit=1)))
+    assert list(scraped.take('a 1\nb{c="12345"} 2\nbb 3\n')) == ["a{}"]
+
+
+def test_counters_go_on_over_a_scrape_that_failed_for_a_limit() -> None:
+    scraped = Scraped(target(limits=Limits(sample_limit=1)))
+    scraped.take("a_total 10\n", 1000)
+    with pytest.raises(LimitExceeded):
+        scraped.take("a_total 20\nb_total 1\n", 1001)
+    assert scraped.take("a_total 30\n", 1002)["a_total{}"] == (1002, 10.0)
+    assert scraped.take("b_total 5\n", 1003) == {}, "what was new in the failed scrape is known, and begins now"
+    assert scraped.take("b_total 6\n", 1004)["b_total{}"] == (1004, 1.0)
+
+
+def test_lines_from_the_future_get_the_scrapes_time() -> None:
+    scraped = Scraped(target())
+    assert scraped.take("a 1 1000000\nb 1 1000900\nc 1 1500000\n", 1000) == {
+        "a{}": (1000, 1), "b{}": (1000.9, 1), "c{}": (1000, 1),
+    }  # fmt: skip
+    assert scraped.take("c 2\n", 1001)["c{}"] == (1001, 2)
+    assert value(scraped.metrics.registry, "bench_collector_retimed_lines_total") == 1
+
+
+def test_timestamps_that_are_not_honored() -> None:
+    assert Scraped(target(honor_timestamps=False)).take("a 1 990000\n", 1000) == {"a{}": (1000, 1)}
+
+
+def test_the_clock_is_read() -> None:
+    scraped = Scraped(target())
+    scrape = scraped.followed.parse(b"node_time_seconds 1003.5\n")
+    scraped.followed.take(scrape, 1000, 1000.0, 1000.2)
+    state = scraped.followed.state
+    assert state.clock_offset == pytest.approx(3.4)
+    assert state.clock_uncertainty == pytest.approx(0.1)
+
+
+def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
+    scraped = Scraped(target())
+    known = []
+    for number in range(12):
+        body = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(20_000))
+        assert len(scraped.take(body)) == 20_000
+        known.append(len(scraped.followed.definitions.by_ref))
+    assert max(known) <= 100_000 + 5 * 20_000
+    assert min(known[1:]) < max(known)
+
+
+def test_a_target_that_goes_takes_its_series_along() -> None:
+    scraped = Scraped(target())
+    scraped.take("a 1\nb 2\n")
+    scraped.followed.forget()
+    assert scraped.followed.definitions.by_ref == {}
+
+
+def test_a_series_that_was_forgotten_and_comes_again_is_the_same() -> None:
+    scraped = Scraped(target())
+    scraped.followed.parser = Parser(forget_after=2)
+    scraped.take("a 1\nb 1\n")
+    for _ in range(4):
+        scraped.take("b 1\n")
+    assert scraped.take("a 2\nb 2\nc 2\n").keys() == {"a{}", "b{}", "c{}"}
+    assert np.isfinite(scraped.take("a 3\nb 3\nc 3\n")["a{}"][1])
