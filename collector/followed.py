@@ -26,7 +26,7 @@ _BIRTH_SLACK = 5.0
 # What a target's own time of a line may lie ahead of the scrape, in seconds: clocks differ, and a request takes time.
 _AHEAD_SECONDS = 1.0
 # Series that are remembered beyond four times those of a scrape: a target with ever new ones is then met anew.
-_MOST_REMEMBERED = 100_000
+_MOST_REMEMBERED = 50_000
 _NO_REF = np.uint32(0xFFFFFFFF)
 
 
