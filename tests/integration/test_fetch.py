@@ -28,8 +28,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         wanted = {"/basic": LOGIN, "/bearer": "Bearer hunter2", "/token": "Token hunter2"}
         if self.path == "/elsewhere":
+            assert isinstance(self.server, ThreadingHTTPServer)
             self.send_response(302)
-            self.send_header("Location", f"https://localhost:{self.server.server_address[1]}/echo")
+            self.send_header("Location", f"https://localhost:{self.server.server_port}/echo")
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
