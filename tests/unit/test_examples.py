@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,14 @@ WORKS = dict.fromkeys(("host", "process"))
 )
 def test_experiment_files_are_in_order(path: str) -> None:
     assert checks.load(ROOT / path, Inventory(), WORKS).rows
+
+
+def test_what_the_docs_show_of_targets_is_in_order(tmp_path: Path) -> None:
+    shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/targets.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(shown) == 2
+    for text in shown:
+        (tmp_path / "targets.yml").write_text(text)
+        check_targets(tmp_path / "targets.yml")
 
 
 def test_the_targets_file_is_in_order() -> None:
