@@ -87,7 +87,7 @@ class Followed:
     @property
     def state(self) -> TargetState:
         """What the database is told."""
-        return TargetState(bool(self.up), self.last_time, self.clock.offset, self.clock.uncertainty)
+        return TargetState(self.up, self.last_time, self.clock.offset, self.clock.uncertainty)
 
     @property
     def is_heavy(self) -> bool:

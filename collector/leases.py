@@ -30,6 +30,8 @@ _log = logging.getLogger(__name__)
 
 # After how many seconds targets of another collector are asked for again.
 _AGAIN_SECONDS = 5.0
+# Between two reports of all targets, which renew their leases: several fit into one lease.
+_RENEW_SECONDS = 4.0
 
 
 class TargetsTaken(BenchError):
@@ -55,6 +57,8 @@ class Leases:
         self._connection: Connection | None = None
         self._taken: dict[Key, Target] = {}
         self._asked_again = float("-inf")
+        self._renewed = float("-inf")
+        self._reported: dict[int, bool | None] = {}
         self._away = False
         self.held: dict[int, Target] = {}
 
@@ -99,9 +103,7 @@ class Leases:
         """Report how targets are, renew what is held, and claim what is not; nothing where the database is away."""
         try:
             connection = self._connected()
-            lost = set(
-                report_targets(connection, {one: states[one] for one in states if one in self.held}, self._source)
-            )
+            lost = self._report(connection, states)
             missing = [target for target_id, target in self.held.items() if target_id in lost]
             self.held = {target_id: target for target_id, target in self.held.items() if target_id not in lost}
             self._leave_to_others(connection, missing)
@@ -111,11 +113,14 @@ class Leases:
             if not self._away:
                 _log.warning("targets cannot be reported: %s", error)
             self._away = True
+            self._renewed = float("-inf")
             self.close()
 
-    def release(self) -> None:
-        """Let go of all, so that another collector may have them at once."""
+    def release(self, states: Mapping[int, TargetState]) -> None:
+        """Report how targets are, and let go of all, so that another collector may have them at once."""
+        self._renewed = float("-inf")
         try:
+            self._report(self._connected(), states)
             release_targets(self._connected(), self._source)
         except (BenchError, psycopg.Error) as error:
             _log.warning("targets stay this collector's for some seconds: %s", error)
@@ -131,6 +136,18 @@ class Leases:
         if self._connection is None or self._connection.closed:
             self._connection = self._database.connect()
         return self._connection
+
+    def _report(self, connection: Connection, states: Mapping[int, TargetState]) -> set[int]:
+        """Report what has changed, and all every few seconds; return which are another collector's by now."""
+        known = {target_id: states.get(target_id, TargetState()) for target_id in self.held}
+        if time.monotonic() - self._renewed >= _RENEW_SECONDS:
+            reported, self._renewed = known, time.monotonic()
+        else:
+            reported = {one: state for one, state in known.items() if state.up != self._reported.get(one)}
+        if not reported:
+            return set()
+        self._reported |= {one: state.up for one, state in reported.items()}
+        return set(report_targets(connection, reported, self._source))
 
     def _claimed(self, connection: Connection, targets: list[Target]) -> dict[Key, int]:
         if not targets:

@@ -52,5 +52,4 @@ class Reporter(threading.Thread):
         while not self._stopping.wait(_SECONDS):
             self._leases.keep(self._wanted(), self.states)
             self._follow(self._leases.held)
-        self._leases.keep(self._wanted(), self.states)
-        self._leases.release()
+        self._leases.release(self.states)

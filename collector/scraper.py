@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _PARSED_AT_ONCE = 1 << 20
 _NEW_COSTS = 50
 _PARSERS = 4
-# What a last scrape may take, in seconds: whoever stops the collector waits for it.
+# What a last scrape may take, in seconds, behind one that goes on: whoever stops the collector waits for both.
 _LAST_SECONDS = 2.0
 
 
@@ -55,41 +55,48 @@ class Scraper:
 
     def follow(self, targets: Mapping[int, Target]) -> None:
         """Scrape these targets, by their ids in the database, and no others; those that go on are not disturbed."""
+        if self._told.is_set():
+            return
         for target_id, (followed, task) in list(self._followed.items()):
             if targets.get(target_id) != followed.target:
                 task.cancel()
                 self._spooling.submit(followed.forget)  # behind a record of it that may be on its way
                 del self._followed[target_id]
         for target_id, target in targets.items():
-            if target_id not in self._followed and not self._told.is_set():
+            if target_id not in self._followed:
                 followed = Followed(target, target_id, self._definitions, self._metrics, began=time.time())
                 self._followed[target_id] = followed, asyncio.create_task(self._follow(followed))
         self._count()
 
     def states(self) -> dict[int, TargetState]:
-        """Return how each target is that was scraped before, by id."""
+        """Return how each target is, by id."""
         self._count()
-        return {
-            target_id: followed.state for target_id, (followed, _) in self._followed.items() if followed.up is not None
-        }
+        return {target_id: followed.state for target_id, (followed, _) in self._followed.items()}
 
     async def stop(self) -> None:
         """Scrape all once more, and end: what runs did last shall not be missing. Safe to call twice."""
         self._told.set()
-        await asyncio.gather(*(task for _, task in self._followed.values()), return_exceptions=True)
+        tasks = [task for _, task in self._followed.values()]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=2 * _LAST_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
         self._parsing.shutdown(wait=False, cancel_futures=True)
         self._spooling.shutdown()
 
     async def _follow(self, followed: Followed) -> None:
         interval, shift = followed.target.interval, offset(followed.target)
         slot = math.floor((time.time() - shift) / interval) + 1
-        while not self._told.is_set():
+        while True:
             scheduled = slot * interval + shift
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._told.wait(), max(scheduled - time.time(), 0))
             now = time.time()
-            if not self._told.is_set():
-                self._metrics.lag_seconds.observe(max(now - scheduled, 0))
+            if self._told.is_set():
+                await self._scrape(followed, now)
+                return
+            self._metrics.lag_seconds.observe(max(now - scheduled, 0))
             await self._scrape(followed, aligned(scheduled, now, interval))
             # Slots that passed meanwhile are skipped, not made up for: their moment is gone.
             following = math.floor((time.time() - shift) / interval) + 1

@@ -42,14 +42,14 @@ class TargetState:
     Attributes
     ----------
     up
-        Whether its last scrape worked.
+        Whether its last scrape worked; ``None`` before there was one.
     last_seen
         When one last did, in Unix seconds.
     clock_offset, clock_uncertainty
         Seconds by which its clock is ahead, more or less; ``None`` where it does not tell.
     """
 
-    up: bool
+    up: bool | None = None
     last_seen: float | None = None
     clock_offset: float | None = None
     clock_uncertainty: float | None = None
@@ -141,40 +141,30 @@ def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[
     return {(row[0], row[1], row[2]): Holder(*row[3:]) for row in rows}
 
 
-def report_targets(connection: Connection, states: Mapping[int, TargetState], source: str | None = None) -> list[int]:
-    """Record how targets are, and keep hold of them; return those that another collector has by now.
-
-    To be called every second; a row is written when its state changes, and every four seconds.
-    """
-    ids = list(states)
-    columns = [
-        [getattr(states[one], name) for one in ids] for name in ("up", "last_seen", "clock_offset", "clock_uncertainty")
-    ]
+def report_targets(connection: Connection, states: Mapping[int, TargetState], source: str) -> list[int]:
+    """Record how targets are, and keep hold of them; return those that another collector has by now."""
+    ids = sorted(states)
+    columns = {
+        name: [getattr(states[one], name) for one in ids]
+        for name in ("up", "last_seen", "clock_offset", "clock_uncertainty")
+    }
     rows = connection.execute(
         """
         with reported as (
-            select * from unnest(%(ids)s::int[], %(up)s::bool[], %(seen)s::float8[], %(offset)s::float8[], %(give)s::float8[])
+            select * from unnest(%(ids)s::int[], %(up)s::bool[], %(last_seen)s::float8[], %(clock_offset)s::float8[],
+                                 %(clock_uncertainty)s::float8[])
                 as r(target_id, up, last_seen, clock_offset, clock_uncertainty)
-        ), mine as (
-            select t.target_id from targets t join reported r using (target_id)
-            where t.collector is not distinct from coalesce(%(source)s::text, t.collector)
-              and (t.up <> r.up or t.lease_until is null or t.lease_until < now() + make_interval(secs => %(keep)s - 4))
-            order by t.target_id for update of t
         ), written as (
-            update targets t set up = r.up, last_seen = coalesce(to_timestamp(r.last_seen), t.last_seen),
+            update targets t set up = coalesce(r.up, t.up), last_seen = coalesce(to_timestamp(r.last_seen), t.last_seen),
                 clock_offset = coalesce(r.clock_offset, t.clock_offset),
                 clock_uncertainty = coalesce(r.clock_uncertainty, t.clock_uncertainty),
-                lease_until = case when %(source)s::text is not null then now() + make_interval(secs => %(keep)s) end
-            from reported r join mine using (target_id) where t.target_id = r.target_id
+                lease_until = now() + make_interval(secs => %(lease)s)
+            from reported r where t.target_id = r.target_id and t.collector = %(source)s
         )
-        select t.target_id from targets t join reported using (target_id)
-        where %(source)s::text is not null and t.collector is distinct from %(source)s::text
+        select t.target_id from targets t join reported using (target_id) where t.collector is distinct from %(source)s
         """,
-        {
-            "ids": ids, "up": columns[0], "seen": columns[1], "offset": columns[2], "give": columns[3],
-            "source": source, "keep": LEASE_SECONDS,
-        },
-    ).fetchall()  # fmt: skip
+        {**columns, "ids": ids, "source": source, "lease": LEASE_SECONDS},
+    ).fetchall()
     return [target_id for (target_id,) in rows]
 
 

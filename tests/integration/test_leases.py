@@ -9,6 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from collector.leases import Leases
+from collector.metrics import CollectorMetrics
+from collector.targets import Target
 from sql import targets
 from sql.database import Database
 from sql.flavour import Flavour
@@ -59,25 +62,36 @@ def test_a_lease_that_lapsed_while_nobody_came_is_renewed(database: Database) ->
         assert targets.claim_targets(connection, "b", "h2", 21, [ONE]) == [None]
 
 
-def test_states_are_written_when_they_change_and_every_few_seconds(database: Database) -> None:
+def test_what_is_reported_of_a_target(database: Database) -> None:
     with database.session() as connection:
         [mine] = targets.claim_targets(connection, "a", "h1", 11, [ONE])
         assert mine is not None
 
-        def report(up: bool, seen: float) -> tuple[bool, float]:
-            targets.report_targets(connection, {mine: TargetState(up, seen, 0.25, 0.001)}, "a")
-            row = connection.execute("select up, extract(epoch from last_seen)::float8 from targets").fetchone()
+        def report(state: TargetState) -> tuple[object, ...]:
+            assert targets.report_targets(connection, {mine: state}, "a") == []
+            row = connection.execute(
+                "select up, extract(epoch from last_seen)::float8, clock_offset, clock_uncertainty from targets"
+            ).fetchone()
             assert row is not None
-            return row[0], row[1]
+            return row
 
-        assert report(True, 100.0) == (True, 100.0)
-        assert report(True, 101.0) == (True, 100.0)
-        assert report(False, 101.0) == (False, 101.0)
-        connection.execute("update targets set lease_until = lease_until - interval '5 s'")
-        assert report(False, 102.0) == (False, 102.0)
+        assert report(TargetState()) == (False, None, None, None)
+        assert report(TargetState(True, 100.0, 0.25, 0.001)) == (True, 100.0, 0.25, 0.001)
+        assert report(TargetState(False)) == (False, 100.0, 0.25, 0.001), "what is not known anew stays"
         assert targets.clock_offsets(connection) == [], "nothing was seen for long"
         connection.execute("update targets set last_seen = now()")
         assert targets.clock_offsets(connection) == [ClockOffset("n1", 0.25, 0.001)]
+
+
+def test_a_target_that_is_not_scraped_yet_is_kept_all_the_same(database: Database) -> None:
+    target = Target("http://n1:1/metrics", "n1", "node", "n1:1", interval=60.0)
+    leases = Leases(database, "a", CollectorMetrics())
+    leases.claim({target.key: target})
+    with database.session() as connection:
+        connection.execute("update targets set lease_until = now() + interval '1 s'")
+        leases.keep({target.key: target}, {})
+        assert connection.execute("select lease_until > now() + interval '10 s' from targets").fetchone() == (True,)
+    leases.release({})
 
 
 def test_a_second_collector_is_refused_and_a_killed_one_goes_on_at_once(
