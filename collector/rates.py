@@ -14,6 +14,9 @@ __all__ = ["Rates", "Samples"]
 
 # A line whose own clock is further ahead is dropped, or it would silence its series until then. Prometheus's figure.
 MAX_AHEAD = 600.0
+# Single precision has 24 binary digits: a figure below this keeps its whole part whatever is rounded.
+_SINGLE_DIGITS = 2.0**24
+_SINGLE = np.finfo(np.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +30,8 @@ class Samples:
     refs
         The series, as in the scrape.
     values
-        A gauge's figure or a counter's rate in its unit a second. NaN stands for SQL's null: the source had a figure
-        and says that it has none now. Never infinite.
+        A gauge's figure or a counter's rate in its unit a second, in single precision as `Rates` says. NaN stands for
+        SQL's null: the source had a figure and says that it has none now. Never infinite.
     dts
         Seconds that each sample stands for.
     dropped
@@ -47,8 +50,12 @@ class Rates:
 
     * A gauge stands for the interval, or for the time since its last line if that is smaller: what was not seen is
       not claimed.
-    * A counter stands for the time since the scrape before, however long, so that value x dt summed up is its exact
-      increase. Its first scrape, and the first after it fell, give no sample.
+    * A counter stands for the time since the scrape before, however long, so that value x dt summed up is its increase.
+      Its first scrape, and the first after it fell, give no sample.
+    * Values are rounded to single precision, one part in 16 million: the digits of a double beyond it are mostly the noise
+      of a subtraction or of a decimal fraction, and cost three bytes a sample on disk. A gauge of 2^24 and more (bytes,
+      Unix times) stays as read. What the rounding of a counter's rate leaves over counts in its next sample, so that
+      value x dt summed up differs from the increase by one rounding at most, however many samples there are.
     * NaN and infinities are no figures. Where a gauge had one, its loss is one sample of NaN; a counter's line is
       passed over, and its next figure covers the gap.
 
@@ -64,6 +71,7 @@ class Rates:
         self._interval, self._since = interval, since
         self._times = np.zeros(0)
         self._values = np.zeros(0)
+        self._owed = np.zeros(0)  # by a counter: increase that no sample has told yet
         self._counters = np.zeros(0, np.bool_)
 
     def samples(self, scrape: Scrape, time: float, births: Mapping[int, float] | None = None) -> Samples:
@@ -88,11 +96,9 @@ class Rates:
         refs, figures, times = refs[kept], figures[kept], times[kept]
         elapsed = times - self._times[refs]  # NaN for a first line
         counters = self._counters[refs]
-        values, dts = np.where(
-            counters,
-            _rates(figures, self._values[refs], elapsed),
-            self._gauges(figures, self._values[refs], elapsed),
-        )
+        values, dts = self._gauges(figures, self._values[refs], elapsed)
+        if len(at := np.flatnonzero(counters)):
+            values[at], dts[at] = self._rates(refs[at], figures[at], elapsed[at])
         self._times[refs], self._values[refs] = times, figures
         given = ~np.isnan(dts)
         return Samples(times[given], refs[given], values[given], dts[given].astype(np.float32), dropped)
@@ -104,11 +110,12 @@ class Rates:
             more = max(size - len(self._times), len(self._times), 64)  # doubles, so that growing is linear in all
             self._times = np.concatenate([self._times, np.full(more, np.nan)])
             self._values = np.concatenate([self._values, np.full(more, np.nan)])
+            self._owed = np.concatenate([self._owed, np.zeros(more)])
             self._counters = np.concatenate([self._counters, np.zeros(more, np.bool_)])
         for ref, series in scrape.new.items():
             counter = series.kind == "counter"
             born = births.get(ref) if counter else None
-            self._counters[ref] = counter
+            self._counters[ref], self._owed[ref] = counter, 0.0
             self._times[ref], self._values[ref] = (np.nan, np.nan) if born is None else (born, 0.0)
 
     def _gauges(
@@ -117,15 +124,28 @@ class Rates:
         """Return values and dts, shape ``(2, n)``; where dt is NaN there is no sample."""
         figured = np.isfinite(figures)
         given = figured | np.isfinite(before)
-        return np.stack([np.where(figured, figures, np.nan), np.where(given, np.fmin(elapsed, self._interval), np.nan)])
+        values = np.where(np.abs(figures) < _SINGLE_DIGITS, _single(figures), figures)
+        return np.stack([np.where(figured, values, np.nan), np.where(given, np.fmin(elapsed, self._interval), np.nan)])
+
+    def _rates(
+        self, refs: npt.NDArray[np.uint32], figures: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        """Return values and dts, shape ``(2, n)``; where dt is NaN there is no sample."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            # The rate is over dt as it is stored, in single precision: so the product of both is the increase, not nearly.
+            dts = elapsed.astype(np.float32).astype(np.float64)
+            increases = figures - self._values[refs]
+            owed = increases + self._owed[refs]
+            # What stands still is 0, whatever is owed: nobody shall see a trickle where there was none.
+            rates = np.where(increases == 0, 0.0, np.fmax(_single(owed / dts), 0.0))
+            given = np.isfinite(rates) & (increases >= 0) & (dts > 0)
+            self._owed[refs] = np.where(given, owed - rates * dts, self._owed[refs])
+        return np.stack([rates, np.where(given, dts, np.nan)])
 
 
-def _rates(
-    figures: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Return values and dts, shape ``(2, n)``; where dt is NaN there is no sample."""
-    # The rate is over dt as it is stored, in single precision: so the product of both is the increase, not nearly.
-    with np.errstate(invalid="ignore", over="ignore"):
-        dts = elapsed.astype(np.float32).astype(np.float64)
-        rates = (figures - before) / dts
-    return np.stack([rates, np.where(np.isfinite(rates) & (figures >= before), dts, np.nan)])
+def _single(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Round to single precision what lies in its range, and leave the rest as it is."""
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32).astype(np.float64)
+    sizes = np.abs(values)
+    return np.where((sizes >= _SINGLE.tiny) & (sizes <= _SINGLE.max), rounded, values)

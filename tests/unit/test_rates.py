@@ -147,26 +147,74 @@ steps = st.lists(
 
 
 @given(steps)
-def test_value_times_dt_summed_up_is_the_exact_increase(history: list[tuple[float, float, str]]) -> None:
+def test_value_times_dt_summed_up_is_the_increase_within_one_rounding(history: list[tuple[float, float, str]]) -> None:
     target = Target()
     time = seen_at = 1_700_000_000.0
     count = seen = 100.0
     target.scrape("c_total 100\nup 1", time)
-    increase = area = 0.0
+    increase = area = largest = 0.0
     for elapsed, more, event in history:
         time += 0 if event == "repeated time" else elapsed
         count = 0.0 if event == "reset" else count + more
         line = {"NaN": "c_total NaN", "missing": ""}.get(event, f"c_total {count!r}")
         samples = target.scrape(f"{line}\nup 1", time)
         counted = samples.refs == 0
-        area += float(np.sum(samples.values[counted] * samples.dts[counted]))
+        told = float(np.sum(samples.values[counted] * samples.dts[counted]))
+        area, largest = area + told, max(largest, told)
         if event in ("NaN", "missing") or time == seen_at:
             assert not counted.any()
             continue
         assert samples.dts[counted].tolist() == ([np.float32(time - seen_at)] if count >= seen else [])
         increase += max(count - seen, 0)
         seen, seen_at = count, time
-    assert area == pytest.approx(increase, rel=1e-12, abs=1e-9)
+        assert area == pytest.approx(increase, rel=1e-12, abs=largest * 2**-24 + 1e-9)
+
+
+def test_what_rounding_leaves_over_counts_in_the_next_sample() -> None:
+    target = Target()
+    target.scrape("cpu_seconds_total 1000\nup 1", 10)
+    ticks = np.random.default_rng(0).integers(0, 100, 5000)
+    area = 0.0
+    for second, figure in enumerate(1000 + np.cumsum(ticks) / 100, start=11):
+        samples = target.scrape(f"cpu_seconds_total {figure:.2f}\nup 1", second)
+        assert samples.values[0] == np.float32(samples.values[0])
+        area += float(samples.values[0] * samples.dts[0])
+        assert area == pytest.approx(figure - 1000, rel=1e-12, abs=2**-24)
+    assert sum(float(np.float32(tick / 100)) for tick in ticks) != pytest.approx(area, rel=1e-12), "it would add up"
+
+
+def test_a_counter_that_stands_is_zero_whatever_rounding_has_left_over() -> None:
+    target = Target()
+    target.scrape("c_total 0", 10)
+    assert target.triples("c_total 0.1", 11) == [(11, np.float32(0.1), 1)]
+    assert target.triples("c_total 0.1", 12) == [(12, 0, 1)]
+    assert target.triples("c_total 0.1000000001", 13) == [(13, 0, 1)], "less than what was told too much"
+    [(_, value, _)] = target.triples("c_total 0.2", 14)
+    assert value + np.float32(0.1) == pytest.approx(0.2, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("read", "stored"),
+    [
+        ("0.068680", float(np.float32(0.06868))),
+        ("71.532", float(np.float32(71.532))),
+        ("16777215", 16777215),
+        ("25769803777", 25769803777),
+        ("-25769803777", -25769803777),
+        ("1795251783.0971992", 1795251783.0971992),
+        ("1e300", 1e300),
+        ("1e-300", 1e-300),
+        ("0", 0),
+    ],
+)
+def test_gauges_have_single_precision_or_all_their_digits(read: str, stored: float) -> None:
+    assert Target().triples(f"g {read}", 10) == [(10, stored, 1)]
+
+
+def test_rates_beyond_single_precision_are_no_infinity() -> None:
+    target = Target()
+    target.scrape("a_total 0\nb_total 0", 10)
+    assert target.scrape("a_total 1e300\nb_total 1e-300", 11).values.tolist() == [1e300, 1e-300]
 
 
 @given(st.lists(st.floats(0.01, 30), min_size=1, max_size=30), st.sampled_from([0.1, 1.0, 10.0]))
