@@ -6,19 +6,22 @@ energy counter (``intel-rapl-mmio``) is left out, so that a sum over the series 
 
 from __future__ import annotations
 
+import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import psutil
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from exporters.registry import ExporterOptions
 
 __all__ = ["HostExporter"]
 
-_CPU_MODES = ("idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user")
+# In the order of /proc/stat, see proc(5).
+_CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_SECTOR = 512  # bytes, whatever the device has: https://docs.kernel.org/admin-guide/iostats.html
 # A CPU that was offline counts from 0 again; less than that is the kernel's idle accounting going back a little.
 _CPU_RESTART_SECONDS = 3.0
 _MEMORY = ("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapTotal", "SwapFree")
@@ -41,7 +44,7 @@ class HostExporter:
     options
         Nothing of them is needed.
     root
-        Folder under which ``proc`` and ``sys`` are read, where psutil does not read them.
+        Folder under which ``proc`` and ``sys`` are read.
     """
 
     name = "host"
@@ -57,30 +60,29 @@ class HostExporter:
 
     def collect(self) -> Iterator[Metric]:
         """Read everything once."""
-        yield self._cpus()
-        for minutes, load in zip((1, 5, 15), psutil.getloadavg(), strict=True):
+        yield from self._stat()
+        for minutes, load in zip((1, 5, 15), os.getloadavg(), strict=True):
             yield GaugeMetricFamily(f"node_load{minutes}", f"{minutes}m load average.", load)
         yield from self._memory()
-        yield from _disks()
-        yield from _network()
+        yield from self._disks()
+        yield from self._network()
         yield from self._pressure()
         yield from self._energy()
-        yield GaugeMetricFamily("node_boot_time_seconds", "Node boot time, in unixtime.", psutil.boot_time())
         yield GaugeMetricFamily("node_time_seconds", "System time in seconds since epoch (1970).", time.time())
 
-    def _cpus(self) -> Metric:
+    def _stat(self) -> Iterator[Metric]:
         family = CounterMetricFamily(
             "node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", labels=["cpu", "mode"]
         )
-        cpus = psutil.cpu_times(percpu=True)
-        numbers = _numbers(_read(self._sys / "devices/system/cpu/online"))
-        if len(numbers) != len(cpus):  # a container may be shown fewer
-            numbers = [str(index) for index in range(len(cpus))]
-        for number, times in zip(numbers, cpus, strict=True):
-            for mode in _CPU_MODES:
-                if (seconds := getattr(times, mode, None)) is not None:
-                    family.add_metric([number, mode], self._never_back(number, mode, seconds))
-        return family
+        for line in _read(self._proc / "stat").splitlines():
+            name, _, figures = line.partition(" ")
+            if name == "btime":
+                yield GaugeMetricFamily("node_boot_time_seconds", "Node boot time, in unixtime.", int(figures))
+            elif name.startswith("cpu") and (number := name[3:]):
+                for mode, ticks in zip(_CPU_MODES, figures.split(), strict=False):
+                    family.add_metric([number, mode], self._never_back(number, mode, int(ticks) / _TICKS))
+        if family.samples:
+            yield family
 
     def _never_back(self, cpu: str, mode: str, seconds: float) -> float:
         last = self._cpu_seconds.get((cpu, mode), 0.0)
@@ -98,6 +100,30 @@ class HostExporter:
                 yield GaugeMetricFamily(
                     f"node_memory_{name}_bytes", f"Memory information field {name}_bytes.", kibibytes * 1024
                 )
+
+    def _disks(self) -> Iterator[Metric]:
+        read = _per_device("node_disk_read_bytes_total", "The total number of bytes read successfully.")
+        written = _per_device("node_disk_written_bytes_total", "The total number of bytes written successfully.")
+        busy = _per_device("node_disk_io_time_seconds_total", "Total seconds spent doing I/Os.")
+        for line in _read(self._proc / "diskstats").splitlines():
+            # After the device's name: reads and writes in fours (done, merged, sectors, milliseconds), what is under
+            # way, milliseconds with something under way.
+            _, _, device, *figures = line.split()
+            if not _IGNORED_DISKS.fullmatch(device):
+                read.add_metric([device], int(figures[2]) * _SECTOR)
+                written.add_metric([device], int(figures[6]) * _SECTOR)
+                busy.add_metric([device], int(figures[9]) / 1000)
+        yield from _filled(read, written, busy)
+
+    def _network(self) -> Iterator[Metric]:
+        received = _per_device("node_network_receive_bytes_total", "Network device statistic receive_bytes.")
+        sent = _per_device("node_network_transmit_bytes_total", "Network device statistic transmit_bytes.")
+        for line in _read(self._proc / "net/dev").splitlines()[2:]:  # two lines of headings
+            device, _, figures = line.rpartition(":")  # a device's alias holds a colon itself
+            columns = figures.split()
+            received.add_metric([device.strip()], int(columns[0]))
+            sent.add_metric([device.strip()], int(columns[8]))
+        yield from _filled(received, sent)
 
     def _pressure(self) -> Iterator[Metric]:
         for resource in ("cpu", "io", "memory"):
@@ -143,34 +169,12 @@ class _RaplZone:
         return (self._wrapped + microjoules) / 1e6
 
 
-def _disks() -> Iterator[Metric]:
-    read = _per_device("node_disk_read_bytes_total", "The total number of bytes read successfully.")
-    written = _per_device("node_disk_written_bytes_total", "The total number of bytes written successfully.")
-    busy = _per_device("node_disk_io_time_seconds_total", "Total seconds spent doing I/Os.")
-    try:
-        disks = psutil.disk_io_counters(perdisk=True)
-    except NotImplementedError:  # a container that is shown no disks
-        return
-    for device, figures in disks.items():
-        if not _IGNORED_DISKS.fullmatch(device):
-            read.add_metric([device], figures.read_bytes)
-            written.add_metric([device], figures.write_bytes)
-            if (milliseconds := getattr(figures, "busy_time", None)) is not None:
-                busy.add_metric([device], milliseconds / 1000)
-    yield from (read, written, busy)
-
-
-def _network() -> Iterator[Metric]:
-    received = _per_device("node_network_receive_bytes_total", "Network device statistic receive_bytes.")
-    sent = _per_device("node_network_transmit_bytes_total", "Network device statistic transmit_bytes.")
-    for device, figures in psutil.net_io_counters(pernic=True).items():
-        received.add_metric([device], figures.bytes_recv)
-        sent.add_metric([device], figures.bytes_sent)
-    yield from (received, sent)
-
-
 def _per_device(name: str, help_text: str) -> CounterMetricFamily:
     return CounterMetricFamily(name, help_text, labels=["device"])
+
+
+def _filled(*families: CounterMetricFamily) -> Iterable[Metric]:
+    return [family for family in families if family.samples]
 
 
 def _read(path: Path) -> str:
@@ -179,13 +183,3 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError:
         return ""
-
-
-def _numbers(ranges: str) -> list[str]:
-    """Expand the kernel's list form, ``0-2,5`` to 0, 1, 2, 5."""
-    numbers = []
-    for part in ranges.strip().split(","):
-        first, _, last = part.partition("-")
-        if first:
-            numbers += [str(number) for number in range(int(first), int(last or first) + 1)]
-    return numbers

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
 from types import TracebackType
-from typing import TYPE_CHECKING
-from wsgiref.simple_server import WSGIServer
+from typing import Any
 
-from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from bench.addresses import require_loopback
 from bench.errors import ExporterUnavailable, ServiceFailed
 from exporters.registry import Exporter
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+from exporters.text import render
 
 __all__ = ["ExporterServer", "serve"]
 
@@ -54,14 +52,13 @@ class ExporterServer:
         require_loopback(bind, insecure=insecure)
         self.exporter, self.bind = exporter, bind
         self._port = port
-        self._running: tuple[WSGIServer, threading.Thread] | None = None
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(_Reading(exporter))
+        self._running: tuple[_Server, threading.Thread] | None = None
+        self._reading = _Reading(exporter)
 
     @property
     def port(self) -> int:
         """The port that is listened on."""
-        return self._running[0].server_port if self._running else self._port
+        return int(self._running[0].server_address[1]) if self._running else self._port
 
     @property
     def url(self) -> str:
@@ -84,13 +81,14 @@ class ExporterServer:
         if reason := self.exporter.check():
             raise ExporterUnavailable(f"listener {self.exporter.name!r} cannot work here: {reason}")
         try:
-            server, thread = start_http_server(self._port, self.bind, self._registry)
+            server = _Server(self.bind, self._port, self._reading)
         except OSError as error:
             where = f"{self.bind} port {self._port}"
             raise ServiceFailed(
                 f"listener {self.exporter.name!r} cannot listen on {where}: {error.strerror}"
             ) from error
-        server.set_app(_as_plain_text(make_wsgi_app(self._registry)))
+        thread = threading.Thread(target=server.serve_forever, name=f"listener {self.exporter.name}", daemon=True)
+        thread.start()
         self._running = server, thread
 
     def stop(self) -> None:
@@ -101,6 +99,7 @@ class ExporterServer:
             server.shutdown()
             server.server_close()
             thread.join()
+            server.hang_up()
 
     def __enter__(self) -> ExporterServer:
         self.start()
@@ -119,7 +118,7 @@ def serve(exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, insecur
     return server
 
 
-class _Reading(Collector):
+class _Reading:
     """The listener's families and its own: whether the last read worked, how long it took, what went wrong so far."""
 
     def __init__(self, exporter: Exporter) -> None:
@@ -128,14 +127,14 @@ class _Reading(Collector):
         self._errors: Counter[str] = Counter()
         self._up = True
 
-    def collect(self) -> Iterator[Metric]:
+    def text(self) -> bytes:
+        """Read the source once and return the body."""
         with self._lock:
             started = time.perf_counter()
             families = self._read()
             seconds = time.perf_counter() - started
             own = self._own_families(seconds)
-        yield from families
-        yield from own
+        return render([*families, *own])
 
     def _read(self) -> list[Metric]:
         try:
@@ -163,10 +162,52 @@ class _Reading(Collector):
         return [up, read, errors]
 
 
-def _as_plain_text(app: WSGIApplication) -> WSGIApplication:
-    """Answer in text format 0.0.4 whatever is asked for: the form that every listener's users may rely on."""
+class _Server(ThreadingTCPServer):
+    """Serves one listener; a thread a connection, which its scraper keeps open."""
 
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        return app({**environ, "HTTP_ACCEPT": "text/plain;version=0.0.4"}, start_response)
+    allow_reuse_address = True
+    daemon_threads = True
 
-    return answer
+    def __init__(self, bind: str, port: int, reading: _Reading) -> None:
+        self.reading = reading
+        self._connections: set[socket.socket] = set()
+        [(self.address_family, _, _, _, address), *_] = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)
+        super().__init__(address, _Answer)
+
+    def hang_up(self) -> None:
+        """End the connections that are open."""
+        for connection in list(self._connections):
+            with contextlib.suppress(OSError):  # has just ended by itself
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+
+class _Answer(BaseHTTPRequestHandler):
+    """Answers in text format 0.0.4 whatever is asked for: the form that every listener's users may rely on."""
+
+    protocol_version = "HTTP/1.1"  # a connection for all scrapes: a new one costs as much as the scrape
+    timeout = 90  # more than a minute, the longest interval that a collector has
+    wbufsize = -1  # head and body leave in one packet
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_GET(self) -> None:  # noqa: N802 - called by this name
+        body = self.server.reading.text()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing: a line a second would be the log."""

@@ -7,6 +7,7 @@ left who could have.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import psutil
@@ -14,6 +15,13 @@ import psutil
 from bench.processes import ProcessStat, RunTree, read_stat
 
 __all__ = ["RunUsage"]
+
+# For a proportional size the kernel walks through every page of a process: some 8 ms a GiB, while it holds a lock that
+# the process may want. So they are read as often as it takes this share of one core, every second for 64 MiB and every
+# few minutes for 10 GiB, and follow the resident size meanwhile, which costs nothing.
+_PROPORTIONAL_SHARE = 0.0005
+# The same for when processes come or go, since they may share with others.
+_PROPORTIONAL_SHARE_OF_CHANGES = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +46,8 @@ class RunUsage:
         What they had read from and written to storage, as far as it could be read; `storage_known` says whether that is
         all of it now.
     resident_bytes, proportional_bytes
-        Sums over the processes that live; ``None`` where a process does not let us read it.
+        Sums over the processes that live; ``None`` where a process does not let us read it. The proportional size is
+        the last that was read of each process and what its resident size has grown or shrunk by since.
     peak_bytes
         The largest of the proportional sums, ``None`` before there is one.
     threads, processes
@@ -56,6 +65,7 @@ class RunUsage:
         self.peak_bytes: int | None = None
         self.seen_at = 0.0
         self._last: dict[int, _Figures] = {}
+        self._proportional = _Proportional()
         self._gone_cpu = 0.0
         self._gone_read = self._gone_written = 0
 
@@ -63,7 +73,7 @@ class RunUsage:
         """Read the processes of `tree` (at `now`, Unix seconds); return whether any of the run's own lives."""
         self.seen_at = now
         current: dict[int, _Figures] = {}
-        living: list[tuple[ProcessStat, int | None]] = []
+        living: list[ProcessStat] = []
         # Parents come first: a child that is waited for meanwhile is missed until the next time, and not counted twice.
         if tree.supervisor is not None and (stat := _reread(tree.supervisor)):
             # Its own work is not the run's; the orphans that it waited for are.
@@ -74,9 +84,8 @@ class RunUsage:
             storage: tuple[int, int] | None = self._last_storage(stat)  # only root may read a zombie's
             if not stat.zombie:
                 try:
-                    process = psutil.Process(stat.pid)
-                    storage, proportional = _storage(process), _proportional(process)
-                    living.append((stat, proportional))
+                    storage = _storage(stat)
+                    living.append(stat)
                 except psutil.ZombieProcess:
                     pass  # since a moment ago
                 except psutil.NoSuchProcess:
@@ -88,12 +97,11 @@ class RunUsage:
         self._measure(living)
         return bool(living)
 
-    def _measure(self, living: list[tuple[ProcessStat, int | None]]) -> None:
+    def _measure(self, living: list[ProcessStat]) -> None:
         self.processes = len(living)
-        self.threads = sum(stat.threads for stat, _ in living)
-        self.resident_bytes = sum(stat.resident_bytes for stat, _ in living)
-        known = [proportional for _, proportional in living if proportional is not None]
-        self.proportional_bytes = sum(known) if living and len(known) == len(living) else None
+        self.threads = sum(stat.threads for stat in living)
+        self.resident_bytes = sum(stat.resident_bytes for stat in living)
+        self.proportional_bytes = self._proportional.total(living)
         if self.proportional_bytes is not None:
             self.peak_bytes = max(self.proportional_bytes, self.peak_bytes or 0)
 
@@ -141,19 +149,55 @@ def _is_there(pid: int, figures: _Figures, current: dict[int, _Figures]) -> bool
     return pid in current and current[pid].created == figures.created
 
 
-def _storage(process: psutil.Process) -> tuple[int, int] | None:
+def _storage(stat: ProcessStat) -> tuple[int, int] | None:
     """Return bytes read and written, ``None`` where we may not know them."""
     try:
-        counters = process.io_counters()
-    except (psutil.AccessDenied, NotImplementedError, RuntimeError):
+        with open(f"/proc/{stat.pid}/io", "rb", buffering=0) as file:  # noqa: PTH123 - the cheapest way, every second
+            lines = dict(line.split(b": ", 1) for line in file.read(4096).splitlines())
+    except (FileNotFoundError, ProcessLookupError) as error:
+        raise psutil.NoSuchProcess(stat.pid) from error
+    except PermissionError:
+        now = _reread(stat)
+        if now is not None and now.zombie:  # only root may read a zombie's
+            raise psutil.ZombieProcess(stat.pid) from None
         return None
-    return counters.read_bytes, counters.write_bytes
+    return int(lines[b"read_bytes"]), int(lines[b"write_bytes"])
 
 
-def _proportional(process: psutil.Process) -> int | None:
-    """Return the proportional set size in bytes, ``None`` where we may not know it."""
+class _Proportional:
+    """Proportional set sizes of a run's processes, read now and then and estimated between."""
+
+    def __init__(self) -> None:
+        # By process: its proportional size when that was read, less its resident size then.
+        self._shared: dict[tuple[int, float], int | None] = {}
+        self._read_at, self._cost = -float("inf"), 0.0
+
+    def total(self, living: list[ProcessStat]) -> int | None:
+        """Return the sum over processes in bytes, ``None`` where there is none or one does not let us know it."""
+        now = time.monotonic()
+        present = {(stat.pid, stat.created) for stat in living}
+        share = _PROPORTIONAL_SHARE if present == self._shared.keys() else _PROPORTIONAL_SHARE_OF_CHANGES
+        again = now - self._read_at >= self._cost / share
+        began = time.thread_time()
+        self._shared = {
+            (stat.pid, stat.created): _shared(stat) if again or key not in self._shared else self._shared[key]
+            for stat in living
+            for key in [(stat.pid, stat.created)]
+        }
+        if again:
+            self._read_at, self._cost = now, time.thread_time() - began
+        sizes = [
+            min(max(stat.resident_bytes + shared, 0), stat.resident_bytes)
+            for stat in living
+            if (shared := self._shared[stat.pid, stat.created]) is not None
+        ]
+        return sum(sizes) if living and len(sizes) == len(living) else None
+
+
+def _shared(stat: ProcessStat) -> int | None:
+    """Return a process's proportional set size less its resident one, ``None`` where we may not know it."""
     try:
-        size: int = process.memory_full_info().pss
-    except (psutil.AccessDenied, AttributeError):  # not ours to read, or a kernel without smaps
+        size: int = psutil.Process(stat.pid).memory_full_info().pss
+    except (psutil.Error, AttributeError):  # gone, not ours to read, or a kernel without smaps
         return None
-    return size
+    return size - stat.resident_bytes

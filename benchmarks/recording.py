@@ -1,0 +1,159 @@
+"""What the listeners ``host`` and ``process`` said while real runs went on, second by second.
+
+``python -m benchmarks.recording`` makes the file anew: some 20 minutes, in which the product itself runs trainings of
+60 s and one of 10 min, and its listeners are scraped as the collector does it.
+"""
+
+from __future__ import annotations
+
+import csv
+import http.client
+import json
+import lzma
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench.config import Settings
+from bench.runfolder import RunFolder
+from bench.services import Service, Stack
+from collector.targets import Target, aligned, offset
+
+__all__ = ["FILE", "LISTENERS", "Body", "Recording", "RecordedRun", "read", "record"]
+
+FILE = Path(__file__).with_name("recordings") / "runs.jsonl.xz"
+LISTENERS = ("host", "process")
+# Eight short runs and a long one: as many samples of a run of 60 s as of one of 10 min, nearly.
+SECONDS = (60,) * 8 + (600,)
+_SCRIPT = Path(__file__).with_name("training") / "train.py"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run, with its span in Unix seconds and the seconds that it was meant to take."""
+
+    run_id: str
+    started_at: float
+    ended_at: float
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a listener said at `time`, the time that a collector gives the scrape (Unix seconds)."""
+
+    listener: str
+    time: float
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Runs, and all that was scraped meanwhile, by time."""
+
+    runs: list[RecordedRun]
+    bodies: list[Body]
+
+
+def read(path: Path = FILE) -> Recording:
+    """Read a recording."""
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        runs = [RecordedRun(**run) for run in json.loads(next(lines))]
+        bodies = [Body(listener, at, text.encode()) for listener, at, text in map(json.loads, lines)]
+    return Recording(runs, bodies)
+
+
+def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
+    """Run a training for each of `seconds`, one after the other, and write what the listeners say to `path`."""
+    with tempfile.TemporaryDirectory(prefix="bench-recording-") as folder:
+        home = Path(folder) / "home"
+        settings = Settings(home=home)
+        sheet = Path(folder) / "experiments.csv"
+        with sheet.open("w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["Experiment", "Workload", "File", "Listeners", "Params"])
+            rows.writerows([1, 1 + number, _SCRIPT, "ps+top", f"--seconds {wanted}"] for number, wanted in enumerate(seconds))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
+        schedule = subprocess.Popen(
+            [sys.executable, "-m", "bench.cli", "schedule", str(sheet)],
+            env={**environment, "BENCH_HOME": str(home)},
+            stdout=sys.stderr,
+        )
+        bodies: list[Body] = []
+        ended = threading.Event()
+        try:
+            services = _listeners(Stack(settings), schedule)
+            threads = [threading.Thread(target=_follow, args=(service, bodies, ended)) for service in services]
+            for thread in threads:
+                thread.start()
+            schedule.wait()
+        finally:
+            ended.set()
+            schedule.terminate()
+            schedule.wait()
+        for thread in threads:
+            thread.join()
+        ends = sorted(
+            ((one.run_id, end) for one in RunFolder.all(settings.runs_dir) if (end := one.end())),
+            key=lambda pair: pair[1].started_at,
+        )
+        runs = [
+            RecordedRun(run_id, end.started_at, end.ended_at, wanted)
+            for (run_id, end), wanted in zip(ends, seconds, strict=True)
+        ]
+    recording = Recording(runs, sorted(bodies, key=lambda body: body.time))
+    path.parent.mkdir(exist_ok=True)
+    with lzma.open(path, "wt", encoding="utf-8", preset=9 | lzma.PRESET_EXTREME) as lines:
+        for line in _lines(recording):
+            lines.write(line + "\n")
+    return recording
+
+
+def _lines(recording: Recording) -> Iterator[str]:
+    yield json.dumps([asdict(run) for run in recording.runs])
+    # One listener after the other: what repeats lies nearer.
+    for body in sorted(recording.bodies, key=lambda body: (body.listener, body.time)):
+        yield json.dumps([body.listener, body.time, body.text.decode()])
+
+
+def _listeners(stack: Stack, schedule: subprocess.Popen[bytes]) -> list[Service]:
+    while True:
+        services = stack.services()
+        found = [services[f"exporter-{name}"] for name in LISTENERS if f"exporter-{name}" in services]
+        if len(found) == len(LISTENERS) and all(service.answers() for service in found):
+            return found
+        if schedule.poll() is not None:
+            raise RuntimeError("the schedule ended before its listeners answered")
+        time.sleep(0.1)
+
+
+def _follow(service: Service, bodies: list[Body], ended: threading.Event) -> None:
+    """Scrape once a second, at the times and under the times of the collector."""
+    listener = service.name.removeprefix("exporter-")
+    target = Target(service.url, socket.gethostname(), listener, "")
+    address = urlsplit(service.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    slot = int(time.time() - offset(target)) + 1
+    while True:
+        scheduled = slot + offset(target)
+        if ended.wait(max(scheduled - time.time(), 0)):
+            return
+        at = aligned(scheduled, time.time(), 1.0)
+        try:
+            connection.request("GET", address.path, headers={"Accept": "text/plain;version=0.0.4"})
+            bodies.append(Body(listener, at, connection.getresponse().read()))
+        except (OSError, http.client.HTTPException):
+            connection.close()
+        slot = max(slot + 1, int(time.time() - offset(target)) + 1)
+
+
+if __name__ == "__main__":
+    record()

@@ -1,0 +1,103 @@
+"""Databases for benchmarks: each gets one of its own, on the server that is named or on one that is found."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+from psycopg import conninfo
+
+from bench.config import Settings
+from bench.errors import DatabaseUnavailable
+from sql.database import Database
+from sql.embedded import EmbeddedServer
+
+__all__ = ["own_database", "timescale"]
+
+_CONFIGURATION = (
+    "shared_preload_libraries = 'timescaledb'\n"
+    "timescaledb.telemetry_level = 'off'\n"
+    "max_worker_processes = 32\n"
+    "timescaledb.max_background_workers = 16\n"
+)
+
+
+@contextlib.contextmanager
+def own_database(name: str) -> Iterator[Database]:
+    """Yield a database of our own: on the server of ``BENCH_DSN``, else an embedded one in a temporary folder."""
+    configured = Settings.load()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        if configured.dsn is None:
+            with Database(Settings(home=Path(folder))) as database:
+                yield database
+        else:
+            with _made(configured.dsn, name, Path(folder)) as database:
+                yield database
+
+
+@contextlib.contextmanager
+def timescale(name: str) -> Iterator[Database]:
+    """Yield a TimescaleDB database of our own, on the server of ``BENCH_DSN`` or by an installation of this machine.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        There is neither.
+    """
+    configured = Settings.load()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        if configured.dsn is not None:
+            with _made(configured.dsn, name, Path(folder)) as database:
+                yield database
+            return
+        found = _installation()
+        if found is None:
+            raise DatabaseUnavailable("no TimescaleDB: set BENCH_DSN, or install timescaledb-2-postgresql-16")
+        server = EmbeddedServer(
+            Path(folder) / "server", binaries=found[0], major=found[1], configuration=_CONFIGURATION
+        )
+        try:
+            with _made(server.acquire(), name, Path(folder)) as database:
+                yield database
+        finally:
+            server.release()
+
+
+@contextlib.contextmanager
+def _made(server: str, name: str, home: Path) -> Iterator[Database]:
+    own = f"bench_{name}_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'create database "{own}"'.encode())
+        available = admin.execute("select from pg_available_extensions where name = 'timescaledb'").fetchone()
+    try:
+        dsn = conninfo.make_conninfo(server, dbname=own)
+        if available is not None:
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                connection.execute("create extension if not exists timescaledb")
+        with Database(Settings(home=home, dsn=dsn)) as database:
+            yield database
+    finally:
+        with psycopg.connect(server, autocommit=True) as admin:
+            admin.execute(f'drop database "{own}" with (force)'.encode())
+
+
+def _installation() -> tuple[Path, int] | None:
+    """Return programs and major version of a PostgreSQL of this machine that has TimescaleDB Community."""
+    on_path = [Path(path)] if (path := shutil.which("pg_config")) else []
+    for program in [*on_path, *sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True)]:
+
+        def ask(option: str, program: Path = program) -> str:
+            return subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip()
+
+        if any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so")) and (
+            major := re.search(r"\d+", ask("--version"))
+        ):
+            return Path(ask("--bindir")), int(major.group())
+    return None

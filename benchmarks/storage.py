@@ -1,0 +1,236 @@
+"""Bytes a sample after compression: what real runs of 60 s and of 10 min leave in TimescaleDB.
+
+The listeners ``host`` and ``process`` are replayed from a recording of real runs; what a dcgm-exporter and a listener on
+NVML would have said meanwhile is simulated. All goes through the collector's parser, rates, spool and writer into one
+day's chunk, which is then compressed. A host's series go on from run to run, a run's process series are its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bench.runfolder import RunEnd
+from benchmarks import recording, telemetry
+from benchmarks.recording import Recording, RecordedRun
+from benchmarks.servers import timescale
+from collector.exposition import Parser
+from collector.metrics import CollectorMetrics
+from collector.rates import Rates
+from collector.segments import SeriesDefinition, SpoolRecord
+from collector.spool import Spool
+from collector.writer import Writer
+from sql import experiments, runs, samples
+from sql.aggregates import refresh
+from sql.database import Connection, Database
+
+__all__ = ["measure"]
+
+HOST = "node1"
+# Of the recording's runs, by the seconds that they were meant to take; all in the end.
+LAYOUTS = {"60s": (60,), "10min": (600,), "all": (60, 600)}
+# How long before and after its runs a host is recorded.
+_AROUND = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What one layout left: bytes by what they are for, samples likewise."""
+
+    samples: dict[str, int]
+    bytes: dict[str, float]
+    rows_bytes: int
+    catalog_bytes: int
+    aggregates_bytes: int
+    columns: dict[str, float]
+
+
+def measure() -> dict[str, float | str]:
+    """Return bytes a sample, over all and by listener, from runs of each length and of both."""
+    taken = recording.read()
+    figures: dict[str, float | str] = {}
+    for layout, lengths in LAYOUTS.items():
+        with timescale("storage") as database:
+            stored = _store(database, _of(taken, lengths))
+        figures |= _figures(layout, stored)
+    return {"bytes_per_sample": figures["all"], **figures}
+
+
+def _figures(layout: str, stored: _Stored) -> dict[str, float | str]:
+    total = sum(stored.samples.values())
+    compressed = sum(stored.bytes.values())
+    figures: dict[str, float | str] = {
+        layout: (compressed + stored.catalog_bytes) / total,
+        f"{layout}_samples": float(total),
+        f"{layout}_catalog": stored.catalog_bytes / total,
+        f"{layout}_row_store": stored.rows_bytes / total,
+        f"{layout}_aggregates": stored.aggregates_bytes / total,
+    }
+    for listener in dict.fromkeys(key.partition(" ")[0] for key in stored.samples):
+        keys = [key for key in stored.samples if key.startswith(listener)]
+        figures[f"{layout}_{listener}"] = sum(stored.bytes[key] for key in keys) / sum(
+            stored.samples[key] for key in keys
+        )
+        for key in keys:
+            figures[f"{layout}_{key.replace(' ', '_')}"] = stored.bytes[key] / stored.samples[key]
+    figures |= {f"{layout}_column_{name}": size / total for name, size in stored.columns.items()}
+    return figures
+
+
+def _of(taken: Recording, lengths: tuple[int, ...]) -> Recording:
+    """Return the part of a recording that is about runs of these lengths."""
+    wanted = [run for run in taken.runs if run.seconds in lengths]
+    began, ended = wanted[0].started_at - _AROUND, wanted[-1].ended_at + _AROUND
+    return Recording(wanted, [body for body in taken.bodies if began <= body.time <= ended])
+
+
+def _store(database: Database, taken: Recording) -> _Stored:
+    with database.session() as connection:
+        _place_runs(connection, taken.runs)
+        _ingest(database, connection, taken)
+        lowest, highest = taken.bodies[0].time, taken.bodies[-1].time
+        refresh(connection, lowest, highest)
+        row = connection.execute("select public.hypertable_size('bench.samples')").fetchone()
+        assert row is not None
+        connection.execute(
+            "select public.compress_chunk(c, if_not_compressed => true) from public.show_chunks('bench.samples') c"
+        )
+        connection.execute("vacuum full series, run_sets, places")
+        return _measured(connection, row[0])
+
+
+def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
+    """Enter the runs with their placements, on the host and on every GPU and instance."""
+    experiments.claim_experiment(connection, 1, name="storage", source="storage", into=True)
+    for number, run in enumerate(taken, start=1):
+        workload = experiments.open_workload(connection, 1, number)
+        runs.create_runs(
+            connection,
+            [
+                runs.NewRun(
+                    run_id=run.run_id, mlflow_run_id=run.run_id, workload_id=workload, position=1, attempt=1, name="train",
+                    owner="", command="", environment="-", collocation="-", devices="", params={}, host=HOST,
+                    fingerprint=run.run_id,
+                )
+            ],
+        )  # fmt: skip
+        experiments.start_workload(connection, workload, run.started_at)
+        places = [
+            runs.Placement(run.run_id, HOST, gpu_uuid=gpu.uuid, gpu_instance_id=part.gi)
+            for gpu in telemetry.gpus()
+            for part in gpu.parts
+        ]
+        runs.start_runs(connection, [runs.Placement(run.run_id, HOST), *places], run.started_at)
+        runs.end_run(
+            connection, run.run_id, RunEnd("finished", run.started_at, run.ended_at, 0, None, 0.0, 0, 0, 0)
+        )
+
+
+def _ingest(database: Database, connection: Connection, taken: Recording) -> None:
+    definitions: dict[int, SeriesDefinition] = {}
+    with_folder = Path(database.settings.home) / "spool"
+    spool, lock = Spool(with_folder), threading.Lock()
+    for listener, bodies in _by_listener(taken).items():
+        target = samples.register_target(connection, host=HOST, listener=listener, instance="", url=listener)
+        parser, rates, base = Parser(), Rates(1.0), len(definitions)
+        for at, text in bodies:
+            scrape = parser.parse(text)
+            for ref, series in scrape.new.items():
+                definitions[base + ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
+            found = rates.samples(scrape, at)
+            spool.append(
+                SpoolRecord(found.times, np.uint32(base) + found.refs, found.values, found.dts, definitions)
+            )
+    writer = Writer(database, spool, lock, CollectorMetrics())
+    writer.start()
+    writer.stop(timeout=600)
+    if spool.depth:
+        raise RuntimeError("the writer did not write all of it")
+    spool.close()
+
+
+def _by_listener(taken: Recording) -> dict[str, list[tuple[float, bytes]]]:
+    found: dict[str, list[tuple[float, bytes]]] = defaultdict(list)
+    for body in taken.bodies:
+        found[body.listener].append((body.time, body.text))
+    found["nvml"], found["dcgm"] = [], []
+    for at, dcgm, nvml in _simulated(taken):
+        found["dcgm"].append((at, dcgm))
+        found["nvml"].append((at, nvml))
+    return dict(found)
+
+
+def _simulated(taken: Recording) -> Iterator[tuple[float, bytes, bytes]]:
+    """Yield time and both bodies for each second of the recording; scraped at their own shares of the second."""
+    gpus = telemetry.gpus()
+    first = int(taken.bodies[0].time)
+    for at in range(first, int(taken.bodies[-1].time)):
+        since = next((at - run.started_at for run in taken.runs if run.started_at <= at < run.ended_at), None)
+        for gpu in gpus:
+            gpu.tick(since)
+        dcgm = telemetry.body(line for gpu in gpus for line in gpu.dcgm())
+        yield at + 0.414, dcgm, telemetry.body((line for gpu in gpus for line in gpu.nvml()), "bench_nvml_")
+
+
+def _measured(connection: Connection, rows_bytes: int) -> _Stored:
+    """Return sizes. A chunk's pages and index are shared out by what each series' batches hold."""
+    [(total,)] = connection.execute("select public.hypertable_size('bench.samples')").fetchall()
+    [(catalog,)] = connection.execute(
+        "select sum(pg_total_relation_size(name::regclass)) from unnest(array['series', 'run_sets', 'places']) name"
+    ).fetchall()
+    [(aggregates,)] = connection.execute(
+        "select sum(public.hypertable_size(name::regclass)) from unnest(array['samples_10s', 'samples_1m', 'samples_10m']) name"
+    ).fetchall()
+    constant = dict(
+        connection.execute(
+            "select series_id, min(value) is not distinct from max(value) from samples group by series_id"
+        ).fetchall()
+    )
+    listeners = dict(
+        connection.execute("select series_id, listener from series join targets using (target_id)").fetchall()
+    )
+    counts: dict[str, int] = defaultdict(int)
+    sizes: dict[str, float] = defaultdict(float)
+    columns: dict[str, float] = defaultdict(float)
+    for chunk in _compressed_chunks(connection):
+        for series, count, size, *parts in connection.execute(
+            f"""
+            select series_id, _ts_meta_count, pg_column_size(c.*) + 4, pg_column_size("time"),
+                   pg_column_size(runset_id), pg_column_size(value), pg_column_size(dt) from {chunk} c
+            """.encode()
+        ):
+            key = f"{listeners[series]} {'constant' if constant[series] else 'changing'}"
+            counts[key] += count
+            sizes[key] += size
+            for name, part in zip(("time", "runset_id", "value", "dt"), parts, strict=True):
+                columns[name] += part or 0
+            columns["batch"] += size - sum(part or 0 for part in parts)
+    held = sum(sizes.values())
+    columns["pages"] = total - held
+    return _Stored(
+        dict(counts),
+        {key: size * total / held for key, size in sizes.items()},
+        rows_bytes,
+        int(catalog),
+        int(aggregates),
+        dict(columns),
+    )
+
+
+def _compressed_chunks(connection: Connection) -> list[str]:
+    return [
+        row[0]
+        for row in connection.execute(
+            """
+            select format('%I.%I', k.schema_name, k.table_name)
+            from _timescaledb_catalog.chunk c
+            join _timescaledb_catalog.hypertable h on h.id = c.hypertable_id and h.table_name = 'samples'
+            join _timescaledb_catalog.chunk k on k.id = c.compressed_chunk_id
+            """
+        )
+    ]

@@ -1,0 +1,69 @@
+"""Metric families to Prometheus's text format 0.0.4, as `prometheus_client` renders them but at a fifth of its cost.
+
+A listener is scraped every second for as long as the host is up, so this is most of what it costs beside its reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
+
+__all__ = ["render"]
+
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_SUFFIXES = {"counter": "_total", "gauge": ""}
+
+
+def render(families: Iterable[Metric]) -> bytes:
+    """Return a scrape's body.
+
+    Counters and gauges are rendered here; what has other types, or names beyond ASCII, as `prometheus_client` does it.
+    """
+    parts: list[str] = []
+    for family in families:
+        suffix = _SUFFIXES.get(family.type)
+        name = f"{family.name}{suffix}"
+        if suffix is None or not _plain(family, name):
+            parts.append(generate_latest(_Alone(family)).decode())
+            continue
+        parts.append(f"# HELP {name} {family.documentation.translate(_HELP_ESCAPES)}\n# TYPE {name} {family.type}\n")
+        parts += map(_line, family.samples)
+    return "".join(parts).encode()
+
+
+def _plain(family: Metric, name: str) -> bool:
+    if _NAME.fullmatch(name) is None:
+        return False
+    labels = None
+    for sample in family.samples:
+        if sample.name != name:
+            return False
+        if sample.labels.keys() != labels:  # mostly the same in all of a family
+            labels = sample.labels.keys()
+            if any(":" in label or _NAME.fullmatch(label) is None for label in labels):
+                return False
+    return True
+
+
+def _line(sample: Sample) -> str:
+    labels = ",".join([f'{key}="{value.translate(_ESCAPES)}"' for key, value in sorted(sample.labels.items())])
+    braced = f"{{{labels}}}" if labels else ""
+    # Milliseconds are cut off as the reference does, to the same figure.
+    timestamp = "" if sample.timestamp is None else f" {int(float(sample.timestamp) * 1000):d}"
+    return f"{sample.name}{braced} {floatToGoString(sample.value)}{timestamp}\n"
+
+
+class _Alone(Collector):
+    def __init__(self, family: Metric) -> None:
+        self._family = family
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._family
