@@ -27,13 +27,13 @@ from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from collector.targets import Target, aligned, offset
 
-__all__ = ["FILE", "LISTENERS", "Body", "Recording", "RecordedRun", "read", "record"]
+__all__ = ["FILE", "LISTENERS", "SCRIPT", "Body", "Recording", "RecordedRun", "read", "record"]
 
 FILE = Path(__file__).with_name("recordings") / "runs.jsonl.xz"
 LISTENERS = ("host", "process")
 # Eight short runs and a long one: as many samples of a run of 60 s as of one of 10 min, nearly.
 SECONDS = (60,) * 8 + (600,)
-_SCRIPT = Path(__file__).with_name("training") / "train.py"
+SCRIPT = Path(__file__).with_name("training") / "train.py"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
         with sheet.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["Experiment", "Workload", "File", "Listeners", "Params"])
-            rows.writerows([1, 1 + number, _SCRIPT, "ps+top", f"--seconds {wanted}"] for number, wanted in enumerate(seconds))
+            rows.writerows([1, 1 + number, SCRIPT, "ps+top", f"--seconds {wanted}"] for number, wanted in enumerate(seconds))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
         schedule = subprocess.Popen(
             [sys.executable, "-m", "bench.cli", "schedule", str(sheet)],

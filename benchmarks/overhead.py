@@ -1,0 +1,291 @@
+"""What measuring costs: the listeners' and the collector's CPU time, the tools' beside them, and the slow-down of trainings.
+
+Shares are of one core, over a minute at 1 Hz, from each process's own CPU clock (clock_getcpuclockid(3)), which counts
+nanoseconds where ``/proc/PID/stat`` counts hundredths of a second. The collector writes into a real database, whose own CPU
+time is given beside. Meanwhile a training keeps every core busy, as on any host that is measured.
+
+The slow-down compares trainings of a fixed amount of work, with listeners and collector (B) and with these stopped (A), in
+order A B B A so that a drift of the machine cancels out, until the 95 % confidence interval is narrow enough.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.services import free_port
+from benchmarks import telemetry
+from benchmarks.recording import LISTENERS, SCRIPT
+from benchmarks.servers import own_database
+from sql.database import Database
+from sql.flavour import inspect
+
+__all__ = ["measure"]
+
+SECONDS = 60
+SERIES = 300
+HALF_WIDTH = 0.01
+_BLOCK_SECONDS = 10.0
+_BLOCKS_AT_LEAST = 3
+_READY_SECONDS = 60.0
+# One listener of radT's stands for each; `ps` has no interval of its own.
+TOOLS = (("top", "-b", "-d", "1"), ("free", "-s", "1"), ("iostat", "1"))
+PS = ("ps", "-e", "-o", "pid,ppid,time,rss,comm")
+# Student's t for 95 %, two-sided, by degrees of freedom; from scipy.stats.t.ppf(0.975, n).
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """Listeners and collector, each a process of its own, that scrape and write."""
+
+    listeners: dict[str, subprocess.Popen[str]]
+    collector: subprocess.Popen[str]
+    database: Database
+
+    def signal(self, number: signal.Signals) -> None:
+        for process in (*self.listeners.values(), self.collector):
+            process.send_signal(number)
+
+    def samples(self) -> int:
+        with self.database.session() as connection:
+            row = connection.execute("select count(*) from samples").fetchone()
+        return row[0] if row else 0
+
+
+def measure(minutes: float = 20.0) -> dict[str, float | str]:
+    """Return CPU shares and slow-down; ``resolved`` says whether the latter is known to 1 % within so many minutes."""
+    with own_database("overhead") as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        with database.session() as connection:
+            flavour = inspect(connection).flavour.value
+        with _running(database, Path(folder)) as stack:
+            shares = _shares(stack)
+            slow_down = _slow_down(stack, time.monotonic() + minutes * 60)
+    return {"flavour": flavour, **shares, **slow_down}
+
+
+def _shares(stack: _Stack) -> dict[str, float | str]:
+    """Return what each takes of a core while trainings run and the tools watch them too."""
+    missing = [tool[0] for tool in (*TOOLS, PS) if shutil.which(tool[0]) is None]
+    tools = {
+        tool[0]: subprocess.Popen(tool, stdout=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"})
+        for tool in TOOLS
+        if tool[0] not in missing
+    }
+    trainings = [_training("--seconds", str(SECONDS * 3)) for _ in range(os.cpu_count() or 1)]
+    try:
+        time.sleep(10)  # past what starting costs: imports, first scrapes, series that are opened
+        written = stack.samples()
+        watched = {**stack.listeners, "collector": stack.collector, **tools}
+        before = {name: _cpu_seconds(process.pid) for name, process in watched.items()}
+        server, began = _server_seconds(stack.database), time.monotonic()
+        once = 0.0
+        for second in range(1, SECONDS + 1):
+            if PS[0] not in missing:
+                once += _run_once(PS)
+            time.sleep(max(began + second - time.monotonic(), 0))
+        seconds = time.monotonic() - began
+        used = {name: (_cpu_seconds(process.pid) - before[name]) / seconds for name, process in watched.items()}
+        server = _server_seconds(stack.database) - server
+        written = stack.samples() - written
+    finally:
+        for process in (*trainings, *tools.values()):
+            process.kill()
+            process.wait()
+    listeners = sum(used[name] for name in stack.listeners)
+    all_tools = sum(used[name] for name in tools) + once / seconds
+    return {
+        "listeners_cpu_share": listeners,
+        **{f"{name}_cpu_share": used[name] for name in stack.listeners},
+        "tools_cpu_share": all_tools,
+        **{f"{name}_cpu_share": used[name] for name in tools},
+        "ps_cpu_share": once / seconds,
+        "tools_missing": ", ".join(missing) or "none",
+        "listeners_vs_tools": listeners / all_tools if all_tools else math.nan,
+        "collector_cpu_share": used["collector"],
+        "collector_samples_per_second": written / seconds,
+        "database_cpu_share": server / seconds,
+    }
+
+
+def _slow_down(stack: _Stack, deadline: float) -> dict[str, float | str]:
+    epochs = _calibrated()
+    ratios: list[float] = []
+    half_width = math.inf
+    while time.monotonic() < deadline and (len(ratios) < _BLOCKS_AT_LEAST or half_width >= HALF_WIDTH):
+        seconds: dict[bool, list[float]] = {False: [], True: []}
+        for measured in (False, True, True, False):
+            stack.signal(signal.SIGCONT if measured else signal.SIGSTOP)
+            time.sleep(2)  # scrapes begin again, or the last transaction ends
+            seconds[measured].append(_trained_seconds(epochs))
+        ratios.append(math.log(statistics.mean(seconds[True]) / statistics.mean(seconds[False])))
+        if len(ratios) > 1:
+            student = _STUDENT[min(len(ratios) - 2, len(_STUDENT) - 1)]
+            half_width = student * statistics.stdev(ratios) / math.sqrt(len(ratios))
+    stack.signal(signal.SIGCONT)
+    return {
+        "slow_down": math.expm1(statistics.mean(ratios)) if ratios else math.nan,
+        "half_width": half_width,
+        "blocks_of_abba": float(len(ratios)),
+        "resolved": "resolved" if len(ratios) >= _BLOCKS_AT_LEAST and half_width < HALF_WIDTH else "not resolved",
+    }
+
+
+def _calibrated() -> int:
+    """Return how many epochs take some ten seconds while all cores train."""
+    few = 5
+    return max(round(few * _BLOCK_SECONDS / _trained_seconds(few)), 1)
+
+
+def _trained_seconds(epochs: int) -> float:
+    """Train on every core at the same time; return the mean of the trainings' own durations."""
+    trainings = [_training("--epochs", str(epochs)) for _ in range(os.cpu_count() or 1)]
+    said = [training.communicate()[0] for training in trainings]
+    return statistics.mean(float(text.rpartition(" in ")[2].split()[0]) for text in said)
+
+
+def _training(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(SCRIPT), *words],
+        env={**os.environ, "BENCH_RUN_ID": uuid.uuid4().hex, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+@contextlib.contextmanager
+def _running(database: Database, folder: Path) -> Iterator[_Stack]:
+    """Start listeners and a collector on `database`; ready when samples are written."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
+    environment |= {"BENCH_HOME": str(folder), "BENCH_DSN": database.dsn}
+    with contextlib.ExitStack() as started:
+
+        def start(*words: str) -> subprocess.Popen[str]:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "bench.cli", *words], env=environment, stdout=subprocess.PIPE, text=True
+            )
+            started.callback(process.wait)
+            started.callback(process.terminate)
+            started.callback(process.send_signal, signal.SIGCONT)
+            return process
+
+        listeners = {name: start("exporter", "run", name) for name in LISTENERS}
+        urls = {name: _url(process) for name, process in listeners.items()}
+        others = started.enter_context(_other_series(SERIES - _series_of(urls.values())))
+        targets = [
+            {"targets": [url.partition("//")[2].partition("/")[0]], "labels": {"job": name}}
+            for name, url in (*urls.items(), ("gpus", others))
+        ]
+        file = folder / "targets.json"
+        file.write_text(json.dumps(targets))
+        collector = start("collector", "run", "--targets", str(file), "--port", str(free_port()))
+        stack = _Stack(listeners, collector, database)
+        deadline = time.monotonic() + _READY_SECONDS
+        while not stack.samples():
+            if time.monotonic() > deadline or collector.poll() is not None:
+                raise RuntimeError("the collector writes nothing")
+            time.sleep(0.2)
+        yield stack
+
+
+@contextlib.contextmanager
+def _other_series(count: int) -> Iterator[str]:
+    """Serve so many series of simulated GPUs, a second older at each request."""
+    gpus = telemetry.gpus()
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:  # noqa: N802 - called by this name
+            for gpu in gpus:
+                gpu.tick(100.0)
+            lines = [line for gpu in gpus for line in gpu.dcgm()]
+            body = telemetry.body(lines[: max(count, 0)])
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _series_of(urls: Sequence[str] | Any) -> int:
+    import urllib.request
+
+    count = 0
+    for url in urls:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            count += sum(not line.startswith(b"#") for line in answer.read().splitlines())
+    return count
+
+
+def _url(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    found = re.search(r"http://\S+", line)
+    if found is None:
+        raise RuntimeError(f"a listener did not start: {line}")
+    return found[0]
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return user and system time of a process, all of its threads included."""
+    return time.clock_gettime((~pid << 3) | 2)  # what clock_getcpuclockid(3) makes of a pid in Linux
+
+
+def _run_once(command: Sequence[str]) -> float:
+    """Run a command and return its CPU seconds."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return usage.ru_utime + usage.ru_stime
+
+
+def _server_seconds(database: Database) -> float:
+    """Return the CPU time of the database server and of all it has started, NaN where it is not on this host."""
+    with database.session() as connection:
+        row = connection.execute("select pg_backend_pid()").fetchone()
+        assert row is not None
+        try:
+            server = psutil.Process(row[0]).parent()
+            if server is None or server.name() != "postgres":
+                return math.nan
+            own = server.cpu_times()
+            children = [child.cpu_times() for child in server.children()]
+        except psutil.Error:
+            return math.nan
+    return sum(
+        times.user + times.system + times.children_user + times.children_system for times in (own, *children)
+    )
