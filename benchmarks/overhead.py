@@ -95,7 +95,7 @@ def _shares(stack: _Stack) -> dict[str, float | str]:
     try:
         time.sleep(10)  # past what starting costs: imports, first scrapes, series that are opened
         written = stack.samples()
-        watched = {**stack.listeners, "collector": stack.collector, **tools}
+        watched: dict[str, subprocess.Popen[Any]] = {**stack.listeners, "collector": stack.collector, **tools}
         before = {name: _cpu_seconds(process.pid) for name, process in watched.items()}
         server, began = _server_seconds(stack.database), time.monotonic()
         once = 0.0
@@ -108,9 +108,10 @@ def _shares(stack: _Stack) -> dict[str, float | str]:
         server = _server_seconds(stack.database) - server
         written = stack.samples() - written
     finally:
-        for process in (*trainings, *tools.values()):
-            process.kill()
-            process.wait()
+        for training in trainings:
+            _end(training)
+        for tool_process in tools.values():
+            _end(tool_process)
     listeners = sum(used[name] for name in stack.listeners)
     all_tools = sum(used[name] for name in tools) + once / seconds
     return {
@@ -215,7 +216,7 @@ def _other_series(count: int) -> Iterator[str]:
     class Answer(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def do_GET(self) -> None:  # noqa: N802 - called by this name
+        def do_GET(self) -> None:
             for gpu in gpus:
                 gpu.tick(100.0)
             lines = [line for gpu in gpus for line in gpu.dcgm()]
@@ -260,6 +261,11 @@ def _url(process: subprocess.Popen[str]) -> str:
     return found[0]
 
 
+def _end(process: subprocess.Popen[Any]) -> None:
+    process.kill()
+    process.wait()
+
+
 def _cpu_seconds(pid: int) -> float:
     """Return user and system time of a process, all of its threads included."""
     return time.clock_gettime((~pid << 3) | 2)  # what clock_getcpuclockid(3) makes of a pid in Linux
@@ -286,6 +292,4 @@ def _server_seconds(database: Database) -> float:
             children = [child.cpu_times() for child in server.children()]
         except psutil.Error:
             return math.nan
-    return sum(
-        times.user + times.system + times.children_user + times.children_system for times in (own, *children)
-    )
+    return sum(times.user + times.system + times.children_user + times.children_system for times in (own, *children))

@@ -27,7 +27,7 @@ from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from collector.targets import Target, aligned, offset
 
-__all__ = ["FILE", "LISTENERS", "SCRIPT", "Body", "Recording", "RecordedRun", "read", "record"]
+__all__ = ["FILE", "LISTENERS", "SCRIPT", "Body", "RecordedRun", "Recording", "read", "record"]
 
 FILE = Path(__file__).with_name("recordings") / "runs.jsonl.xz"
 LISTENERS = ("host", "process")
@@ -80,7 +80,9 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
         with sheet.open("w", newline="") as file:
             rows = csv.writer(file)
             rows.writerow(["Experiment", "Workload", "File", "Listeners", "Params"])
-            rows.writerows([1, 1 + number, SCRIPT, "ps+top", f"--seconds {wanted}"] for number, wanted in enumerate(seconds))
+            rows.writerows(
+                [1, 1 + number, SCRIPT, "ps+top", f"--seconds {wanted}"] for number, wanted in enumerate(seconds)
+            )
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
         schedule = subprocess.Popen(
             [sys.executable, "-m", "bench.cli", "schedule", str(sheet)],

@@ -162,9 +162,7 @@ def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
             for part in gpu.parts
         ]
         runs.start_runs(connection, [runs.Placement(run.run_id, HOST), *places], run.started_at)
-        runs.end_run(
-            connection, run.run_id, RunEnd("finished", run.started_at, run.ended_at, 0, None, 0.0, 0, 0, 0)
-        )
+        runs.end_run(connection, run.run_id, RunEnd("finished", run.started_at, run.ended_at, 0, None, 0.0, 0, 0, 0))
 
 
 def _ingest(database: Database, connection: Connection, taken: Recording) -> None:
@@ -179,9 +177,7 @@ def _ingest(database: Database, connection: Connection, taken: Recording) -> Non
             for ref, series in scrape.new.items():
                 definitions[base + ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
             found = rates.samples(scrape, at)
-            spool.append(
-                SpoolRecord(found.times, np.uint32(base) + found.refs, found.values, found.dts, definitions)
-            )
+            spool.append(SpoolRecord(found.times, np.uint32(base) + found.refs, found.values, found.dts, definitions))
     writer = Writer(database, spool, lock, CollectorMetrics())
     writer.start()
     writer.stop(timeout=600)
@@ -222,12 +218,12 @@ def _measured(connection: Connection, rows_bytes: int) -> _Stored:
     [(aggregates,)] = connection.execute(
         "select sum(public.hypertable_size(name::regclass)) from unnest(array['samples_10s', 'samples_1m', 'samples_10m']) name"
     ).fetchall()
-    constant = dict(
+    constant: dict[int, bool] = dict(
         connection.execute(
             "select series_id, min(value) is not distinct from max(value) from samples group by series_id"
         ).fetchall()
     )
-    listeners = dict(
+    listeners: dict[int, str] = dict(
         connection.execute("select series_id, listener from series join targets using (target_id)").fetchall()
     )
     counts: dict[str, int] = defaultdict(int)

@@ -70,7 +70,9 @@ class Instance:
         if phase == "idle":
             self.used_mib = 4
         elif phase == "load":
-            self.used_mib = min(self.used_mib + int(total * 0.11 * float(self.random.uniform(0.8, 1.1))), int(total * 0.7))
+            self.used_mib = min(
+                self.used_mib + int(total * 0.11 * float(self.random.uniform(0.8, 1.1))), int(total * 0.7)
+            )
         elif since < 3 * _EPOCH:  # the allocator's cache grows in the first epochs
             self.used_mib = min(self.used_mib + int(self.random.choice([0, 0, 0, 2, 20])), int(total * 0.86))
 
@@ -78,10 +80,18 @@ class Instance:
     def active(self) -> dict[str, float]:
         """Shares of the second in which parts of it were active."""
         wobble = self.random.normal(1, 0.008, 6)
-        names = ("SM_ACTIVE", "SM_OCCUPANCY", "PIPE_TENSOR_ACTIVE", "DRAM_ACTIVE", "PIPE_FP16_ACTIVE", "PIPE_FP32_ACTIVE")
+        names = (
+            "SM_ACTIVE",
+            "SM_OCCUPANCY",
+            "PIPE_TENSOR_ACTIVE",
+            "DRAM_ACTIVE",
+            "PIPE_FP16_ACTIVE",
+            "PIPE_FP32_ACTIVE",
+        )
         levels = (0.91, 0.34, 0.47, 0.38, 0.031, 0.12)
         figures = {
-            name: min(self.compute * level * float(w), 1.0) for name, level, w in zip(names, levels, wobble, strict=True)
+            name: min(self.compute * level * float(w), 1.0)
+            for name, level, w in zip(names, levels, wobble, strict=True)
         }
         return {"GR_ENGINE_ACTIVE": min(self.compute * 1.04, 1.0), **figures, "PIPE_FP64_ACTIVE": 0.0}
 
@@ -92,9 +102,9 @@ class Gpu:
     def __init__(self, number: int, profiles: Iterable[tuple[str, int]], random: np.random.Generator) -> None:
         self.number, self._random = number, random
         self.uuid = f"GPU-{number:08x}-5d2c-4c0e-9f3a-{0x7D3E52A41B00 + number:012x}"
-        self.parts = [
-            Instance(profile, gi, random, share=int(profile[0]) / 8) for profile, gi in profiles
-        ] or [Instance("", None, random)]
+        self.parts = [Instance(profile, gi, random, share=int(profile[0]) / 8) for profile, gi in profiles] or [
+            Instance("", None, random)
+        ]
         self.power = 76.0
         self.temperature, self.memory_temperature = 29.0, 33.0
         self.clock = 345

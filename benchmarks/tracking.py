@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
 
@@ -44,7 +45,7 @@ from sql.flavour import inspect
 
 __all__ = ["measure"]
 
-SECONDS = 1000  # of all series, for us
+SECONDS = 3000  # of all series, for us: enough that its start weighs nothing
 BATCH, BATCHES = 1000, 60  # what MLflow takes in one request, and how many it gets
 POINTS, CHART_POINTS = 100_000, 2_000
 _TIMES = 3
@@ -96,7 +97,8 @@ def _own_ingest(database: Database, connection: Connection, bodies: list[bytes])
     spool = Spool(Path(database.settings.home) / "spool")
     writer = Writer(database, spool, lock, CollectorMetrics())
     definitions: dict[int, SeriesDefinition] = {}
-    start, written = time.time() - len(bodies), 0
+    # From now on, as what is scraped live: what lies behind the clock costs a refresh of the aggregates besides.
+    start, written = time.time(), 0
     began = time.perf_counter()
     writer.start()
     for second, text in enumerate(bodies):
@@ -136,7 +138,7 @@ def _own_curve(database: Database, connection: Connection) -> None:
     target = samples.register_target(connection, host="node2", listener="dcgm", instance="", url="none")
     definition = SeriesDefinition(target, "DCGM_FI_DEV_POWER_USAGE", "gauge", {"UUID": "GPU-1"})
     spool = Spool(Path(database.settings.home) / "curve")
-    times = started_at + np.arange(POINTS)
+    times = np.linspace(started_at, started_at + POINTS - 1, POINTS)
     for part in np.array_split(np.arange(POINTS), 20):
         spool.append(
             SpoolRecord(times[part], np.zeros(len(part), np.uint32), _curve()[part], np.ones(len(part), np.float32), {0: definition})
@@ -148,9 +150,10 @@ def _own_curve(database: Database, connection: Connection) -> None:
     refresh(connection, float(times[0]), float(times[-1]))
 
 
-def _curve() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _curve() -> npt.NDArray[np.float64]:
     random = np.random.default_rng(0)
-    return np.round(600 + 50 * np.sin(np.arange(POINTS) / 500) + random.normal(0, 5, POINTS), 3)
+    power = 600 + 50 * np.sin(np.arange(POINTS) / 500) + random.normal(0, 5, POINTS)
+    return np.round(power, 3)
 
 
 def _chart(database: Database, step_ms: float, at_least: int) -> None:
@@ -171,9 +174,9 @@ def _server(database: Database, connection: Connection) -> Iterator[MlflowClient
     uri = f"http://127.0.0.1:{port}"
     home = Path(database.settings.home)
     with (home / "mlflow.log").open("wb") as log:
+        words = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
         server = subprocess.Popen(
-            [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-            + ["--artifacts-destination", str(home / "artifacts")],
+            [sys.executable, "-m", "mlflow", "server", *words, "--artifacts-destination", str(home / "artifacts")],
             env={
                 **{name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"},
                 "MLFLOW_BACKEND_STORE_URI": database.sqlalchemy_url("mlflow"),

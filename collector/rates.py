@@ -14,9 +14,9 @@ __all__ = ["Rates", "Samples"]
 
 # A line whose own clock is further ahead is dropped, or it would silence its series until then. Prometheus's figure.
 MAX_AHEAD = 600.0
-# Single precision has 24 binary digits: a figure below this keeps its whole part whatever is rounded.
-_SINGLE_DIGITS = 2.0**24
-_SINGLE = np.finfo(np.float32)
+# Single precision has 24 binary digits: a figure below this keeps its whole part when it is rounded.
+_WHOLE = 2.0**24
+_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,21 +87,23 @@ class Rates:
             for a series that has samples already: they would be counted twice.
         """
         self._begin(scrape, births or {})
-        refs, figures = scrape.refs, scrape.values
-        times = np.where(np.isnan(scrape.timestamps), time, scrape.timestamps)
-        kept = ~(times <= self._times[refs]) & (times >= self._since) & (times <= time + MAX_AHEAD)
+        refs, figures, times = scrape.refs, scrape.values, _times(scrape, time)
+        since, counters = self._times[refs], self._counters[refs]
+        kept = ~(times <= since) & (times >= self._since) & (times <= time + MAX_AHEAD)
         dropped = len(refs) - int(np.count_nonzero(kept))
         # A counter without a figure changes nothing: the next one is compared with the last that there was.
-        kept &= np.isfinite(figures) | ~self._counters[refs]
-        refs, figures, times = refs[kept], figures[kept], times[kept]
-        elapsed = times - self._times[refs]  # NaN for a first line
-        counters = self._counters[refs]
-        values, dts = self._gauges(figures, self._values[refs], elapsed)
+        kept &= np.isfinite(figures) | ~counters
+        if not kept.all():
+            refs, figures, times, since, counters = refs[kept], figures[kept], times[kept], since[kept], counters[kept]
+        elapsed, before = times - since, self._values[refs]  # NaN for a first line
+        values, dts = self._gauges(figures, before, elapsed)
         if len(at := np.flatnonzero(counters)):
-            values[at], dts[at] = self._rates(refs[at], figures[at], elapsed[at])
+            values[at], dts[at] = self._rates(refs[at], figures[at] - before[at], elapsed[at])
         self._times[refs], self._values[refs] = times, figures
         given = ~np.isnan(dts)
-        return Samples(times[given], refs[given], values[given], dts[given].astype(np.float32), dropped)
+        if not given.all():
+            times, refs, values, dts = times[given], refs[given], values[given], dts[given]
+        return Samples(times, refs, values, dts.astype(np.float32), dropped)
 
     def _begin(self, scrape: Scrape, births: Mapping[int, float]) -> None:
         if not scrape.new:
@@ -120,32 +122,43 @@ class Rates:
 
     def _gauges(
         self, figures: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        """Return values and dts, shape ``(2, n)``; where dt is NaN there is no sample."""
-        figured = np.isfinite(figures)
-        given = figured | np.isfinite(before)
-        values = np.where(np.abs(figures) < _SINGLE_DIGITS, _single(figures), figures)
-        return np.stack([np.where(figured, values, np.nan), np.where(given, np.fmin(elapsed, self._interval), np.nan)])
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return values and dts; where dt is NaN there is no sample."""
+        values, dts = _single(figures, _WHOLE), np.fmin(elapsed, self._interval)
+        if not (figured := np.isfinite(figures)).all():
+            values[~figured] = np.nan
+            dts[~figured & ~np.isfinite(before)] = np.nan
+        return values, dts
 
     def _rates(
-        self, refs: npt.NDArray[np.uint32], figures: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        """Return values and dts, shape ``(2, n)``; where dt is NaN there is no sample."""
-        with np.errstate(invalid="ignore", over="ignore"):
+        self, refs: npt.NDArray[np.uint32], increases: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return values and dts; where dt is NaN there is no sample."""
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             # The rate is over dt as it is stored, in single precision: so the product of both is the increase, not nearly.
             dts = elapsed.astype(np.float32).astype(np.float64)
-            increases = figures - self._values[refs]
             owed = increases + self._owed[refs]
-            # What stands still is 0, whatever is owed: nobody shall see a trickle where there was none.
-            rates = np.where(increases == 0, 0.0, np.fmax(_single(owed / dts), 0.0))
+            rates = np.fmax(_single(owed / dts, _LARGEST), 0.0)
+            rates[increases == 0] = 0.0  # whatever is owed: nobody shall see a trickle where there was none
             given = np.isfinite(rates) & (increases >= 0) & (dts > 0)
-            self._owed[refs] = np.where(given, owed - rates * dts, self._owed[refs])
-        return np.stack([rates, np.where(given, dts, np.nan)])
+            self._owed[refs[given]] = (owed - rates * dts)[given]
+            dts[~given] = np.nan
+        return rates, dts
 
 
-def _single(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Round to single precision what lies in its range, and leave the rest as it is."""
-    with np.errstate(over="ignore"):
-        rounded = values.astype(np.float32).astype(np.float64)
+def _times(scrape: Scrape, time: float) -> npt.NDArray[np.float64]:
+    own = ~np.isnan(scrape.timestamps)
+    times = np.full(len(own), time, np.float64)
+    if own.any():
+        times[own] = scrape.timestamps[own]
+    return times
+
+
+def _single(values: npt.NDArray[np.float64], limit: float) -> npt.NDArray[np.float64]:
+    """Round to single precision what is smaller than `limit` and in its range, and leave the rest as it is."""
     sizes = np.abs(values)
-    return np.where((sizes >= _SINGLE.tiny) & (sizes <= _SINGLE.max), rounded, values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = values.astype(np.float32).astype(np.float64)
+    kept = (sizes >= limit) | (sizes < _SMALLEST)
+    rounded[kept] = values[kept]
+    return rounded

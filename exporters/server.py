@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -171,14 +172,19 @@ class _Server(ThreadingTCPServer):
     def __init__(self, bind: str, port: int, reading: _Reading) -> None:
         self.reading = reading
         self._connections: set[socket.socket] = set()
-        [(self.address_family, _, _, _, address), *_] = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)
-        super().__init__(address, _Answer)
+        self.address_family = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)[0][0]
+        super().__init__((bind, port), _Answer)
 
     def hang_up(self) -> None:
         """End the connections that are open."""
         for connection in list(self._connections):
             with contextlib.suppress(OSError):  # has just ended by itself
                 connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
+        """Pass over a scraper that has gone; what else goes wrong is logged."""
+        if not isinstance(sys.exception(), OSError):
+            _log.exception("a request from %s failed", client_address)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._connections.add(request)
@@ -198,7 +204,7 @@ class _Answer(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     server: _Server
 
-    def do_GET(self) -> None:  # noqa: N802 - called by this name
+    def do_GET(self) -> None:
         body = self.server.reading.text()
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")

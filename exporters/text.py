@@ -58,7 +58,8 @@ def _line(sample: Sample) -> str:
     braced = f"{{{labels}}}" if labels else ""
     # Milliseconds are cut off as the reference does, to the same figure.
     timestamp = "" if sample.timestamp is None else f" {int(float(sample.timestamp) * 1000):d}"
-    return f"{sample.name}{braced} {floatToGoString(sample.value)}{timestamp}\n"
+    figure: str = floatToGoString(sample.value)  # type: ignore[no-untyped-call]
+    return f"{sample.name}{braced} {figure}{timestamp}\n"
 
 
 class _Alone(Collector):

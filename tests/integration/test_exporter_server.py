@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import re
 import threading
@@ -120,6 +121,24 @@ def test_start_and_stop_are_safe_twice_and_before_a_start() -> None:
     server.start()
     assert get(server.url)[0] == 200
     server.stop()
+
+
+def test_a_connection_is_kept_until_the_server_stops() -> None:
+    server = serve(Thermometer())
+    connection = http.client.HTTPConnection(server.bind, server.port, timeout=10)
+    local = set()
+    for method in ("GET", "HEAD", "GET"):
+        connection.request(method, "/metrics", headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert bool(answer.read()) == (method == "GET"), "as it is: packing would cost more than it saves"
+        local.add(connection.sock.getsockname())
+    assert len(local) == 1
+    server.stop()
+    connection.auto_open = 0
+    with pytest.raises((http.client.HTTPException, OSError)):  # noqa: PT012 - either of the two finds out
+        connection.request("GET", "/metrics")
+        connection.getresponse()
 
 
 @pytest.mark.parametrize("bind", ["0.0.0.0", "::", "192.0.2.1", "node7", ""])

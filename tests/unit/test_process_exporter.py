@@ -222,6 +222,26 @@ def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str, tmp_p
     assert page.read(run_id) == ({}, set()), "gone without an end: no longer exposed"
 
 
+def test_proportional_memory_follows_what_a_run_takes_and_frees(page: Page, python: Start, run_id: str) -> None:
+    process = python(
+        "import sys\nx = None\nfor line in sys.stdin:\n"
+        "    x = bytearray(int(line)) if int(line) else None\n    print(1, flush=True)",
+        BENCH_RUN_ID=run_id,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sizes = []
+    for size in (0, 80_000_000, 0):
+        process.stdin.write(b"%d\n" % size)
+        process.stdin.flush()
+        process.stdout.readline()
+        sizes.append(page.read(run_id)[0]["proportional_memory_bytes"])
+    assert sizes[1] - sizes[0] == pytest.approx(80e6, rel=0.05)
+    assert sizes[2] == pytest.approx(sizes[0], abs=4e6)
+    assert page.read(run_id)[0]["peak_memory_bytes"] == sizes[1]
+    process.communicate()
+
+
 def test_an_orphan_that_the_supervisor_waited_for_is_the_runs(page: Page, python: Start, run_id: str) -> None:
     process = python(SUPERVISOR, BURN + ORPHAN, BENCH_SUPERVISOR=run_id)
     readings = watch(page, run_id, process)

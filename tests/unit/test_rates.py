@@ -186,7 +186,7 @@ def test_what_rounding_leaves_over_counts_in_the_next_sample() -> None:
 def test_a_counter_that_stands_is_zero_whatever_rounding_has_left_over() -> None:
     target = Target()
     target.scrape("c_total 0", 10)
-    assert target.triples("c_total 0.1", 11) == [(11, np.float32(0.1), 1)]
+    assert target.triples("c_total 0.1", 11) == [(11, float(np.float32(0.1)), 1)]
     assert target.triples("c_total 0.1", 12) == [(12, 0, 1)]
     assert target.triples("c_total 0.1000000001", 13) == [(13, 0, 1)], "less than what was told too much"
     [(_, value, _)] = target.triples("c_total 0.2", 14)
