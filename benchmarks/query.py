@@ -20,7 +20,7 @@ from bench.config import Settings
 from bench.errors import BenchError
 from benchmarks import week
 from sql import samples
-from sql.aggregates import LEVELS, refresh
+from sql.aggregates import refresh
 from sql.database import Connection, Database
 from sql.flavour import Flavour, inspect
 
@@ -104,12 +104,12 @@ def load(database: Database, now: float | None = None) -> week.Cluster:
             # Policies are run by hand below, so that two benchmarks find the same.
             connection.execute(
                 "select public.alter_job(job_id, scheduled => false) from timescaledb_information.jobs"
-                " where hypertable_schema is not null"
+                " where hypertable_schema is not null or proc_schema = 'bench'"
             )
         cluster = week.build(connection, time.time() if now is None else now)
         for times, series, tags, values, seconds in week.rows(cluster, connection):
             with connection.transaction():
-                samples.copy_samples(connection, times, series, tags, values, seconds)
+                samples.copy_samples(connection, samples.Columns(times, series, tags, values, seconds))
         connection.execute("delete from retags")
         return cluster
 
@@ -117,7 +117,7 @@ def load(database: Database, now: float | None = None) -> week.Cluster:
 def settle(connection: Connection) -> None:
     """Leave the database as its policies do: refreshed, compressed but for the newest days, statistics taken."""
     connection.execute("vacuum analyze samples")
-    refresh(connection, time.time() - 2 * week.WEEK, time.time())
+    refresh(connection)
     compress(connection, everything=False)
     connection.execute("vacuum analyze")
     samples.summarise_ended_runs(connection, settled=60)
@@ -128,7 +128,7 @@ def compress(connection: Connection, *, everything: bool) -> bool:
     if inspect(connection).flavour is not Flavour.TIMESCALEDB:
         return False
     after = {"samples": 1, "samples_10s": 2, "samples_1m": 3, "samples_10m": 8}
-    for relation in ("samples", *(relation for relation, _ in LEVELS)):
+    for relation in after:
         chunks = connection.execute(
             "select public.show_chunks(%s::regclass, older_than => now() - make_interval(days => %s))::text",
             (f"bench.{relation}", -9 if everything else after[relation]),

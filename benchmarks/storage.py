@@ -31,7 +31,7 @@ from collector.rates import Rates
 from collector.segments import SeriesDefinition, SpoolRecord
 from collector.spool import Spool
 from collector.writer import Writer
-from sql import experiments, runs, samples
+from sql import experiments, runs, targets
 from sql.aggregates import refresh
 from sql.database import Connection, Database
 
@@ -129,8 +129,7 @@ def _store(database: Database, taken: Recording) -> _Stored:
     with database.session() as connection:
         _place_runs(connection, taken.runs)
         _ingest(database, connection, taken)
-        lowest, highest = taken.bodies[0].time, taken.bodies[-1].time
-        refresh(connection, lowest, highest)
+        refresh(connection)
         row = connection.execute("select public.hypertable_size('bench.samples')").fetchone()
         assert row is not None
         connection.execute(
@@ -170,7 +169,7 @@ def _ingest(database: Database, connection: Connection, taken: Recording) -> Non
     with_folder = Path(database.settings.home) / "spool"
     spool, lock = Spool(with_folder), threading.Lock()
     for listener, bodies in _by_listener(taken).items():
-        target = samples.register_target(connection, host=HOST, listener=listener, instance="", url=listener)
+        target = targets.register_target(connection, host=HOST, listener=listener, instance="", url=listener)
         parser, rates, base = Parser(), Rates(1.0), len(definitions)
         for at, text in bodies:
             scrape = parser.parse(text)

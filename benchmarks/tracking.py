@@ -38,7 +38,7 @@ from collector.rates import Rates
 from collector.segments import SeriesDefinition, SpoolRecord
 from collector.spool import Spool
 from collector.writer import Writer
-from sql import experiments, runs, samples
+from sql import experiments, runs, targets
 from sql.aggregates import refresh
 from sql.database import Connection, Database
 from sql.flavour import inspect
@@ -92,7 +92,7 @@ def _bodies() -> list[bytes]:
 
 def _own_ingest(database: Database, connection: Connection, bodies: list[bytes]) -> float:
     """Return samples a second from bytes to committed rows."""
-    target = samples.register_target(connection, host="node1", listener="dcgm", instance="", url="none")
+    target = targets.register_target(connection, host="node1", listener="dcgm", instance="", url="none")
     parser, rates, lock = Parser(), Rates(1.0), threading.Lock()
     spool = Spool(Path(database.settings.home) / "spool")
     writer = Writer(database, spool, lock, CollectorMetrics())
@@ -135,7 +135,7 @@ def _own_curve(database: Database, connection: Connection) -> None:
     experiments.start_workload(connection, workload, started_at)
     runs.start_runs(connection, [runs.Placement(run_id, "node2", gpu_uuid="GPU-1")], started_at)
     runs.end_run(connection, run_id, RunEnd("finished", started_at, started_at + POINTS, 0, None, 0.0, 0, 0, 0))
-    target = samples.register_target(connection, host="node2", listener="dcgm", instance="", url="none")
+    target = targets.register_target(connection, host="node2", listener="dcgm", instance="", url="none")
     definition = SeriesDefinition(target, "DCGM_FI_DEV_POWER_USAGE", "gauge", {"UUID": "GPU-1"})
     spool = Spool(Path(database.settings.home) / "curve")
     times = np.linspace(started_at, started_at + POINTS - 1, POINTS)
@@ -147,7 +147,7 @@ def _own_curve(database: Database, connection: Connection) -> None:
     writer.start()
     writer.stop(timeout=600)
     spool.close()
-    refresh(connection, float(times[0]), float(times[-1]))
+    refresh(connection)
 
 
 def _curve() -> npt.NDArray[np.float64]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.runfolder import RunEnd
-from sql import experiments, runs, samples
+from sql import experiments, runs, samples, targets
 from sql.database import Connection
 
 __all__ = ["EXPERIMENT", "HOUR", "LONG", "SHORT_RUNS", "WEEK", "Cluster", "build", "rows"]
@@ -137,7 +137,7 @@ def _tags(
 
 def _hosts(connection: Connection, begin: float, end: float) -> Iterator[Group]:
     for host in range(6):
-        target = samples.register_target(connection, host=f"node{host}", listener="host", instance="", url="none")
+        target = targets.register_target(connection, host=f"node{host}", listener="host", instance="", url="none")
         series: list[tuple[str, dict[str, str]]] = [(metric, {}) for metric in _HOST_METRICS]
         for cpu in range(4):
             modes = ("user", "system", "iowait", "idle")
@@ -150,7 +150,7 @@ def _hosts(connection: Connection, begin: float, end: float) -> Iterator[Group]:
 
 def _gpus(connection: Connection, begin: float, end: float) -> Iterator[Group]:
     for host in range(6):
-        target = samples.register_target(connection, host=f"node{host}", listener="dcgm", instance="", url="none")
+        target = targets.register_target(connection, host=f"node{host}", listener="dcgm", instance="", url="none")
         gpus = [{"UUID": _uuid(host, gpu), "gpu": str(gpu)} for gpu in range(_GPUS if host == 0 else 8)]
         if host == 0:  # one quantity of each of its GPUs once a second, all week
             yield Group(target, tuple(("DCGM_FI_PROF_SM_ACTIVE", gpu) for gpu in gpus), 1.0, begin, end)
@@ -162,7 +162,7 @@ def _gpus(connection: Connection, begin: float, end: float) -> Iterator[Group]:
 
 
 def _processes(connection: Connection, host: str, run_id: str, begin: float, end: float) -> Group:
-    target = samples.register_target(connection, host=host, listener="process", instance="", url="none")
+    target = targets.register_target(connection, host=host, listener="process", instance="", url="none")
     metrics = _PROCESS_METRICS if end - begin < WEEK / 2 else _PROCESS_METRICS[:1]
     return Group(target, tuple((metric, {"run_id": run_id}) for metric in metrics), 1.0, begin, end)
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from sql.flavour import Flavour, inspect
-from tests.integration.test_aggregates import materialize
 from tests.world import World
 
 ORIGIN = 946_857_600  # Monday 2000-01-03, from which both flavours count their buckets
@@ -160,7 +159,7 @@ def test_a_chart_equals_a_computation_on_raw_samples(world: World, seed: int) ->
     dice = random.Random(seed)
     quantities = ["cpu_usage", "gpu_utilization", "gpu_power"]
     points = 0
-    for _ in ("as written", "materialized"):
+    for _ in ("as written", "refreshed"):
         for step in (1, 7, 10, 35, 60, 600):
             for aligned in (False, True):
                 options: dict[str, Any] = {"aligned": aligned, "per_device": dice.random() < 0.5}
@@ -172,7 +171,7 @@ def test_a_chart_equals_a_computation_on_raw_samples(world: World, seed: int) ->
                 wanted = expected(world, runs, quantities, step, **options)
                 assert_same(chart(world, runs, quantities, step, **options), wanted)
                 points += len(wanted)
-        materialize(world)
+        world.refresh()
     assert points > 1000
 
 
@@ -181,7 +180,7 @@ def test_a_chart_of_many_runs_equals_a_computation_on_raw_samples(world: World) 
     runs = [world.run(start + 20 * at, start + 20 * at + 19, position=at + 1) for at in range(45)]
     times = [start + at + 0.5 for at in range(900)]
     world.write(world.gauge("node_load1", times, [float(at % 37) for at in range(900)]))
-    materialize(world)
+    world.refresh()
     for step in (1, 10, 60):
         for aligned in (False, True):
             wanted = expected(world, runs, ["load"], step, aligned=aligned)
@@ -211,7 +210,7 @@ def test_a_chart_reads_the_chunks_of_its_span_by_index(world: World, step: int) 
         """,
         (start + 60, start + days * 86_400 - 60),
     )
-    materialize(world)
+    world.refresh()
     world.connection.execute("vacuum analyze")
     lines = "\n".join(plan(world, run, step))
     assert "Seq Scan" not in lines
