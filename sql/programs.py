@@ -97,10 +97,14 @@ class Programs:
         return data.exists() and self.control(data, "status") == 0
 
     def stop(self, data: Path) -> bool:
-        """Stop the server on `data`; return whether none runs there now."""
-        if self.running(data):
-            self.control(data, "-m", "fast", "-w", "-t", "120", "stop")
-        return not self.running(data)
+        """Stop the server on `data`; return whether it stopped in order.
+
+        One that cannot, such as one whose disk is full, is ended as by a crash: its next start recovers.
+        """
+        if not self.running(data) or self.control(data, "-m", "fast", "-w", "-t", "60", "stop") == 0:
+            return True
+        self.control(data, "-m", "immediate", "-w", "-t", "60", "stop")
+        return False
 
     def start(self, data: Path, sockets: Path, log: Path, *, held: Collection[int] = ()) -> None:
         """Start a server on `data` that listens in the folder `sockets` alone, whatever its configuration says.

@@ -122,7 +122,7 @@ def _clear(server: EmbeddedServer, programs: Programs) -> int:
 
 
 def _stop(programs: Programs, data: Path) -> None:
-    if programs.running(data) and not programs.stop(data):
+    if not programs.stop(data) and programs.running(data):
         raise DatabaseUnavailable(f"the server on {data} does not stop")
 
 
