@@ -27,7 +27,7 @@ from sql.flavour import Flavour, inspect
 from sql.migrate import applied
 from sql.programs import Programs
 
-__all__ = ["BELOW_EDGE", "LEFT_OUT", "backup"]
+__all__ = ["BELOW_EDGE", "LEFT_OUT", "MLFLOW", "backup"]
 
 # Tables that a migration fills by itself.
 LEFT_OUT = frozenset({"migrations", "functions_digest"})

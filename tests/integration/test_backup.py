@@ -488,3 +488,34 @@ def test_restored_samples_are_compressed(full: World, file: Path, empty: Empty) 
         ).fetchone()
     assert row is not None
     assert row[0] == row[1] > 0
+
+
+@pytest.mark.parametrize("kept", ["some", "none"])
+@pytest.mark.timescale
+def test_aggregates_whose_samples_are_deleted_come_along(empty: Empty, tmp_path: Path, kept: str) -> None:
+    hour = time.time() // 3600 * 3600
+    edge = hour - 2 * 86_400 if kept == "some" else hour
+    here, there, back = empty(Flavour.POSTGRESQL), empty(Flavour.TIMESCALEDB), empty(Flavour.POSTGRESQL)
+    with here.open().session() as connection:
+        if connection.execute("select to_regclass('bench.retention')").fetchone() == (None,):
+            pytest.skip("this schema has no retention")
+        connection.execute(
+            "insert into samples select to_timestamp(%s) - n * interval '10 s', n %% 7 + 1, 0, n, 10"
+            " from generate_series(1, 50000) n",
+            (hour,),
+        )
+        before = sums(connection)
+        for relation, _ in LEVELS:
+            statement = sql.SQL("insert into {} select * from {} where bucket < to_timestamp({})")
+            names = sql.Identifier(f"{relation}_stored"), sql.Identifier(relation)
+            connection.execute(statement.format(*names, sql.Literal(edge)))
+        connection.execute("delete from samples where time < to_timestamp(%s)", (edge,))
+        connection.execute("update retention set edge = to_timestamp(%s)", (edge,))
+        assert sums(connection) == before
+    backup(here, tmp_path / "one")
+    restore(there, tmp_path / "one")
+    backup(there, tmp_path / "two")
+    restore(back, tmp_path / "two")
+    for database in (there, back):
+        with database.session() as connection:
+            assert sums(connection) == before
