@@ -124,22 +124,35 @@ def _fill(
         connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
         connection.execute(archive.read(before))
     # Migrations put rows in some tables.
-    ours = [sql.Identifier(table.schema, table.name) for table in manifest.tables if _is_table(table)]
+    tables = _known(connection, manifest, say)
+    ours = [sql.Identifier(table.schema, table.name) for table in tables if _is_table(table)]
     connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(ours)))
     for name in _DIRECT_COMPRESS:
         connection.execute("select set_config(name, 'on', true) from pg_settings where name = %s", (name,))
-    for table in _in_order(connection, manifest.tables):
+    for table in _in_order(connection, tables):
         _copy(connection, archive, table, _place(flavour, table))
         if table.rows >= 100_000:
             say(f"{table.schema}.{table.name}: {table.rows} rows")
     for sequence, value in manifest.sequences.items():
-        connection.execute("select setval(%s::regclass, %s)", (sequence, value))
+        connection.execute("select setval(r, %s) from to_regclass(%s) r where r is not null", (value, sequence))
     for _, after in manifest.scripts.values():
         if script := archive.read(after).strip():
             connection.execute(script)
     migrate(connection)
     if flavour is Flavour.POSTGRESQL:
         connection.execute("select bench.store_upper_levels()")
+
+
+def _known(connection: Connection, manifest: Manifest, say: Callable[[str], None]) -> list[Table]:
+    """Return the members that have a place; a table that somebody made in our schema has none, and is named."""
+    rows = connection.execute("select schemaname, tablename from pg_tables").fetchall()
+    known = []
+    for table in manifest.tables:
+        if not _is_table(table) or (table.schema, table.name) in rows:
+            known.append(table)
+        else:
+            say(f"left out: {table.schema}.{table.name} ({table.rows} rows) is not a table of hypergauge's")
+    return known
 
 
 def _is_table(table: Table) -> bool:
@@ -154,7 +167,7 @@ def _place(flavour: Flavour, table: Table) -> tuple[str, str]:
     return table.schema, "samples_10s_late" if flavour is Flavour.TIMESCALEDB else "samples_10s_stored"
 
 
-def _in_order(connection: Connection, tables: tuple[Table, ...]) -> list[Table]:
+def _in_order(connection: Connection, tables: list[Table]) -> list[Table]:
     """Return the tables such that what a foreign key refers to comes before what refers."""
     by_name = {f"{table.schema}.{table.name}": table for table in tables}
     graph: dict[str, set[str]] = {name: set() for name in by_name}

@@ -378,6 +378,18 @@ def test_only_an_empty_and_idle_database_is_restored_into(full: World, file: Pat
         restore(theirs, file)
 
 
+def test_a_table_of_somebody_elses_is_named_and_left_out(full: World, empty: Empty, tmp_path: Path) -> None:
+    full.connection.execute("create table mine (id integer generated always as identity, word text)")
+    full.connection.execute("insert into mine (word) values ('a')")
+    backup(full.database, tmp_path / "file")
+    there = empty(Flavour.POSTGRESQL)
+    said: list[str] = []
+    restore(there, tmp_path / "file", said.append)
+    assert "left out: bench.mine (1 rows) is not a table of hypergauge's" in said
+    with there.session() as connection:
+        assert connection.execute("select count(*) from samples").fetchone() == (7500,)
+
+
 def test_nothing_to_back_up_is_said(empty: Empty, tmp_path: Path) -> None:
     with pytest.raises(NoData, match="nothing to back up"):
         backup(empty(Flavour.POSTGRESQL), tmp_path / "file")
