@@ -1,0 +1,98 @@
+"""What the tests of backup and restore ask a database, and how they start the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from psycopg import sql
+
+from sql.aggregates import LEVELS
+from sql.backup import LEFT_OUT
+from sql.database import Connection, Database
+from sql.flavour import Flavour
+
+OTHER = {Flavour.POSTGRESQL: Flavour.TIMESCALEDB, Flavour.TIMESCALEDB: Flavour.POSTGRESQL}
+
+
+SUMS = "sum(n), sum(seconds), sum(area), min(min), max(max), count(*)"
+
+
+Empty = Callable[[Flavour], Database]
+
+
+def contents(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
+    """Return every row of every table that is to be in a backup, as text."""
+    tables = connection.execute(
+        "select schemaname, tablename from pg_tables where schemaname in ('bench', 'mlflow') order by 1, 2"
+    ).fetchall()
+    answer = {}
+    for schema, table in tables:
+        if table not in LEFT_OUT:
+            name = sql.Identifier(schema, table)
+            row = sql.SQL("select md5(string_agg(md5(t::text), '' order by t::text)), count(*) from {} t").format(name)
+            answer[f"{schema}.{table}"] = connection.execute(row).fetchall()
+    return answer
+
+
+def sums(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
+    """Return what each aggregate adds up to, by series and run set."""
+    return {
+        relation: [
+            tuple(round(float(x), 6) if x is not None else None for x in row)
+            for row in connection.execute(
+                f"select series_id, runset_id, {SUMS} from {relation} group by 1, 2 order by 1, 2".encode()
+            ).fetchall()
+        ]
+        for relation, _ in LEVELS
+    }
+
+
+def without_own_tables(found: dict[str, list[tuple[object, ...]]]) -> dict[str, list[tuple[object, ...]]]:
+    """Leave out what one flavour has and the other has not."""
+    return {name: rows for name, rows in found.items() if not name.endswith("_stored")}
+
+
+def waiting(connection: Connection) -> bool:
+    return connection.execute(
+        "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        " and application_name = 'hypergauge')"
+    ).fetchone() == (True,)
+
+
+def rewritten(file: Path, **changes: object) -> Path:
+    """Return a copy of a backup with another manifest."""
+    copy = file.with_name("changed")
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(copy, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "manifest.json":
+                content = json.dumps({**json.loads(content), **changes}).encode()
+            target.writestr(name, content)
+    return copy
+
+
+def start(database: Database, *words: str | Path, **options: Any) -> subprocess.Popen[str]:
+    environment = {**os.environ, "BENCH_DSN": database.dsn, "BENCH_HOME": str(database.settings.home)}
+    command = [sys.executable, "-P", "-m", "bench.cli", "db", *map(str, words)]
+    return subprocess.Popen(
+        command, env=environment, text=True, stderr=subprocess.PIPE, stdout=subprocess.PIPE, **options
+    )
+
+
+def alone(database: Database) -> bool:
+    with database.session() as connection:
+        return connection.execute(
+            "select count(*) from pg_stat_activity where datname = current_database() and backend_type = 'client backend'"
+        ).fetchone() == (1,)
+
+
+def schema_is_there(database: Database) -> bool:
+    with database.session() as connection:
+        return connection.execute("select to_regclass('bench.runs') is not null").fetchone() == (True,)
