@@ -11,7 +11,6 @@ import pytest
 
 from bench.config import Settings
 from sql import samples
-from sql.aggregates import refresh
 from sql.backup import backup
 from sql.database import Database
 from sql.flavour import Flavour
@@ -60,7 +59,7 @@ def full(world: World) -> World:
             " from generate_series(1, 50) n",
             (run, start),
         )
-    refresh(world.connection, now - 10 * 86_400, now)
+    world.refresh()
     samples.claim_batches(world.connection, "f" * 32, [7, 8, 9])
     return world
 

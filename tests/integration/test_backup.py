@@ -12,9 +12,8 @@ import pytest
 
 from bench.config import Settings
 from bench.errors import BadRequest, NoData
-from sql.aggregates import LEVELS
 from sql.archive import opened
-from sql.backup import LEFT_OUT, backup
+from sql.backup import BELOW_EDGE, LEFT_OUT, backup
 from sql.database import Database
 from sql.flavour import Flavour
 from tests.backups import Empty, start, waiting
@@ -26,8 +25,7 @@ from tests.world import World
 def test_every_table_of_ours_is_in_it_or_known_not_to_be(full: World, tmp_path: Path) -> None:
     manifest = backup(full.database, tmp_path / "file")
     tables = full.connection.execute("select tablename from pg_tables where schemaname = 'bench'").fetchall()
-    stored = {f"{relation}_stored" for relation, _ in LEVELS}
-    assert {name for (name,) in tables} - stored - LEFT_OUT == {table.name for table in manifest.tables}
+    assert {name for (name,) in tables} - BELOW_EDGE - LEFT_OUT == {table.name for table in manifest.tables}
 
 
 def test_it_is_of_one_moment_while_others_write(database: Database, empty: Empty, tmp_path: Path) -> None:
