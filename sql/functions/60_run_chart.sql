@@ -39,7 +39,6 @@ declare
     at_time text;      -- a point's time, from its bin
     branches text;
     members text;
-    lines text;
     repeated boolean;  -- a figure of a board is said several times
     together boolean;  -- several figures make one
     spans bigint;
@@ -139,12 +138,10 @@ begin
                 format(bounds, quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
                 E'\nunion all\n') from scans),
            string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
-                             ' %L::timestamptz)', branch, series_id, scale, line, member, sets, low, high, run_start),
-                      ', '),
-           (select string_agg(format('(%s, %L, %L, %L, %L, %L)', line, label, series, quantity, scope, combine), ', ')
-            from (select distinct line, label, series, quantity, scope, combine from numbered) l),
+                             ' %L::timestamptz, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
+                             high, run_start, label, series, quantity, scope, combine), ', '),
            count(*) > count(distinct (line, member)), count(*) > count(distinct line)
-    into spans, branches, members, lines, repeated, together
+    into spans, branches, members, repeated, together
     from numbered;
 
     if members is null then
@@ -161,28 +158,31 @@ begin
             format(bounds, 'm.low', 'm.high'));
     end if;
     return format($q$
-with members (branch, series_id, scale, line, member, sets, low, high, run_start) as (values %1$s),
-lines (line, label, series, quantity, scope, combine) as (values %2$s),
+with members (branch, series_id, scale, line, member, sets, low, high, run_start, label, series, quantity, scope, combine)
+as (values %1$s),
 binned as (
-%3$s
+%2$s
 ), points as (
-    select line, member, bin, scale * area / nullif(seconds, 0) as mean, scale * lowest as lowest,
-           scale * highest as highest
+    -- One join alone: so few rows are expected of it that a second one would be a loop in a loop.
+    select line, label, series, quantity, scope, combine, member, bin, scale * area / nullif(seconds, 0) as mean,
+           scale * lowest as lowest, scale * highest as highest
     from binned join members using (branch, series_id)
     where area is not null and seconds > 0
-)%4$s%5$s
-select %6$s as time, label as run, series, quantity, scope, mean as value, lowest as low, highest as high
-from %7$s join lines using (line) order by bin, line$q$,
-        members, lines, branches,
+)%3$s%4$s
+select %5$s as time, label as run, series, quantity, scope, mean as value, lowest as low, highest as high
+from %6$s order by bin, line$q$,
+        members, branches,
         case when repeated then $q$, boards as (
-    select line, member, bin, avg(mean) as mean, min(lowest) as lowest, max(highest) as highest
+    select line, min(label) as label, min(series) as series, min(quantity) as quantity, min(scope) as scope,
+           min(combine) as combine, member, bin, avg(mean) as mean, min(lowest) as lowest, max(highest) as highest
     from points group by line, member, bin
 )$q$ end,
         case when together then format($q$, combined as (
-    select line, bin, case min(combine) when 'sum' then sum(mean) when 'max' then max(mean) else avg(mean) end as mean,
+    select line, min(label) as label, min(series) as series, min(quantity) as quantity, min(scope) as scope, bin,
+           case min(combine) when 'sum' then sum(mean) when 'max' then max(mean) else avg(mean) end as mean,
            case min(combine) when 'sum' then sum(lowest) else min(lowest) end as lowest,
            case min(combine) when 'sum' then sum(highest) else max(highest) end as highest
-    from %s join lines using (line) group by line, bin
+    from %s group by line, bin
 )$q$, case when repeated then 'boards' else 'points' end) end,
         at_time, case when together then 'combined' else 'points' end);
 end $body$;
