@@ -1,0 +1,105 @@
+"""Nothing that was scraped is lost, and nothing counted twice: kills, restarts of the database, full disks."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from pathlib import Path
+from typing import Literal, LiteralString
+
+import psycopg
+import pytest
+
+from sql.flavour import Flavour
+from tests.e2e.account import Account
+from tests.e2e.home import wait_for
+from tests.e2e.scripted import scripted
+from tests.servers import OwnServer, own_server
+
+KILLS = 20
+
+
+@pytest.fixture
+def chance() -> random.Random:
+    """A seed that is shown where a test fails."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    return random.Random(seed)
+
+
+@pytest.fixture
+def home(short_folder: Path) -> Path:
+    """A home of the test's own."""
+    return short_folder / f"home-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_collector_killed_twenty_times_loses_nothing(dsn: str, home: Path, chance: random.Random) -> None:
+    with scripted(home, dsn) as (exporter, collector):
+        for _ in range(KILLS):
+            collector.start()
+            if chance.random() < 0.75:
+                collector.wait_for_scrapes(exporter, 1)
+            time.sleep(chance.uniform(0, 0.5))
+            collector.kill()
+        collector.start()
+        collector.wait_for_scrapes(exporter, 3)
+        collector.stop()
+        assert len(exporter.sure) >= 2 * KILLS
+        Account(dsn).agrees(exporter, lives=KILLS + 1)
+
+
+Moment = Literal["any", "commit", "copy"]
+RESTARTS: list[tuple[str, Moment]] = [
+    *((how, moment) for how in ("fast", "immediate", "crash") for moment in ("any", "commit", "copy")),
+    ("immediate", "copy"),
+]
+
+
+def test_a_database_restarted_ten_times_loses_nothing(
+    flavour: Flavour, short_folder: Path, home: Path, chance: random.Random
+) -> None:
+    with own_server(flavour, short_folder / f"own-{uuid.uuid4().hex[:8]}") as server:
+        account = Account(server.dsn)
+        with scripted(home, server.dsn, width=300) as (exporter, collector):
+            collector.start()
+            collector.wait_for_scrapes(exporter, 1)
+            for how, moment in RESTARTS:
+                newest = max(exporter.sure)
+                wait_for(lambda: max(account.figures("scripted_scrape"), default=0) > newest, "a new sample", 60)
+                wait_for_moment(server, moment, chance)
+                if how == "crash":
+                    server.crash()
+                else:
+                    server.stop("fast" if how == "fast" else "immediate")
+                    collector.wait_for_scrapes(exporter, chance.randrange(3))
+                    server.start()
+            collector.wait_for_scrapes(exporter, 3)
+            account.wait_for_scrapes(exporter.sure)
+            collector.stop()
+            assert account.agrees(exporter, lives=1) >= 3 * len(RESTARTS)
+
+
+def wait_for_moment(server: OwnServer, moment: Moment, chance: random.Random) -> None:
+    """Return some time after now, right after a commit can be seen, or while samples are copied."""
+    if moment == "any":
+        time.sleep(chance.uniform(0, 0.3))
+        return
+    options = "-csearch_path=bench"
+    with (
+        psycopg.connect(server.dsn, autocommit=True, options=options) as asking,
+        psycopg.connect(server.dsn, options=options) as locking,
+    ):
+
+        def ask(query: LiteralString) -> object:
+            row = asking.execute(query).fetchone()
+            return row and row[0]
+
+        if moment == "commit":
+            before = ask("select max(time) from samples")
+            wait_for(lambda: ask("select max(time) from samples") != before, "a commit")
+            return
+        locking.execute("lock table samples in share mode")  # a COPY begins, and then waits for this
+        copying: LiteralString = "select pid from pg_stat_activity where state = 'active' and query ilike 'copy%'"
+        wait_for(lambda: ask(copying), "a COPY")
+    time.sleep(chance.uniform(0, 0.005))

@@ -1,0 +1,97 @@
+"""A database server of a test's own, in each flavour, to be stopped and started under whoever works with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import psycopg
+import pytest
+
+from sql.embedded import EmbeddedServer
+from sql.flavour import Flavour
+from tests.conftest import HOW_TO_GET_ONE, find_installation
+
+_TIMESCALE = """
+shared_preload_libraries = 'timescaledb'
+timescaledb.license = 'timescale'
+timescaledb.telemetry_level = 'off'
+max_worker_processes = 32
+timescaledb.max_background_workers = 16
+"""
+
+_SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+
+class OwnServer:
+    """A server whose one database ``postgres`` is the test's.
+
+    Parameters
+    ----------
+    folder
+        Where its data lie; what is below belongs to it alone.
+    """
+
+    def __init__(self, flavour: Flavour, folder: Path) -> None:
+        if flavour is Flavour.POSTGRESQL:
+            self._server = EmbeddedServer(folder)
+        elif found := find_installation():
+            self._server = EmbeddedServer(folder, binaries=found[0], major=found[1], configuration=_TIMESCALE)
+        else:
+            pytest.skip(HOW_TO_GET_ONE)
+        self.folder = folder
+        self.dsn = self._server.dsn
+        self._server.acquire()
+        if flavour is Flavour.TIMESCALEDB:
+            with psycopg.connect(self.dsn, autocommit=True) as connection:
+                connection.execute("create extension if not exists timescaledb")
+
+    def stop(self, mode: Literal["fast", "immediate"]) -> None:
+        """Stop it as ``pg_ctl -m fast`` or ``-m immediate`` would, at once, and wait until it is gone."""
+        pid_file = self.folder / "data" / "postmaster.pid"
+        pid = int(pid_file.read_text().split("\n", 1)[0])
+        os.kill(pid, _SIGNALS[mode])
+        while pid_file.exists():  # the last thing that it takes away, as pg_ctl has it
+            time.sleep(0.002)
+        self._server.release()
+
+    def start(self) -> None:
+        """Start it again."""
+        self._server.acquire()
+
+    def crash(self) -> None:
+        """Kill one of its processes at work, as a host without memory does: it ends all others and recovers."""
+        with psycopg.connect(self.dsn) as victim, psycopg.connect(self.dsn, autocommit=True) as other:
+            os.kill(victim.info.backend_pid, signal.SIGKILL)
+            with contextlib.suppress(psycopg.OperationalError):
+                while True:
+                    other.execute("select")
+        self.wait()
+
+    def wait(self, timeout: float = 60.0) -> None:
+        """Wait until it answers."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                psycopg.connect(self.dsn).close()
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline, f"the server does not answer within {timeout:g} s"
+                time.sleep(0.02)
+            else:
+                return
+
+
+@contextlib.contextmanager
+def own_server(flavour: Flavour, folder: Path) -> Iterator[OwnServer]:
+    """Yield a running server of the test's own; skips where there is none of the flavour."""
+    server = OwnServer(flavour, folder)
+    try:
+        yield server
+    finally:
+        server.start()
+        server.stop("fast")
