@@ -22,6 +22,8 @@ Kind = Literal["counter", "gauge"]
 # A name and its labels; a `}` inside a quoted value does not end them. Possessive, so that garbage costs linear time.
 _PREFIX = re.compile(rb'[^{"\s]*+[ \t]*+(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*+")*+\})?+')
 _TYPE = re.compile(rb'^[ \t]*#[ \t]+TYPE[ \t]+(?:"((?:[^"\\]|\\.)*+)"|([^"\s]+))[ \t]+(\w+)', re.MULTILINE)
+# A value and maybe a timestamp. Python's way to group digits by underscores is nobody else's.
+_FIGURES = re.compile(rb"\s*+([^\s_]++)(?:[ \t]++([^\s_]++))?+\s*+")
 _ESCAPE = re.compile(r'\\([\\n"])')
 _EXEMPLAR = b" # {"
 _EXTRA_TYPES = {"histogram": ("_count", "_sum", "_bucket"), "summary": ("_count", "_sum")}
@@ -83,12 +85,8 @@ class Parser:
     """Parses the bodies of one target.
 
     A line's prefix ``name{labels}`` is looked up as the raw bytes that it is; only one not seen before goes through
-    the reference parser, `prometheus_client.parser`. The result is the same, except that
-
-    * timestamps of a body that ends in ``# EOF`` are seconds, as OpenMetrics has them, and exemplars are skipped;
-    * a third figure in a line, or a timestamp that is no finite number, makes it malformed, as in Prometheus;
-    * digits outside of ASCII make no number;
-    * a malformed line costs itself and not the whole body.
+    the reference parser, `prometheus_client.parser`. The result is the same but for the cases that docs/exposition.md
+    lists with their reasons; above all, a malformed line costs itself and not the whole body.
 
     Parameters
     ----------
@@ -101,30 +99,42 @@ class Parser:
         self.series: list[Series] = []
         self._forget_after = forget_after
         self._known: dict[bytes, int] = {}  # without the closing brace, which only delimits
+        self._bare: dict[bytes, int] = {}  # those that have no labels, and no braces
         self._refs: dict[Series, int] = {}
         self._free: list[int] = []
         self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
         self._bodies = 0
 
-    def parse(self, body: bytes) -> Scrape:
+    def parse(self, body: bytes, *, openmetrics: bool = False) -> Scrape:
         """Parse `body`.
+
+        Parameters
+        ----------
+        openmetrics
+            Whether its sender says that it is OpenMetrics, which ends in ``# EOF`` or was cut short. A body that ends
+            so is taken for OpenMetrics in any case.
 
         Raises
         ------
         GarbageBody
-            It has lines, and all are malformed.
+            It has lines, and all are malformed; or it was cut short.
         """
+        whole = body[body.rstrip().rfind(b"\n") + 1 :].rstrip() == b"# EOF"
+        if openmetrics and not whole:
+            raise GarbageBody("the body was cut short: it is said to be OpenMetrics, and does not end in # EOF")
         refs: list[int] = []
         figures: list[bytes] = []
         new: dict[int, Series] = {}
         types: dict[str, str] | None = None
         malformed = 0
-        known = self._known.get
+        known, bare = self._known.get, self._bare.get
         for line in body.split(b"\n"):
             prefix, brace, figure = line.rpartition(b"}")
-            if not brace:
+            if brace:
+                ref = known(prefix)
+            else:
                 prefix, _, figure = line.partition(b" ")
-            ref = known(prefix)
+                ref = bare(prefix)
             if ref is None:
                 line = line.strip()
                 if not line or line.startswith(b"#"):
@@ -139,7 +149,7 @@ class Parser:
             refs.append(ref)
             figures.append(figure)
         values, timestamps = _numbers(figures)
-        if not body.rstrip().endswith(b"# EOF"):
+        if not whole:
             timestamps /= 1000
         all_refs = np.array(refs, np.uint32)
         good = ~np.isinf(timestamps)
@@ -164,8 +174,8 @@ class Parser:
         figure = line[len(prefix) :].partition(_EXEMPLAR)[0]
         if b"{" in figure or b"}" in figure or _number(figure)[1] == np.inf:
             raise ValueError(line)
-        key = prefix.removesuffix(b"}")
-        if (ref := self._known.get(key)) is not None:
+        known, key = (self._known, prefix[:-1]) if b"{" in prefix else (self._bare, prefix)
+        if (ref := known.get(key)) is not None:
             return ref, figure
         [family] = text_string_to_metric_families((prefix + figure).decode())
         [sample] = family.samples
@@ -176,7 +186,7 @@ class Parser:
             self.series[ref : ref + 1] = [series]
             self._refs[series] = ref
             new[ref] = series
-        self._known[key] = ref
+        known[key] = ref
         return ref, figure
 
     def _remember(self, refs: npt.NDArray[np.uint32]) -> None:
@@ -195,6 +205,7 @@ class Parser:
         for series in gone.values():
             del self._refs[series]
         self._free.extend(gone)
+        self._bare = {prefix: ref for prefix, ref in self._bare.items() if ref not in gone}
         self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in gone}
         if len(self._known) > 4 * len(self._refs):  # labels in ever another order: many spellings of few series
             self._known = {}
@@ -233,15 +244,15 @@ def _numbers(figures: list[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray
 
 
 def _number(figure: bytes) -> tuple[float, float]:
-    words = figure.partition(_EXEMPLAR)[0].split()
+    words = _FIGURES.fullmatch(figure.partition(_EXEMPLAR)[0])
     try:
-        if b"_" in figure.partition(_EXEMPLAR)[0] or len(words) > 2:
+        if words is None:
             raise ValueError
-        value = float(words[0])
-        if len(words) == 1:
+        value = float(words[1])
+        if words[2] is None:
             return value, np.nan
-        timestamp = float(words[1])
-    except (ValueError, IndexError):
+        timestamp = float(words[2])
+    except ValueError:
         return np.nan, np.inf
     return value, timestamp if np.isfinite(timestamp) else np.inf
 

@@ -34,7 +34,9 @@ class Account:
     def counts(self) -> dict[str, int]:
         """Return how many samples each relation says there are, at one moment; those of no series are no samples."""
         rows = "union all ".join(f"select '{name}', coalesce(sum(n), 0)::int from {name} " for name in LEVELS)
-        answer = self.ask(f"select 'samples', count(*)::int from samples join series using (series_id) union all {rows}")
+        answer = self.ask(
+            f"select 'samples', count(*)::int from samples join series using (series_id) union all {rows}"
+        )
         return {str(name): int(str(count)) for name, count in answer}
 
     def figures(self, metric: str) -> Counter[int]:

@@ -184,7 +184,9 @@ class Collector:
 
 
 @contextmanager
-def scripted(home: Path, dsn: str, *, width: int = 5, interval: float = 0.1) -> Iterator[tuple[ScriptedExporter, Collector]]:
+def scripted(
+    home: Path, dsn: str, *, width: int = 5, interval: float = 0.1
+) -> Iterator[tuple[ScriptedExporter, Collector]]:
     """Yield an exporter, and a collector on it that is not started yet."""
     exporter = ScriptedExporter(width)
     collector = Collector(home, dsn, [exporter.address], interval)
