@@ -9,9 +9,9 @@ import psycopg
 
 from tests.e2e.home import wait_for
 from tests.e2e.scripted import ScriptedExporter
+from tests.world import LEVELS
 
 PATIENCE = 90.0
-LEVELS = ("samples_10s", "samples_1m", "samples_10m")
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,15 @@ class Account:
         """Wait until these scrapes can be read."""
         wait_for(lambda: numbers <= set(self.figures("scripted_scrape")), f"{len(numbers)} scrapes", PATIENCE)
 
-    def agrees(self, exporter: ScriptedExporter, lives: int) -> int:
+    def agrees(self, exporter: ScriptedExporter, lives: int, others: int = 0) -> int:
         """Assert that every scrape which was kept is there, whole and once, in each relation; return how many.
 
         Parameters
         ----------
         lives
             How many collectors there were one after the other: a counter's first scrape in each gives no sample.
+        others
+            Samples that are there besides.
         """
         sure, answered = exporter.sure, exporter.answered
         numbers = self.figures("scripted_scrape")
@@ -69,7 +71,7 @@ class Account:
         )
         assert len(found) - lives <= int(str(increases)) <= len(found)
         assert float(str(total)) <= max(found)
-        self.levels_agree(len(found) * exporter.gauges + int(str(increases)))
+        self.levels_agree(len(found) * exporter.gauges + int(str(increases)) + others)
         return len(found)
 
     def levels_agree(self, count: int) -> None:
