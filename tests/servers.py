@@ -73,6 +73,18 @@ class OwnServer:
                     other.execute("select")
         self.wait()
 
+    @contextlib.contextmanager
+    def copy_awaited(self) -> Iterator[None]:
+        """On leaving, wait until samples are about to be copied, which they then are."""
+        with psycopg.connect(self.dsn) as locking, psycopg.connect(self.dsn, autocommit=True) as asking:
+            locking.execute("lock table bench.samples in share mode")  # a COPY begins, and then waits for this
+            yield
+            deadline = time.monotonic() + 60.0
+            copying = "select from pg_stat_activity where state = 'active' and query ilike 'copy%'"
+            while asking.execute(copying).fetchone() is None:
+                assert time.monotonic() < deadline, "no COPY was begun"
+                time.sleep(0.005)
+
     def wait(self, timeout: float = 60.0) -> None:
         """Wait until it answers."""
         deadline = time.monotonic() + timeout

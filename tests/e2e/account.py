@@ -25,6 +25,11 @@ class Account:
         with psycopg.connect(self.dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
             return connection.execute(query.encode(), values).fetchall()
 
+    def do(self, statement: str) -> None:
+        """Execute a statement."""
+        with psycopg.connect(self.dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
+            connection.execute(statement.encode())
+
     def count(self) -> int:
         """Return how many samples there are."""
         [(count,)] = self.ask("select count(*) from samples")

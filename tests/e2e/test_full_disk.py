@@ -1,0 +1,110 @@
+"""A full disk, under the spool and under the database: what is lost is counted, the oldest first, and all goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from sql.flavour import Flavour
+from tests.e2e.account import PATIENCE, Account
+from tests.e2e.home import wait_for
+from tests.e2e.scripted import Collector, scripted
+from tests.servers import own_server
+from tests.spools import fill_spool
+
+MEGABYTE = 1 << 20
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Yield a folder that is a disk of its own; skips where none can be mounted."""
+    folder.mkdir(parents=True, mode=0o755)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0755", "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (subprocess.CalledProcessError, OSError) as error:
+        pytest.skip(f"a small disk cannot be mounted here, which takes root: {error}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(disk: Path, leave: int) -> Path:
+    """Fill a disk up but for so many bytes, and return the file that can be deleted again."""
+    ballast = disk / "ballast"
+    free = os.statvfs(disk)
+    with ballast.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(free.f_bavail * free.f_frsize - leave, 1))
+    return ballast
+
+
+@pytest.fixture
+def folder(short_folder: Path) -> Path:
+    """A folder of the test's own."""
+    return short_folder / uuid.uuid4().hex[:8]
+
+
+def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: Flavour, folder: Path) -> None:
+    home = folder / "home"
+    with (
+        own_server(flavour, folder / "server") as server,
+        small_disk(home / "spool", 16) as disk,
+        scripted(home, server.dsn, width=1000) as (exporter, collector),
+    ):
+        account = Account(server.dsn)
+        scrapes, series = 1000, 500
+        fill_spool(server.dsn, home, scrapes, series)  # a segment of 8 MiB, and one of half that
+        with server.copy_awaited():
+            collector.start()
+        server.stop("fast")
+        ballast = fill(disk, leave=MEGABYTE // 2)
+        wait_for(lambda: collector.alive and lost(collector) > 0, "a loss that is counted", PATIENCE)
+        ballast.unlink()
+        collector.wait_for_scrapes(exporter, 3)
+        server.start()
+        kept = scrapes - int(lost(collector)) // series
+        backlog = "select count(*), min(value) from samples join series using (series_id) where metric = 'backlog'"
+        wait_for(
+            lambda: account.ask(backlog) == [(kept * series, scrapes - kept)], "the newer of the backlog", PATIENCE
+        )
+        account.wait_for_scrapes(exporter.sure)
+        assert 0 < kept < scrapes
+        assert lost(collector) == (scrapes - kept) * series
+        collector.stop()
+        account.agrees(exporter, lives=1, others=kept * series)
+
+
+def lost(collector: Collector) -> float:
+    """Return how many samples the collector says that its spool gave up."""
+    return collector.figures()["bench_collector_lost_samples_total"]
+
+
+def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: Path) -> None:
+    with small_disk(folder / "server", 320) as disk, own_server(flavour, folder / "server") as server:
+        account = Account(server.dsn)
+        with scripted(folder / "home", server.dsn, width=2000) as (exporter, collector):
+            collector.start()
+            account.wait_for_scrapes({wait_for(lambda: max(exporter.sure, default=0), "a scrape")})
+            ballast = fill(disk, leave=MEGABYTE)
+            before = collector.figures()["bench_collector_write_errors_total"]
+            wait_for(
+                lambda: collector.figures()["bench_collector_write_errors_total"] > before, "a failed write", PATIENCE
+            )
+            collector.wait_for_scrapes(exporter, 5)
+            ballast.unlink()
+            # Without room for its log a server gives up; whoever runs it then starts it, but nobody the collector.
+            with contextlib.suppress(psycopg.OperationalError):
+                server.wait(timeout=5)
+            server.start()
+            account.wait_for_scrapes(exporter.sure)
+            assert collector.figures()["bench_collector_lost_samples_total"] == 0
+            collector.stop()
+            account.agrees(exporter, lives=1)
