@@ -44,40 +44,49 @@ class Account:
         )
         return {str(name): int(str(count)) for name, count in answer}
 
-    def figures(self, metric: str) -> Counter[int]:
+    def figures(self, exporter: ScriptedExporter, metric: str) -> Counter[int]:
         """Return how often each figure of a gauge is there."""
-        rows = self.ask("select value::int, count(*)::int from samples join series using (series_id) "
-                        "where metric = %s group by 1", metric)  # fmt: skip
+        rows = self.ask(
+            "select value::int, count(*)::int from samples join series using (series_id) join targets using (target_id) "
+            "where instance = %s and metric = %s group by 1", exporter.address, metric,
+        )  # fmt: skip
         return Counter({int(str(value)): int(str(count)) for value, count in rows})
 
-    def wait_for_scrapes(self, numbers: set[int]) -> None:
-        """Wait until these scrapes can be read."""
-        wait_for(lambda: numbers <= set(self.figures("scripted_scrape")), f"{len(numbers)} scrapes", PATIENCE)
+    def wait_for_scrapes(self, exporter: ScriptedExporter, numbers: set[int] | None = None) -> None:
+        """Wait until these scrapes can be read, by default all that were kept by now."""
+        wanted = exporter.sure if numbers is None else numbers
+        wait_for(lambda: wanted <= self.figures(exporter, "scripted_scrape").keys(), f"{len(wanted)} scrapes", PATIENCE)
 
-    def agrees(self, exporter: ScriptedExporter, lives: int, others: int = 0) -> int:
+    def agrees(self, *lives: tuple[ScriptedExporter, int], others: int = 0) -> int:
         """Assert that every scrape which was kept is there, whole and once, in each relation; return how many.
 
         Parameters
         ----------
         lives
-            How many collectors there were one after the other: a counter's first scrape in each gives no sample.
+            Exporters, and how many collectors each had one after the other: a counter's first scrape in each life gives
+            no sample.
         others
             Samples that are there besides.
         """
-        sure, answered = exporter.sure, exporter.answered
-        numbers = self.figures("scripted_scrape")
-        found = set(numbers)
-        assert (sure - found, found - answered) == (set(), set())
-        assert numbers == Counter(found)
-        assert self.figures("scripted_wide") == Counter(dict.fromkeys(found, exporter.width))
-        [(increases, total)] = self.ask(
-            "select count(*)::int, sum(value * dt)::float8 from samples join series using (series_id) "
-            "where metric = 'scripted_scrapes_total'"
-        )
-        assert len(found) - lives <= int(str(increases)) <= len(found)
-        assert float(str(total)) <= max(found)
-        self.levels_agree(len(found) * exporter.gauges + int(str(increases)) + others)
-        return len(found)
+        scrapes = count = 0
+        for exporter, collectors in lives:
+            sure, answered = exporter.sure, exporter.answered
+            numbers = self.figures(exporter, "scripted_scrape")
+            found = set(numbers)
+            assert (sure - found, found - answered) == (set(), set())
+            assert numbers == Counter(found)
+            assert self.figures(exporter, "scripted_wide") == Counter(dict.fromkeys(found, exporter.width))
+            [(increases, total)] = self.ask(
+                "select count(*)::int, coalesce(sum(value * dt), 0)::float8 from samples join series using (series_id) "
+                "join targets using (target_id) where instance = %s and metric = 'scripted_scrapes_total'",
+                exporter.address,
+            )
+            assert len(found) - collectors <= int(str(increases)) <= len(found)
+            assert float(str(total)) <= max(found, default=0)
+            scrapes += len(found)
+            count += len(found) * exporter.gauges + int(str(increases))
+        self.levels_agree(count + others)
+        return scrapes
 
     def levels_agree(self, count: int) -> None:
         """Assert that each relation comes to have exactly `count` samples, and raw ones none twice."""

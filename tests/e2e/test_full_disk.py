@@ -75,11 +75,11 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
         wait_for(
             lambda: account.ask(backlog) == [(kept * series, scrapes - kept)], "the newer of the backlog", PATIENCE
         )
-        account.wait_for_scrapes(exporter.sure)
+        account.wait_for_scrapes(exporter)
         assert 0 < kept < scrapes
         assert lost(collector) == (scrapes - kept) * series
         collector.stop()
-        account.agrees(exporter, lives=1, others=kept * series)
+        account.agrees((exporter, 1), others=kept * series)
 
 
 def lost(collector: Collector) -> float:
@@ -92,7 +92,8 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
         account = Account(server.dsn)
         with scripted(folder / "home", server.dsn, width=2000) as (exporter, collector):
             collector.start()
-            account.wait_for_scrapes({wait_for(lambda: max(exporter.sure, default=0), "a scrape")})
+            collector.wait_for_scrapes(exporter, 1)
+            account.wait_for_scrapes(exporter)
             ballast = fill(disk, leave=MEGABYTE)
             before = collector.figures()["bench_collector_write_errors_total"]
             wait_for(
@@ -104,7 +105,7 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
             with contextlib.suppress(psycopg.OperationalError):
                 server.wait(timeout=5)
             server.start()
-            account.wait_for_scrapes(exporter.sure)
+            account.wait_for_scrapes(exporter)
             assert collector.figures()["bench_collector_lost_samples_total"] == 0
             collector.stop()
-            account.agrees(exporter, lives=1)
+            account.agrees((exporter, 1))

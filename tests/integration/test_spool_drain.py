@@ -49,12 +49,12 @@ def test_an_hour_without_a_database_arrives_behind_what_is_live(dsn: str, home: 
         account.do("call refresh()")  # as its job may at any time: what comes now comes late
         wait_for(lambda: account.ask(drained) == [(len(marks),)], "the backlog", timeout=90)
         wait_for(lambda: account.count() >= HOUR * SERIES, "all of the backlog")
-        account.wait_for_scrapes(exporter.sure)
+        account.wait_for_scrapes(exporter)
         assert collector.figures()["bench_collector_lost_samples_total"] == 0
         collector.stop()
-        account.agrees(exporter, lives=1, others=HOUR * SERIES)
+        account.agrees((exporter, 1), others=HOUR * SERIES)
         account.do("call refresh()")
-        account.agrees(exporter, lives=1, others=HOUR * SERIES)
+        account.agrees((exporter, 1), others=HOUR * SERIES)
     assert account.ask(
         "select n, sum from (select value as number, count(*) as n, sum(dt) from samples join series using (series_id) "
         "where metric = 'backlog' group by 1) as scrapes group by 1, 2"
@@ -75,9 +75,9 @@ def test_damage_to_the_spool_costs_what_it_hits(dsn: str, home: Path) -> None:
     with collecting(home, dsn) as (exporter, collector):
         wait_for(lambda: account.count() >= (count - 4) * wide, "what is whole", timeout=90)
         wait_for(lambda: collector.figures()["bench_collector_damaged_records_total"] == 4, "the count of the damage")
-        account.wait_for_scrapes(exporter.sure)
+        account.wait_for_scrapes(exporter)
         collector.stop()
-        account.agrees(exporter, lives=1, others=(count - 4) * wide)
+        account.agrees((exporter, 1), others=(count - 4) * wide)
     whole = account.ask(
         "select count(*) from (select value from samples join series using (series_id) where metric = 'backlog' "
         "group by 1 having count(*) = %s) as scrapes", wide
