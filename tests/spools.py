@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.config import Settings
 from collector.spool import SeriesDefinition, Spool, SpoolRecord
-from sql import samples
+from sql import targets
 from sql.database import Database
 
 
@@ -21,7 +21,7 @@ def fill_spool(dsn: str, home: Path, scrapes: int, series: int) -> float:
     """
     settings = Settings(home=home, dsn=dsn)
     with Database(settings) as database, database.session() as connection:
-        target = samples.register_target(connection, host="away", listener="backlog", instance="", url="http://away")
+        target = targets.register_target(connection, host="away", listener="backlog", instance="", url="http://away")
     definitions = {ref: SeriesDefinition(target, "backlog", "gauge", {"n": str(ref)}) for ref in range(series)}
     refs, dts = np.arange(series, dtype=np.uint32), np.ones(series, np.float32)
     begin = float(int(time.time()) - 30 - scrapes)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +21,7 @@ from rich.markup import escape
 from bench.cli.common import Json, as_json, console, reading
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
+from sql import aggregates
 from sql.archive import Manifest
 from sql.backup import backup
 from sql.database import Database
@@ -50,11 +54,21 @@ def status(json: Json = False) -> None:
         server = inspect(connection)
         version, waiting = max(applied(connection)), len(pending(connection))
         row = connection.execute("select count(*) from series").fetchone()
+        kept = aggregates.retention(connection).keep_raw
+        failing = aggregates.failing_jobs(connection)
     assert row is not None
     if json:
-        as_json({**asdict(server), "schema_version": version, "pending": waiting, "series": row[0]})
-    else:
-        console().print(f"{server.describe()}; schema version {version}, {waiting} to be applied; {row[0]} series")
+        as_json(
+            {
+                **asdict(server), "schema_version": version, "pending": waiting, "series": row[0],
+                "keep_raw_days": kept and kept.days, "failing_jobs": failing,
+            }
+        )  # fmt: skip
+        return
+    raw = f"raw samples are kept for {kept.days} days" if kept else "raw samples are kept for ever"
+    console().print(f"{server.describe()}; schema version {version}, {waiting} to be applied; {row[0]} series; {raw}")
+    for job in failing:
+        console().print(f"[yellow]![/] a background job fails: {escape(job)}")
 
 
 @app.command()
@@ -74,6 +88,30 @@ def shell() -> None:
         environment = {**os.environ, "PGOPTIONS": "-csearch_path=bench,public", **database.libpq_environment()}
         done = subprocess.run(["psql"], env=environment, check=False)
     raise typer.Exit(done.returncode)
+
+
+@app.command()
+def maintain(
+    keep_raw: Annotated[
+        str | None,
+        typer.Option(metavar="DAYS", help="From now on keep raw samples for so many days, or 'forever' (the default)."),
+    ] = None,
+) -> None:
+    """Do now what policies do in time: refresh aggregates, compress, and delete raw samples that are not to be kept."""
+    if keep_raw not in (None, "forever") and not re.fullmatch("[1-9][0-9]{0,4}", keep_raw or ""):
+        raise BadRequest(f"--keep-raw is a number of days, 1 or more, or 'forever', not {keep_raw!r}")
+    with Database(Settings.load()) as database, database.session() as connection:
+        if keep_raw is not None:
+            aggregates.keep_raw(connection, None if keep_raw == "forever" else int(keep_raw))
+        aggregates.maintain(connection)
+        found = aggregates.retention(connection)
+    kept = f"kept for {found.keep_raw.days} days" if found.keep_raw else "kept for ever"
+    gone = (
+        f"; those before {datetime.fromtimestamp(found.edge, UTC):%Y-%m-%d} UTC are gone"
+        if isfinite(found.edge)
+        else ""
+    )
+    console().print(f"the aggregates are up to date; raw samples are {kept}{gone}")
 
 
 @app.command("backup")
