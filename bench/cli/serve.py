@@ -126,6 +126,7 @@ def collector_run(
 ) -> None:
     """Run the collector until SIGTERM or Ctrl-C."""
     from collector.collector import collect
+    from collector.config_file import read_config
     from collector.targets import Shard, Target
 
     require_loopback(bind, insecure=insecure)
@@ -133,6 +134,7 @@ def collector_run(
     share = Shard.parse(shard) if shard is not None else None
     wanted: list[Target] | Path
     if targets is not None:
+        read_config(targets, settings.interval)  # a bad file is refused before a database is started for it
         wanted = targets
     elif share is not None:
         raise BadRequest("--shard is for the targets of a file, see --targets")
