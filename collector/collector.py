@@ -47,7 +47,8 @@ def collect(
     Parameters
     ----------
     targets
-        Themselves, or the targets file, which is followed as it changes.
+        Themselves, or the targets file, which is followed as it changes. Of a file, all have to be free; of others, those
+        that another collector has are left to it, and taken over when it ends.
     port, bind
         Where the collector's own figures are served.
     interval
@@ -60,7 +61,7 @@ def collect(
     BadRequest
         The targets file has an error.
     TargetsTaken
-        Another collector has some of the targets.
+        Another collector has some of the file's targets.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -80,7 +81,7 @@ def collect(
     try:
         server, server_thread = start_http_server(port, addr=bind, registry=metrics.registry)
         try:
-            leases.claim(wanted(), strict=True)
+            leases.claim(wanted(), strict=discovery is not None)
             writer = Writer(database, spool, lock, metrics)
             writer.start()
             asyncio.run(_until_told(_Work(discovery, wanted, leases, spool, lock, metrics), writer))

@@ -40,6 +40,7 @@ class ProcessExporter:
 
     def __init__(self, options: ExporterOptions) -> None:
         self._processes = RunProcesses()
+        self._own_runs = options.own_runs
         self._endings = _Endings(options.runs_dir)
         self._usage: dict[str, RunUsage] = {}
 
@@ -54,7 +55,7 @@ class ProcessExporter:
         self._endings.look(now)
         families = _Families()
         for run_id, tree in trees.items():
-            if run_id not in self._endings:
+            if run_id not in self._endings and (not self._own_runs or self._endings.knows(run_id)):
                 usage = self._usage.setdefault(run_id, RunUsage())
                 if usage.update(tree, now):
                     families.add(run_id, usage, self._endings.started_at(run_id))
@@ -142,6 +143,10 @@ class _Endings:
 
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._ended
+
+    def knows(self, run_id: str) -> bool:
+        """Whether the run has a folder and goes on."""
+        return run_id in self._open
 
     def started_at(self, run_id: str) -> float | None:
         """Return when a run that goes on was released (Unix seconds), ``None`` where its folder does not say."""

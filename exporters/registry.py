@@ -22,10 +22,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ExporterOptions:
-    """What a listener may need to know about its surroundings, see `bench.config.Settings`."""
+    """What a listener may need to know about its surroundings, see `bench.config.Settings`.
+
+    With `own_runs` it tells of the runs of this home alone, since each home on the host has a listener of its own.
+    """
 
     home: Path
     simulate: str | None = None
+    own_runs: bool = False
 
     @property
     def runs_dir(self) -> Path:

@@ -94,11 +94,14 @@ def exporter_run(
     port: Port = 0,
     bind: Bind = "127.0.0.1",
     simulate: Annotated[str | None, typer.Option(help="Simulated GPUs, such as 2xH100.")] = None,
+    own_runs: Annotated[
+        bool, typer.Option("--own-runs", help="Only runs of this BENCH_HOME, not all on the host.")
+    ] = False,
     insecure: Insecure = False,
 ) -> None:
     """Run one listener until SIGTERM or Ctrl-C."""
     settings = Settings.load(simulate=simulate)
-    exporter = Registry.load().create(name, ExporterOptions(settings.home, settings.simulate))
+    exporter = Registry.load().create(name, ExporterOptions(settings.home, settings.simulate, own_runs))
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
@@ -139,10 +142,13 @@ def collector_run(
     elif share is not None:
         raise BadRequest("--shard is for the targets of a file, see --targets")
     else:
+        # People who share a host and a database have a stack each: its processes are each one's own, the rest is measured
+        # by whoever was first.
         wanted = [
-            Target(service.url, socket.gethostname(), name.removeprefix("exporter-"), "", {}, settings.interval)
+            Target(service.url, socket.gethostname(), listener, own, {}, settings.interval)
             for name, service in Stack(settings).services().items()
-            if name.startswith("exporter-")
+            if (listener := name.removeprefix("exporter-")) != name
+            for own in (str(settings.home) if listener == "process" else "",)
         ]
     with Database(settings) as database:
         collect(database, wanted, settings.spool_dir, port=port, bind=bind, interval=settings.interval, shard=share)

@@ -79,7 +79,7 @@ def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -
             started.append(_start_tracking(stack, settings, database, environment))
         for name, reason in availability(settings).items():
             if reason is None:
-                serve(f"exporter-{name}", "exporter", "run", name)
+                serve(f"exporter-{name}", "exporter", "run", name, "--own-runs")
         serve("collector", "collector", "run", "--interval", str(settings.interval))
         if started:
             say(f"Starting {', '.join(service.name for service in started)} …")

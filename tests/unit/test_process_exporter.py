@@ -282,6 +282,16 @@ def test_storage_of_what_the_supervisor_waited_for_is_kept(
     assert written[-1] == pytest.approx(1 << 20, rel=0.1)
 
 
+def test_the_runs_of_another_home_can_be_left_to_its_own_listener(python: Start, run_id: str, tmp_path: Path) -> None:
+    page = Page(ProcessExporter(ExporterOptions(home=tmp_path, own_runs=True)))
+    process = python("print(1, flush=True); input()", BENCH_RUN_ID=run_id)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert page.read(run_id)[0] == {}
+    folder(tmp_path, run_id)
+    assert page.read(run_id)[0]["processes"] == 1
+
+
 def test_a_cleared_environment_is_counted(page: Page, run_id: str) -> None:
     before = page.by_tree()
     environment = {**os.environ, "BENCH_RUN_ID": run_id}
