@@ -1,0 +1,88 @@
+"""An hour's backlog, an import of long ago, retention and maintenance: nothing is lost and nothing counts twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from bench.config import Settings
+from collector.metrics import CollectorMetrics
+from collector.spool import Spool
+from collector.writer import Writer
+from sql import aggregates
+from sql.database import Database
+from tests.spools import fill_spool
+from tests.world import LEVELS, World
+
+HOUR, SERIES = 3600, 100
+DAY = 86_400
+
+
+def written(world: World) -> dict[str, int]:
+    """Return how many samples there are by each aggregate."""
+    return {
+        relation: int(world.connection.execute(f"select coalesce(sum(n), 0) from {relation}".encode()).fetchall()[0][0])
+        for relation in LEVELS
+    }
+
+
+def drain(settings: Settings, database: Database) -> None:
+    spool = Spool(settings.spool_dir)
+    writer = Writer(database, spool, threading.Lock(), CollectorMetrics())
+    writer.start()
+    writer.stop(timeout=100)
+    assert spool.depth == 0
+    spool.close()
+
+
+def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings, short_folder: Path) -> None:
+    count = 0
+
+    def agree() -> None:
+        world.refresh()
+        assert written(world) == dict.fromkeys(LEVELS, count)
+
+    # What was live while an hour went by, in front of the backlog.
+    now = time.time()
+    world.write(world.gauge("queue_length", [now - 20 + at for at in range(20)], [1.0] * 20))
+    world.refresh()
+    count += 20
+    away = replace(settings, home=short_folder / f"away-{settings.home.name}")
+    assert settings.dsn is not None
+    fill_spool(settings.dsn, away.home, HOUR, SERIES)
+    drain(away, world.database)
+    count += HOUR * SERIES
+    agree()
+
+    # A run of 60 days ago, as an import brings it.
+    start = now // 600 * 600 - 60 * DAY
+    run_id = world.run(start, start + HOUR)
+    capsule = [start + at for at in range(HOUR)]
+    world.write(*(world.gauge("queue_length", capsule, [2.0] * HOUR, {"n": str(n)}) for n in range(10)))
+    count += 10 * HOUR
+    agree()
+    summary = world.connection.execute(
+        "select * from run_summary where run_id = %s order by 2, 4", (run_id,)
+    ).fetchall()
+    assert summary
+
+    aggregates.keep_raw(world.connection, 30)
+    for _ in range(2):
+        aggregates.maintain(world.connection)
+        agree()
+        raw = world.connection.execute("select count(*) from samples").fetchone()
+        assert raw == (20 + HOUR * SERIES,), "what is older than 30 days is gone from the raw samples"
+    assert (
+        summary
+        == world.connection.execute("select * from run_summary where run_id = %s order by 2, 4", (run_id,)).fetchall()
+    )
+
+    # The same once more, behind the edge.
+    world.write(*(world.gauge("queue_length", capsule, [3.0] * HOUR, {"n": str(n)}) for n in range(10, 15)))
+    count += 5 * HOUR
+    agree()
+    for _ in range(2):
+        aggregates.maintain(world.connection)
+        agree()
