@@ -105,23 +105,15 @@ class Parser:
         self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
         self._bodies = 0
 
-    def parse(self, body: bytes, *, openmetrics: bool = False) -> Scrape:
-        """Parse `body`.
-
-        Parameters
-        ----------
-        openmetrics
-            Whether its sender says that it is OpenMetrics, which ends in ``# EOF`` or was cut short. A body that ends
-            so is taken for OpenMetrics in any case.
+    def parse(self, body: bytes) -> Scrape:
+        """Parse `body`; one that ends in ``# EOF`` is OpenMetrics.
 
         Raises
         ------
         GarbageBody
-            It has lines, and all are malformed; or it was cut short.
+            It has lines, and all are malformed.
         """
         whole = body[body.rstrip().rfind(b"\n") + 1 :].rstrip() == b"# EOF"
-        if openmetrics and not whole:
-            raise GarbageBody("the body was cut short: it is said to be OpenMetrics, and does not end in # EOF")
         refs: list[int] = []
         figures: list[bytes] = []
         new: dict[int, Series] = {}

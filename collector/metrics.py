@@ -80,3 +80,5 @@ class CollectorMetrics:
         self.lost.inc(now[0] - self._counted[0])
         self.damaged.inc(now[1] - self._counted[1])
         self._counted = now
+        self.spool_records.set(spool.depth)
+        self.spool_bytes.set(spool.size)

@@ -157,8 +157,6 @@ class Scraper:
         try:
             with self._lock:
                 self._spool.append(record)
-                self._metrics.spool_records.set(self._spool.depth)
-                self._metrics.spool_bytes.set(self._spool.size)
         except BenchError as error:
             self._metrics.dropped.labels("spool").inc(len(record))
             _log.error("%s", error)

@@ -86,6 +86,7 @@ class Writer(threading.Thread):
                         self._metrics.dropped.labels("refused").inc(len(self._alone))
                         self._spool.accept([self._alone.batch])
                     self._spool.give_back()
+                    self._metrics.count_spool(self._spool)
                 self._alone = None
                 if not refused and self._stopping.wait(self._backoff.failed()):
                     return  # the spool keeps what is left
@@ -167,7 +168,7 @@ class Writer(threading.Thread):
         self._housekept = time.monotonic()
         with self._lock:
             written, oldest = self._spool.lag < _WRITTEN_SECONDS, self._spool.oldest
-        self._metrics.count_spool(self._spool)
+            self._metrics.count_spool(self._spool)
         if oldest != self._forgotten:
             samples.forget_batches(connection, self._spool.source, oldest)
             self._forgotten = oldest
