@@ -52,6 +52,8 @@ def measure() -> dict[str, float | str]:
     """Return milliseconds and ratios, in a database of its own on the server of the settings.
 
     By default that is an embedded server in a temporary home. A call's time is until its last row is here, undecoded.
+    `ratio` is of the chart with a point a minute, 360 of each series; `dense_ratio` and `p95_ms` are of the one with as many
+    as there can be below 2,000: 1,080, one every 20 s. Sending those costs as much as finding them.
     """
     configured = Settings.load()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -191,8 +193,8 @@ def timed(connection: Connection, cluster: week.Cluster, calls: int) -> dict[str
     figures = {f"{name}_ms": statistics.median(times) for name, times in taken.items()}
     return {
         "p95_ms": statistics.quantiles(taken["chart"], n=20)[-1],
-        "ratio": figures["raw_ms"] / figures["chart_ms"],
-        "minute_ratio": figures["raw_minute_ms"] / figures["minute_ms"],
+        "ratio": figures["raw_minute_ms"] / figures["minute_ms"],
+        "dense_ratio": figures["raw_ms"] / figures["chart_ms"],
         **figures,
     }
 
