@@ -44,7 +44,7 @@ class Series:
     labels
         Pairs of name and value, sorted by name.
     kind
-        What its figures mean, see `collector.rates`.
+        What its figures mean, see `collector.rates`; as its type was when it was first shown.
     """
 
     metric: str
@@ -100,7 +100,7 @@ class Parser:
         self._forget_after = forget_after
         self._known: dict[bytes, int] = {}  # without the closing brace, which only delimits
         self._bare: dict[bytes, int] = {}  # those that have no labels, and no braces
-        self._refs: dict[Series, int] = {}
+        self._refs: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}  # by metric and labels
         self._free: list[int] = []
         self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
         self._bodies = 0
@@ -171,12 +171,13 @@ class Parser:
             return ref, figure
         [family] = text_string_to_metric_families((prefix + figure).decode())
         [sample] = family.samples
-        series = Series(sample.name, tuple(sorted(sample.labels.items())), _kind(sample.name, types))
-        ref = self._refs.get(series)
+        name = sample.name, tuple(sorted(sample.labels.items()))
+        ref = self._refs.get(name)
         if ref is None:
             ref = self._free.pop() if self._free else len(self.series)
+            series = Series(*name, _kind(sample.name, types))
             self.series[ref : ref + 1] = [series]
-            self._refs[series] = ref
+            self._refs[name] = ref
             new[ref] = series
         known[key] = ref
         return ref, figure
@@ -191,11 +192,9 @@ class Parser:
             self._forget()
 
     def _forget(self) -> None:
-        gone = {
-            ref: series for series, ref in self._refs.items() if self._bodies - self._seen[ref] >= self._forget_after
-        }
-        for series in gone.values():
-            del self._refs[series]
+        gone = {ref: name for name, ref in self._refs.items() if self._bodies - self._seen[ref] >= self._forget_after}
+        for name in gone.values():
+            del self._refs[name]
         self._free.extend(gone)
         self._bare = {prefix: ref for prefix, ref in self._bare.items() if ref not in gone}
         self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in gone}

@@ -94,7 +94,7 @@ comments = st.one_of(
 bodies = st.lists(st.one_of(samples(), comments.map(lambda text: (text, None))), max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(bodies, min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.randoms())
 def test_bodies_read_as_the_reference_reads_them_at_first_and_ever_after(
     drawn: list[list[tuple[str, str | None]]], newline: str, last: bool, chance: Callable[..., object]
