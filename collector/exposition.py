@@ -14,6 +14,7 @@ import numpy.typing as npt
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.errors import BenchError
+from collector.layout import NO_FIGURE, Layout
 
 __all__ = ["GarbageBody", "Kind", "Parser", "Scrape", "Series"]
 
@@ -104,6 +105,7 @@ class Parser:
         self._free: list[int] = []
         self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
         self._bodies = 0
+        self._layout = Layout()
 
     def parse(self, body: bytes) -> Scrape:
         """Parse `body`; one that ends in ``# EOF`` is OpenMetrics.
@@ -113,40 +115,23 @@ class Parser:
         GarbageBody
             It has lines, and all are malformed.
         """
-        whole = body[body.rstrip().rfind(b"\n") + 1 :].rstrip() == b"# EOF"
-        refs: list[int] = []
-        figures: list[bytes] = []
+        end = body[-64:].rstrip() or body.rstrip()
+        whole = end == b"# EOF" or end.endswith(b"\n# EOF")
+        lines = body.split(b"\n")
         new: dict[int, Series] = {}
-        types: dict[str, str] | None = None
-        malformed = 0
-        known, bare = self._known.get, self._bare.get
-        for line in body.split(b"\n"):
-            prefix, brace, figure = line.rpartition(b"}")
-            if brace:
-                ref = known(prefix)
-            else:
-                prefix, _, figure = line.partition(b" ")
-                ref = bare(prefix)
-            if ref is None:
-                line = line.strip()
-                if not line or line.startswith(b"#"):
-                    continue
-                if types is None:
-                    types = _types(body)
-                try:
-                    ref, figure = self._meet(line, types, new)
-                except (ValueError, IndexError):  # the reference parser raises both
-                    malformed += 1
-                    continue
-            refs.append(ref)
-            figures.append(figure)
+        if (figures := self._layout.figures(lines)) is not None:
+            all_refs, malformed = self._layout.refs, 0
+        else:
+            all_refs, figures, malformed = self._read(lines, body, new)
         values, timestamps = _numbers(figures)
         if not whole:
             timestamps /= 1000
-        all_refs = np.array(refs, np.uint32)
         good = ~np.isinf(timestamps)
-        malformed += len(refs) - int(np.count_nonzero(good))
-        if malformed and not good.any():
+        if not good.all():
+            malformed += len(good) - int(np.count_nonzero(good))
+            if not good.any():
+                raise GarbageBody(f"none of the {malformed} lines is a sample in Prometheus's text format")
+        elif malformed and not len(good):
             raise GarbageBody(f"none of the {malformed} lines is a sample in Prometheus's text format")
         first = _first(all_refs, good)
         self._remember(all_refs)
@@ -158,6 +143,43 @@ class Parser:
             malformed=malformed,
             repeated=int(np.count_nonzero(good)) - len(first),
         )
+
+    def _read(
+        self, lines: list[bytes], body: bytes, new: dict[int, Series]
+    ) -> tuple[npt.NDArray[np.uint32], list[bytes], int]:
+        """Return refs and figures of the lines that are samples, and how many are malformed; meet what is new."""
+        refs: list[int] = []
+        figures: list[bytes] = []
+        lengths: list[int] = []  # of what stands before the figure, in all lines
+        types: dict[str, str] | None = None
+        malformed = met = 0
+        known, bare = self._known.get, self._bare.get
+        for line in lines:
+            prefix, brace, figure = line.rpartition(b"}")
+            if brace:
+                ref = known(prefix)
+            else:
+                prefix, _, figure = line.partition(b" ")
+                ref = bare(prefix)
+            if ref is None:
+                line = line.strip()
+                if not line or line.startswith(b"#"):
+                    lengths.append(NO_FIGURE)
+                    continue
+                met += 1
+                if types is None:
+                    types = _types(body)
+                try:
+                    ref, figure = self._meet(line, types, new)
+                except (ValueError, IndexError):  # the reference parser raises both
+                    malformed += 1
+                    continue
+            refs.append(ref)
+            figures.append(figure)
+            lengths.append(len(line) - len(figure))
+        all_refs = np.array(refs, np.uint32)
+        self._layout = Layout() if met else Layout.of(lines, lengths, all_refs)
+        return all_refs, figures, malformed
 
     def _meet(self, line: bytes, types: dict[str, str], new: dict[int, Series]) -> tuple[int, bytes]:
         """Return ref and figures of a line that is spelled in a way not seen before."""
@@ -195,6 +217,8 @@ class Parser:
         gone = {ref: name for name, ref in self._refs.items() if self._bodies - self._seen[ref] >= self._forget_after}
         for name in gone.values():
             del self._refs[name]
+        if gone:
+            self._layout = Layout()
         self._free.extend(gone)
         self._bare = {prefix: ref for prefix, ref in self._bare.items() if ref not in gone}
         self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in gone}
@@ -228,7 +252,7 @@ def _numbers(figures: list[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray
     try:
         if b"_" in b"".join(figures):  # Python's way to group digits, and nobody else's
             raise ValueError
-        return np.array(list(map(float, figures)), np.float64), np.full(len(figures), np.nan)
+        return np.fromiter(map(float, figures), np.float64, len(figures)), np.full(len(figures), np.nan)
     except ValueError:
         pairs = np.array([_number(figure) for figure in figures], np.float64).reshape(-1, 2)
         return pairs[:, 0].copy(), pairs[:, 1].copy()

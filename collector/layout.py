@@ -1,0 +1,56 @@
+"""How a target's bodies are laid out: so that of the next one only the figures are to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from operator import getitem
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["NO_FIGURE", "Layout"]
+
+NO_FIGURE = -1
+
+_part = cast("Callable[[bytes, slice], bytes]", getitem)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """What a body's lines begin with. The next one mostly has the same, and differs in its figures alone.
+
+    Attributes
+    ----------
+    starts
+        Of each line what stands before the figure; all of a line that has none.
+    heads
+        Where that is, in each line.
+    sampled, tails, refs
+        The lines that have a figure, where it is in each, and whose it is.
+    """
+
+    starts: list[bytes] = field(default_factory=list)
+    heads: list[slice] = field(default_factory=list)
+    sampled: list[int] = field(default_factory=list)
+    tails: list[slice] = field(default_factory=list)
+    refs: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+
+    @classmethod
+    def of(cls, lines: list[bytes], lengths: list[int], refs: npt.NDArray[np.uint32]) -> Layout:
+        """Return that of `lines`, of which each has a known series or no figure at all."""
+        whole = [len(line) if length == NO_FIGURE else length for line, length in zip(lines, lengths, strict=True)]
+        starts = [line[:length] for line, length in zip(lines, whole, strict=True)]
+        sampled = [at for at, length in enumerate(lengths) if length != NO_FIGURE]
+        return cls(
+            starts, [slice(length) for length in whole], sampled, [slice(lengths[at], None) for at in sampled], refs
+        )
+
+    def figures(self, lines: list[bytes]) -> list[bytes] | None:
+        """Return the figures of `lines`, ``None`` where these are not laid out like this."""
+        if len(lines) != len(self.starts) or not lines:
+            return None
+        if list(map(_part, lines, self.heads)) != self.starts:
+            return None
+        return list(map(_part, map(lines.__getitem__, self.sampled), self.tails))
