@@ -173,8 +173,9 @@ class Spool:
     @property
     def lag(self) -> float:
         """Seconds since the oldest of them was appended, 0 where there is none; endless for one of an earlier life."""
-        waiting = (*self._taken.values(), *([self._backlog[0]] if self._backlog else self._live))
-        return time.monotonic() - min((entry.appended for entry in waiting), default=time.monotonic())
+        now = time.monotonic()
+        first = [queue[0].appended for queue in (self._backlog, self._live) if queue]
+        return now - min([now, *first, *(entry.appended for entry in self._taken.values())])
 
     @property
     def size(self) -> int:

@@ -131,6 +131,20 @@ def test_what_came_just_now_can_be_taken_before_what_has_piled_up(opened: Opener
     assert spool.oldest == old[0], "a crash brings all of that segment again"
 
 
+def test_it_says_how_far_behind_the_database_is(opened: Opener) -> None:
+    spool = opened()
+    assert spool.lag == 0
+    number = spool.append(record(1))
+    assert 0 < spool.lag < 60
+    spool.take()
+    assert 0 < spool.lag < 60, "what is taken is not written yet"
+    assert opened().lag == float("inf"), "what an earlier life left may be of any age"
+    again = opened()
+    again.take()
+    again.accept([number])
+    assert again.lag == 0
+
+
 def test_a_record_without_samples_passes(opened: Opener) -> None:
     spool = opened()
     empty = np.zeros(0)
