@@ -11,7 +11,7 @@ from collector.segments import SeriesDefinition, SpoolRecord
 from sql import samples
 from sql.database import Connection
 
-__all__ = ["SeriesIds"]
+__all__ = ["Ids", "SeriesIds"]
 
 Ids = npt.NDArray[np.int32]
 Refs = npt.NDArray[np.uint32]
@@ -37,7 +37,8 @@ class SeriesIds:
                 self._open(connection, {ref: record.series[ref] for ref in missing}, ids, places)
                 found = ids[record.refs]
             parts.append((found, places[record.refs]))
-        return np.concatenate([ids for ids, _ in parts]), np.concatenate([places for _, places in parts])
+        none = np.zeros(0, np.int32)
+        return np.concatenate([none, *(ids for ids, _ in parts)]), np.concatenate([none, *(at for _, at in parts)])
 
     def _known(self, record: SpoolRecord) -> tuple[Ids, Ids]:
         ids, places = self._eras.pop(record.era, (np.zeros(0, np.int32), np.zeros(0, np.int32)))

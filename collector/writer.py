@@ -13,7 +13,7 @@ from bench.errors import BenchError
 from collector.backoff import Backoff
 from collector.metrics import CollectorMetrics
 from collector.segments import SpoolRecord
-from collector.series import SeriesIds
+from collector.series import Ids, SeriesIds
 from collector.spool import Spool
 from collector.tags import Tags
 from sql import runs, samples
@@ -28,7 +28,8 @@ _log = logging.getLogger(__name__)
 _SAMPLES_AT_ONCE = 250_000
 # The share of it that what came just now may take: a backlog gets the rest.
 _LIVE_SHARE = 0.8
-_IDLE_SECONDS = 0.4
+# Long enough to find the scrapes of several targets together: a transaction costs as much as some hundred samples.
+_IDLE_SECONDS = 0.8
 # What the data are at fault for, and not the database.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _HOUSEKEEPING_SECONDS = 1.0
@@ -107,8 +108,10 @@ class Writer(threading.Thread):
         """Return the records of one transaction: what came just now, and as much of what has piled up as fits."""
         records: list[SpoolRecord] = []
         count = 0
-        for live, limit in ((True, _LIVE_SHARE * self._at_once), (False, self._at_once)):
-            while count < max(limit, 1):
+        turns = ((True, _LIVE_SHARE * self._at_once), (False, self._at_once))
+        # After a refusal it is the oldest alone: so the record that was refused comes to be alone as well.
+        for live, limit in turns if self._at_once else ((False, 1),):
+            while count < limit:
                 with self._lock:  # for one record at a time: a scrape waits no longer
                     record = self._spool.take(live=live)
                 if record is None:
@@ -126,11 +129,16 @@ class Writer(threading.Thread):
         began = time.monotonic()
         count = 0
         with connection.transaction():
-            claimed = samples.claim_batches(connection, self._spool.source, [record.batch for record in records])
-            fresh = [record for record in records if record.batch in claimed and len(record)]
-            self._metrics.replayed_batches.inc(len(records) - len(claimed))
-            if fresh:
-                count = self._copy(connection, fresh)
+            ids = self._series.of(connection, records)
+            state = samples.begin_write(connection, self._spool.source, [record.batch for record in records])
+            if len(state.fresh) < len(records):
+                self._metrics.replayed_batches.inc(len(records) - len(state.fresh))
+                fresh = [record for record in records if record.batch in state.fresh]
+                ids = self._series.of(connection, fresh)
+            else:
+                fresh = records
+            if len(ids[0]):
+                count = self._copy(connection, fresh, ids, state)
         with self._lock:
             self._spool.accept([record.batch for record in records])
         self._backoff.worked()
@@ -139,12 +147,11 @@ class Writer(threading.Thread):
         self._metrics.write_seconds.observe(time.monotonic() - began)
         return True
 
-    def _copy(self, connection: Connection, records: list[SpoolRecord]) -> int:
+    def _copy(self, connection: Connection, records: list[SpoolRecord], ids: tuple[Ids, Ids], state: WriteState) -> int:
         times = np.concatenate([record.times for record in records])
         values = np.concatenate([record.values for record in records])
         dts = np.concatenate([record.dts for record in records])
-        series_ids, places = self._series.of(connection, records)
-        state = samples.hold_state(connection)
+        series_ids, places = ids
         self._refresh_tags(connection, state, float(times.min()))
         tags = self._tags.tag(places, times)
         # Worth it for what has piled up; a live scrape has one sample of each series.

@@ -17,10 +17,9 @@ __all__ = [
     "OpenedSeries",
     "Segment",
     "WriteState",
-    "claim_batches",
+    "begin_write",
     "copy_samples",
     "forget_batches",
-    "hold_state",
     "mark_unsummarised",
     "open_series",
     "retag",
@@ -67,9 +66,11 @@ class Segment:
 class WriteState:
     """What must not change while samples are written: the version of the run sets, and the edge of retention.
 
-    `now` is the database's time. All times are Unix seconds; the edge is ``-inf`` where nothing was ever deleted.
+    `fresh` are the batches that were not written before, `now` is the database's time. All times are Unix seconds; the edge
+    is ``-inf`` where nothing was ever deleted.
     """
 
+    fresh: frozenset[int]
     version: int
     edge: float
     now: float
@@ -103,18 +104,16 @@ def open_series(
     return [OpenedSeries(*row) for row in rows]
 
 
-def hold_state(connection: Connection) -> WriteState:
-    """Return what must not change while samples are written, and keep it from that until the transaction is over."""
-    connection.execute("select pg_advisory_xact_lock_shared(hashtext('bench.samples'))")
-    # A statement of its own, which sees what was committed while the first one waited.
+def begin_write(connection: Connection, source: str, batches: Sequence[int]) -> WriteState:
+    """Enter batches into the ledger, in the transaction that writes them, and keep from changing what must not meanwhile.
+
+    Series are to be opened before: a scheduler that makes the same place waits for what is held here.
+    """
     row = connection.execute(
-        """
-        select version, extract(epoch from edge)::float8, extract(epoch from clock_timestamp())::float8
-        from retention, tag_version for share of tag_version
-        """
+        "select fresh, version, edge, now from begin_write(%s, %s)", (source, list(batches))
     ).fetchone()
     assert row is not None
-    return WriteState(*row)
+    return WriteState(frozenset(row[0]), *row[1:])
 
 
 def run_set_segments(connection: Connection, since: float) -> list[Segment]:
@@ -128,15 +127,6 @@ def run_set_segments(connection: Connection, since: float) -> list[Segment]:
         (since,),
     ).fetchall()
     return [Segment(*row) for row in rows]
-
-
-def claim_batches(connection: Connection, source: str, batches: Sequence[int]) -> set[int]:
-    """Enter batches into the ledger, in the transaction that writes them; return those that were not there yet."""
-    rows = connection.execute(
-        "insert into batches (source, batch) select %s, unnest(%s::bigint[]) on conflict do nothing returning batch",
-        (source, list(batches)),
-    ).fetchall()
-    return {batch for (batch,) in rows}
 
 
 def forget_batches(connection: Connection, source: str, below: int) -> None:
@@ -194,6 +184,8 @@ def _rows(layout: np.dtype[np.void], columns: Columns) -> memoryview:
 
 def retag(connection: Connection) -> int:
     """Give all samples the tags that the run sets say by now, wherever these have changed; return how many moved."""
+    if connection.execute("select from retags limit 1").fetchone() is None:
+        return 0
     with connection.transaction():
         rows = connection.execute("delete from retags returning place_id, from_time").fetchall()
         earliest = {place: min(time for other, time in rows if other == place) for place, _ in rows}

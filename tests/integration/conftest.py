@@ -60,7 +60,7 @@ def full(world: World) -> World:
             (run, start),
         )
     world.refresh()
-    samples.claim_batches(world.connection, "f" * 32, [7, 8, 9])
+    samples.begin_write(world.connection, "f" * 32, [7, 8, 9])
     return world
 
 

@@ -86,3 +86,12 @@ def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings,
     for _ in range(2):
         aggregates.maintain(world.connection)
         agree()
+
+
+def test_a_record_that_the_database_refuses_costs_itself_alone(world: World) -> None:
+    start = time.time() - 60
+    good = [world.gauge("queue_length", [start + at], [float(at)]) for at in range(30)]
+    bad = world.gauge("queue_length", [start] * 3, [float("inf")] * 3)
+    metrics = world.write(*good[:20], bad, *good[20:])
+    assert world.connection.execute("select count(*), sum(value) from samples").fetchone() == (30, sum(range(30)))
+    assert metrics.dropped.labels("refused")._value.get() == 3

@@ -160,7 +160,7 @@ def test_a_batch_sent_again_changes_nothing(world: World) -> None:
     record = world.gauge("node_load1", [start, start + 1], [1.0, 2.0])
     world.write(record)
     [(source, batch)] = world.connection.execute("select source, batch from batches").fetchall()
-    assert samples.claim_batches(world.connection, source, [batch, batch + 1]) == {batch + 1}
+    assert samples.begin_write(world.connection, source, [batch, batch + 1]).fresh == {batch + 1}
 
 
 def test_run_sets_are_the_same_in_whatever_order_they_become_known(world: World) -> None:
