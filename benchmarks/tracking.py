@@ -100,7 +100,6 @@ def _own_ingest(database: Database, connection: Connection, bodies: list[bytes])
     # From now on, as what is scraped live: what lies behind the clock costs a refresh of the aggregates besides.
     start, written = time.time(), 0
     began = time.perf_counter()
-    writer.start()
     for second, text in enumerate(bodies):
         scrape = parser.parse(text)
         for ref, series in scrape.new.items():
@@ -109,6 +108,8 @@ def _own_ingest(database: Database, connection: Connection, bodies: list[bytes])
         written += len(found.refs)
         with lock:
             spool.append(SpoolRecord(found.times, found.refs, found.values, found.dts, definitions))
+        if second == 0:
+            writer.start()  # with something to write: else it would first wait for more
     writer.stop(timeout=600)
     seconds = time.perf_counter() - began
     spool.close()
