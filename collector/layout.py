@@ -24,7 +24,7 @@ class Layout:
     Attributes
     ----------
     starts
-        Of each line what stands before the figure; all of a line that has none.
+        Of each line what stands before the figure; of a comment its sign; all of a line that is blank.
     heads
         Where that is, in each line.
     sampled, tails, refs
@@ -40,12 +40,10 @@ class Layout:
     @classmethod
     def of(cls, lines: list[bytes], lengths: list[int], refs: npt.NDArray[np.uint32]) -> Layout:
         """Return that of `lines`, of which each has a known series or no figure at all."""
-        whole = [len(line) if length == NO_FIGURE else length for line, length in zip(lines, lengths, strict=True)]
-        starts = [line[:length] for line, length in zip(lines, whole, strict=True)]
+        heads = [_head(line, length) for line, length in zip(lines, lengths, strict=True)]
         sampled = [at for at, length in enumerate(lengths) if length != NO_FIGURE]
-        return cls(
-            starts, [slice(length) for length in whole], sampled, [slice(lengths[at], None) for at in sampled], refs
-        )
+        tails = [slice(lengths[at], None) for at in sampled]
+        return cls(list(map(_part, lines, heads)), heads, sampled, tails, refs)
 
     def figures(self, lines: list[bytes]) -> list[bytes] | None:
         """Return the figures of `lines`, ``None`` where these are not laid out like this."""
@@ -54,3 +52,10 @@ class Layout:
         if list(map(_part, lines, self.heads)) != self.starts:
             return None
         return list(map(_part, map(lines.__getitem__, self.sampled), self.tails))
+
+
+def _head(line: bytes, length: int) -> slice:
+    if length != NO_FIGURE:
+        return slice(length)
+    # A comment may say something else each time. A blank line is to be blank, since it would begin any other.
+    return slice(1) if line.startswith(b"#") else slice(None)

@@ -207,7 +207,7 @@ def test_a_chart_reads_the_chunks_of_its_span_by_index(world: World, step: int) 
         """
         insert into samples (time, series_id, runset_id, value, dt)
         select time, series_id + other, 0, 1, 60 from series, generate_series(0, 19) as other,
-               generate_series(to_timestamp(%s), to_timestamp(%s), '3 min') as time
+               generate_series(to_timestamp(%s), to_timestamp(%s), '1 min') as time
         """,
         (start + 60, start + days * 86_400 - 60),
     )

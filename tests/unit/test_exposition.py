@@ -320,3 +320,22 @@ def test_whatever_the_bodies_the_result_is_the_reference_s(bodies: list[list[str
         else:
             assert rows(parser, scrape) == wanted
             assert len(scrape.refs) + scrape.repeated + scrape.malformed == len(body)
+
+
+def test_a_line_where_none_was_is_read() -> None:
+    parser = Parser()
+    for body in (
+        b"a 1\nb 1",
+        b"\nb 2",
+        b"\nb 3",
+        b"a 4\nb 4",
+        b"# a\nb 5",
+        b"# a\nb 6",
+        b"# other\nb 7",
+        b"a 8\nb 8",
+        b" # a\nb 9",
+        b" a 8\nb 9",
+    ):
+        scrape = parser.parse(body)
+        lines = [line for line in body.split(b"\n") if line and not line.strip().startswith(b"#")]
+        assert len(scrape.refs) == len(lines), body
