@@ -89,7 +89,7 @@ class Spool:
         self._live: deque[_Entry] = deque()
         self._taken: dict[int, _Entry] = {}
         self._known: dict[Path, tuple[int, KnownSeries]] = {}
-        self._synced = time.monotonic()
+        self._synced = self._appended = time.monotonic()
         self._lock: int | None = None
         try:
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -119,6 +119,7 @@ class Spool:
                 self.sync()
             batch = self._number()
             self._write(batch, record)
+            self._appended = time.monotonic()
         except OSError as error:
             self.dropped_records += 1
             self.dropped_samples += len(record)
@@ -176,6 +177,11 @@ class Spool:
         now = time.monotonic()
         first = [queue[0].appended for queue in (self._backlog, self._live) if queue]
         return now - min([now, *first, *(entry.appended for entry in self._taken.values())])
+
+    @property
+    def silence(self) -> float:
+        """Seconds since anything was appended, or since it was opened."""
+        return time.monotonic() - self._appended
 
     @property
     def size(self) -> int:

@@ -39,6 +39,9 @@ _COMPRESSED_FROM = 100
 _SETTLED_SECONDS = 2.0
 # Where nothing older than this waits in the spool, all that was scraped has been written.
 _WRITTEN_SECONDS = 1.5
+# Where nothing came for this long, the whole collector may have been asleep, and what runs said last is still to come;
+# unless nothing has come for longer than the longest interval between two scrapes.
+_ASLEEP_SECONDS, _GIVEN_UP_SECONDS = 3.0, 90.0
 
 
 class Writer(threading.Thread):
@@ -174,7 +177,8 @@ class Writer(threading.Thread):
     def _keep_house(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
         self._housekept = time.monotonic()
         with self._lock:
-            written, oldest = self._spool.lag < _WRITTEN_SECONDS, self._spool.oldest
+            silence, oldest = self._spool.silence, self._spool.oldest
+            written = self._spool.lag < _WRITTEN_SECONDS and not _ASLEEP_SECONDS < silence < _GIVEN_UP_SECONDS
             self._metrics.count_spool(self._spool)
         if oldest != self._forgotten:
             samples.forget_batches(connection, self._spool.source, oldest)
