@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import http.server
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.parse import SERIES, body
+from benchmarks.servers import exporter
 from sql.database import Database
 
 __all__ = ["freshness"]
@@ -29,26 +28,23 @@ def freshness(database: Database, folder: Path) -> dict[str, float]:
 
     A scrape counts as readable when a query that asks all the time first shows its last sample.
     """
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Exporter)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    targets = folder / "targets.json"
-    address = f"127.0.0.1:{server.server_port}"
-    groups = [
-        {"targets": [address], "labels": {"__param_part": str(n), "job": f"freshness-{n}", "instance": f"part-{n}"}}
-        for n in range(TARGETS)
-    ]
-    targets.write_text(json.dumps(groups))
-    collector = subprocess.Popen(
-        [sys.executable, "-m", "bench.cli", "collector", "run", "--targets", str(targets), "--interval", "1"],
-        env={**os.environ, "BENCH_DSN": database.dsn, "BENCH_HOME": str(folder / "home")},
-    )
-    try:
-        ages = _ages(database)
-    finally:
-        collector.send_signal(signal.SIGTERM)
-        collector.wait()
-        server.shutdown()
-        server.server_close()
+    bodies = itertools.cycle([body(seed) for seed in range(10)])
+    with exporter(lambda: next(bodies)) as address:
+        targets = folder / "targets.json"
+        groups = [
+            {"targets": [address], "labels": {"__param_part": str(n), "job": f"freshness-{n}", "instance": f"part-{n}"}}
+            for n in range(TARGETS)
+        ]
+        targets.write_text(json.dumps(groups))
+        collector = subprocess.Popen(
+            [sys.executable, "-m", "bench.cli", "collector", "run", "--targets", str(targets), "--interval", "1"],
+            env={**os.environ, "BENCH_DSN": database.dsn, "BENCH_HOME": str(folder / "home")},
+        )
+        try:
+            ages = _ages(database)
+        finally:
+            collector.send_signal(signal.SIGTERM)
+            collector.wait()
     return {
         "freshness_series": float(TARGETS * SERIES),
         "freshness_p50_seconds": float(np.percentile(ages, 50)),
@@ -80,20 +76,3 @@ def _ages(database: Database) -> list[float]:
                     seen[target] = at
             time.sleep(0.02)
     return ages
-
-
-class _Exporter(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    bodies = tuple(body(seed) for seed in range(10))
-    turn = itertools.count()
-
-    def do_GET(self) -> None:
-        text = self.bodies[next(self.turn) % len(self.bodies)]
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Be silent."""

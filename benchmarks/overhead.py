@@ -11,7 +11,6 @@ order A B B A so that a drift of the machine cancels out, until the 95 % confide
 from __future__ import annotations
 
 import contextlib
-import http.server
 import json
 import math
 import os
@@ -22,10 +21,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,7 @@ import psutil
 from bench.services import free_port
 from benchmarks import telemetry
 from benchmarks.recording import LISTENERS, SCRIPT
-from benchmarks.servers import own_database
+from benchmarks.servers import exporter, own_database
 from sql.database import Database
 from sql.flavour import inspect
 
@@ -191,9 +189,9 @@ def _running(database: Database, folder: Path) -> Iterator[_Stack]:
 
         listeners = {name: start("exporter", "run", name) for name in LISTENERS}
         urls = {name: _url(process) for name, process in listeners.items()}
-        others = started.enter_context(_other_series(SERIES - _series_of(urls.values())))
+        others = started.enter_context(exporter(_other_series(SERIES - _series_of(urls.values()))))
         targets = [
-            {"targets": [url.partition("//")[2].partition("/")[0]], "labels": {"job": name}}
+            {"targets": [url.removeprefix("http://").partition("/")[0]], "labels": {"job": name}}
             for name, url in (*urls.items(), ("gpus", others))
         ]
         file = folder / "targets.json"
@@ -208,38 +206,17 @@ def _running(database: Database, folder: Path) -> Iterator[_Stack]:
         yield stack
 
 
-@contextlib.contextmanager
-def _other_series(count: int) -> Iterator[str]:
-    """Serve so many series of simulated GPUs, a second older at each request."""
+def _other_series(count: int) -> Callable[[], bytes]:
+    """Return what gives bodies of so many series of simulated GPUs, a second older at each request."""
     gpus = telemetry.gpus()
 
-    class Answer(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def body() -> bytes:
+        for gpu in gpus:
+            gpu.tick(100.0)
+        lines = [line for gpu in gpus for line in gpu.dcgm()]
+        return telemetry.body(lines[: max(count, 0)])
 
-        def do_GET(self) -> None:
-            for gpu in gpus:
-                gpu.tick(100.0)
-            lines = [line for gpu in gpus for line in gpu.dcgm()]
-            body = telemetry.body(lines[: max(count, 0)])
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/metrics"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return body
 
 
 def _series_of(urls: Sequence[str] | Any) -> int:

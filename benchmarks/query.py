@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import random
 import statistics
-import tempfile
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import LiteralString
 
-from psycopg import conninfo, pq, sql
+from psycopg import pq
 
-from bench.config import Settings
 from bench.errors import BenchError
 from benchmarks import week
+from benchmarks.servers import own_database
 from sql import samples
 from sql.aggregates import refresh
 from sql.database import Connection, Database
@@ -55,48 +50,19 @@ def measure() -> dict[str, float | str]:
     `ratio` is of the chart with a point a minute, 360 of each series; `dense_ratio` and `p95_ms` are of the one with as many
     as there can be below 2,000: 1,080, one every 20 s. Sending those costs as much as finding them.
     """
-    configured = Settings.load()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        settings = configured if configured.dsn else Settings(home=Path(folder))
-        with own_database(settings) as database, database.connect() as connection:
-            cluster = load(database)
-            settle(connection)
-            figures: dict[str, float | str] = {
-                "flavour": inspect(connection).flavour.value,
-                "samples": _count(connection, "select sum(n)::float8 from samples_10m"),
-                "series": _count(connection, "select count(*) from series"),
-                "runs": _count(connection, "select count(*) from runs"),
-                **timed(connection, cluster, CALLS),
-            }
-            if compress(connection, everything=True):
-                figures |= {f"compressed_{name}": figure for name, figure in timed(connection, cluster, CALLS).items()}
-            return figures
-
-
-@contextlib.contextmanager
-def own_database(settings: Settings) -> Iterator[Database]:
-    """Yield a migrated database that is made beside that of the settings, and dropped in the end."""
-    name = f"benchmark_{uuid.uuid4().hex[:12]}"
-    identifier = sql.Identifier(name)
-    server = Database(settings)
-    server.hold()
-    try:
-        with server.connect() as admin:
-            timescale = inspect(admin).flavour is Flavour.TIMESCALEDB
-            admin.execute(sql.SQL("create database {}").format(identifier))
-        try:
-            own = dataclasses.replace(settings, dsn=conninfo.make_conninfo(server.dsn, dbname=name), read_dsn=None)
-            database = Database(own)
-            if timescale:
-                with database.connect() as connection:
-                    connection.execute("create extension if not exists timescaledb")
-            with database:
-                yield database
-        finally:
-            with server.connect() as admin:
-                admin.execute(sql.SQL("drop database {} with (force)").format(identifier))
-    finally:
-        server.close()
+    with own_database("query") as database, database.connect() as connection:
+        cluster = load(database)
+        settle(connection)
+        figures: dict[str, float | str] = {
+            "flavour": inspect(connection).flavour.value,
+            "samples": _count(connection, "select sum(n)::float8 from samples_10m"),
+            "series": _count(connection, "select count(*) from series"),
+            "runs": _count(connection, "select count(*) from runs"),
+            **timed(connection, cluster, CALLS),
+        }
+        if compress(connection, everything=True):
+            figures |= {f"compressed_{name}": figure for name, figure in timed(connection, cluster, CALLS).items()}
+        return figures
 
 
 def load(database: Database, now: float | None = None) -> week.Cluster:

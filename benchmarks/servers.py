@@ -1,14 +1,16 @@
-"""Databases for benchmarks: each gets one of its own, on the server that is named or on one that is found."""
+"""What benchmarks talk to: a database of their own, on the server that is named or on one that is found; exporters."""
 
 from __future__ import annotations
 
 import contextlib
+import http.server
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -19,14 +21,7 @@ from bench.errors import DatabaseUnavailable
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 
-__all__ = ["own_database", "timescale"]
-
-_CONFIGURATION = (
-    "shared_preload_libraries = 'timescaledb'\n"
-    "timescaledb.telemetry_level = 'off'\n"
-    "max_worker_processes = 32\n"
-    "timescaledb.max_background_workers = 16\n"
-)
+__all__ = ["exporter", "installed_timescale", "own_database", "timescale"]
 
 
 @contextlib.contextmanager
@@ -57,12 +52,9 @@ def timescale(name: str) -> Iterator[Database]:
             with _made(configured.dsn, name, Path(folder)) as database:
                 yield database
             return
-        found = _installation()
-        if found is None:
+        server = installed_timescale(Path(folder) / "server")
+        if server is None:
             raise DatabaseUnavailable("no TimescaleDB: set BENCH_DSN, or install timescaledb-2-postgresql-16")
-        server = EmbeddedServer(
-            Path(folder) / "server", binaries=found[0], major=found[1], configuration=_CONFIGURATION
-        )
         try:
             with _made(server.acquire(), name, Path(folder)) as database:
                 yield database
@@ -88,8 +80,8 @@ def _made(server: str, name: str, home: Path) -> Iterator[Database]:
             admin.execute(f'drop database "{own}" with (force)'.encode())
 
 
-def _installation() -> tuple[Path, int] | None:
-    """Return programs and major version of a PostgreSQL of this machine that has TimescaleDB Community."""
+def installed_timescale(folder: Path, licence: str = "timescale") -> EmbeddedServer | None:
+    """Return a server in `folder` by a PostgreSQL of this machine that has TimescaleDB Community, if there is one."""
     on_path = [Path(path)] if (path := shutil.which("pg_config")) else []
     for program in [*on_path, *sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True)]:
 
@@ -99,5 +91,43 @@ def _installation() -> tuple[Path, int] | None:
         if any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so")) and (
             major := re.search(r"\d+", ask("--version"))
         ):
-            return Path(ask("--bindir")), int(major.group())
+            configuration = (
+                "shared_preload_libraries = 'timescaledb'\n"
+                f"timescaledb.license = '{licence}'\n"
+                "timescaledb.telemetry_level = 'off'\n"
+                "max_worker_processes = 32\n"
+                "timescaledb.max_background_workers = 16\n"
+            )
+            return EmbeddedServer(
+                folder, binaries=Path(ask("--bindir")), major=int(major.group()), configuration=configuration
+            )
     return None
+
+
+@contextlib.contextmanager
+def exporter(body: Callable[[], bytes]) -> Iterator[str]:
+    """Serve what `body` gives at each request, and yield the address, ``host:port``."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            text = body()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            """Be silent."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

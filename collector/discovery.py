@@ -20,6 +20,7 @@ from collector.fetch import Fetcher, FetchFailed
 from collector.groups import read_groups
 from collector.metrics import CollectorMetrics
 from collector.scrape_config import ScrapeConfig, Web
+from collector.stamps import stamp_of
 from collector.targets import Key, Shard, Target, targets_of
 
 __all__ = ["Discovery", "check_targets", "read_targets"]
@@ -128,7 +129,7 @@ class Discovery:
 
     def _look(self, *, strict: bool = False) -> None:
         """Read what has changed."""
-        stamp = _stamp(self._path)
+        stamp = stamp_of(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
             with self._keeping(self._path, strict=strict):
@@ -147,7 +148,7 @@ class Discovery:
         watched = {key: self._files.get(key, _Watched()) for key in wanted}
         for (job, path), (config, refresh) in wanted.items():
             one = watched[job, path]
-            stamp = (_stamp(path), config)
+            stamp = (stamp_of(path), config)
             if stamp != one.stamp or time.monotonic() - one.read_at >= refresh:
                 one.stamp, one.read_at = stamp, time.monotonic()
                 with self._keeping((job, path), strict=strict):
@@ -233,11 +234,3 @@ def _paths(config: ScrapeConfig, patterns: Iterable[str], *, named: bool = False
             found[full] = None
         found |= dict.fromkeys(sorted(full.parent.glob(full.name)))
     return list(found)
-
-
-def _stamp(path: Path) -> object:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

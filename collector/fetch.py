@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +19,7 @@ import aiohttp
 from bench.errors import BenchError
 from collector.access import Access, SecretUnreadable
 from collector.names import Names
+from collector.stamps import stamp_of
 
 __all__ = ["Body", "FetchFailed", "Fetcher"]
 
@@ -176,18 +176,10 @@ _PLAIN = _Door()
 def _look(door: _Door, access: Access) -> None:
     door.headers = access.headers()
     if access.tls is not None:
-        stamp = tuple(_stamp(path) for path in access.tls.files())
+        stamp = tuple(stamp_of(path) for path in access.tls.files())
         if door.context is True or stamp != door.stamp:
             door.context, door.stamp = access.tls.context(), stamp
     door.looked = time.monotonic()
-
-
-def _stamp(path: Path) -> object:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _is_cut(response: aiohttp.ClientResponse, data: bytes) -> bool:

@@ -186,13 +186,11 @@ class Segment:
                 self.size += written
         return written == len(data)
 
-    def sync(self) -> threading.Thread | None:
+    def sync(self) -> None:
         """Have it on the disk soon, in a thread: a slow disk must not hold up the scrapes."""
-        if self._descriptor is None:
-            return None
-        thread = threading.Thread(target=_sync_and_close, args=(os.dup(self._descriptor), self.path), daemon=True)
-        thread.start()
-        return thread
+        if self._descriptor is not None:
+            descriptor = os.dup(self._descriptor)
+            threading.Thread(target=_sync_and_close, args=(descriptor, self.path), daemon=True).start()
 
     def finish(self) -> None:
         """Write to it no more, and have it on the disk soon."""

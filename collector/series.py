@@ -14,7 +14,6 @@ from sql.database import Connection
 __all__ = ["Ids", "SeriesIds"]
 
 Ids = npt.NDArray[np.int32]
-Refs = npt.NDArray[np.uint32]
 
 # After a restart, records of former lives of the collector bring refs of their own. They come one era after the other,
 # beside those of the present one.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +17,7 @@ import pytest
 from psycopg import conninfo
 
 from bench.config import Settings
+from benchmarks.servers import installed_timescale
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.flavour import Flavour, inspect
@@ -28,32 +28,9 @@ HOW_TO_GET_ONE = (
 )
 
 
-def find_installation() -> tuple[Path, int] | None:
-    """Return the programs and major version of a PostgreSQL on this machine that has the Community extension."""
-    on_path = [Path(path)] if (path := shutil.which("pg_config")) else []
-    for pg_config in [*on_path, *sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True)]:
-
-        def ask(option: str, program: Path = pg_config) -> str:
-            return subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip()
-
-        if any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so")):
-            version = re.search(r"\d+", ask("--version"))
-            assert version is not None
-            return Path(ask("--bindir")), int(version.group())
-    return None
-
-
 @contextlib.contextmanager
-def installed_server(folder: Path, binaries: Path, major: int, licence: str = "timescale") -> Iterator[str]:
-    """Yield the connection string of a throw-away server of an installation that has TimescaleDB."""
-    configuration = (
-        "shared_preload_libraries = 'timescaledb'\n"
-        f"timescaledb.license = '{licence}'\n"
-        "timescaledb.telemetry_level = 'off'\n"
-        "max_worker_processes = 32\n"
-        "timescaledb.max_background_workers = 16\n"
-    )
-    server = EmbeddedServer(folder, binaries=binaries, major=major, configuration=configuration)
+def running(server: EmbeddedServer) -> Iterator[str]:
+    """Yield the connection string of a throw-away server."""
     try:
         yield server.acquire()
     finally:
@@ -65,8 +42,8 @@ def timescale_server(folder: Path) -> Iterator[str]:
     """Yield the connection string of a TimescaleDB Community server, or skip."""
     if dsn := os.environ.get("BENCH_TEST_TIMESCALE_DSN"):
         yield dsn
-    elif found := find_installation():
-        with installed_server(folder, *found) as dsn:
+    elif server := installed_timescale(folder):
+        with running(server) as dsn:
             yield dsn
     elif (
         shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False).returncode == 0
@@ -106,12 +83,9 @@ def timescaledb_dsn(short_folder: Path) -> Iterator[str]:
 @pytest.fixture
 def apache_dsn(short_folder: Path) -> Iterator[str]:
     """A database with TimescaleDB under its Apache licence; skips where none can be had."""
-    if (found := find_installation()) is None:
+    if (server := installed_timescale(short_folder / "apache", licence="apache")) is None:
         pytest.skip("no TimescaleDB is installed with a PostgreSQL of this machine")
-    with (
-        installed_server(short_folder / "apache", *found, licence="apache") as server,
-        own_database(server, timescaledb=True) as own,
-    ):
+    with running(server) as dsn, own_database(dsn, timescaledb=True) as own:
         yield own
 
 

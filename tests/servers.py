@@ -13,17 +13,10 @@ from typing import Literal
 import psycopg
 import pytest
 
+from benchmarks.servers import installed_timescale
 from sql.embedded import EmbeddedServer
 from sql.flavour import Flavour
-from tests.conftest import HOW_TO_GET_ONE, find_installation
-
-_TIMESCALE = """
-shared_preload_libraries = 'timescaledb'
-timescaledb.license = 'timescale'
-timescaledb.telemetry_level = 'off'
-max_worker_processes = 32
-timescaledb.max_background_workers = 16
-"""
+from tests.conftest import HOW_TO_GET_ONE
 
 _SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
@@ -38,12 +31,10 @@ class OwnServer:
     """
 
     def __init__(self, flavour: Flavour, folder: Path) -> None:
-        if flavour is Flavour.POSTGRESQL:
-            self._server = EmbeddedServer(folder)
-        elif found := find_installation():
-            self._server = EmbeddedServer(folder, binaries=found[0], major=found[1], configuration=_TIMESCALE)
-        else:
+        server = EmbeddedServer(folder) if flavour is Flavour.POSTGRESQL else installed_timescale(folder)
+        if server is None:
             pytest.skip(HOW_TO_GET_ONE)
+        self._server = server
         self.folder = folder
         self.dsn = self._server.dsn
         self._server.acquire()
