@@ -1,0 +1,36 @@
+"""NVML: NVIDIA's own through `pynvml`, or that of the simulated world, which answers to the same names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Nvml", "load"]
+
+# A module or object with pynvml's functions, constants and errors.
+Nvml = Any
+
+
+def load(simulate: str | None = None, home: Path | None = None) -> Nvml:
+    """Return NVML, not yet initialised.
+
+    Parameters
+    ----------
+    simulate
+        Simulated GPUs instead of real ones, see `bench.gpu.specification`.
+    home
+        ``BENCH_HOME``: processes that simulate the same GPUs in the same home share one world. Without it the world is
+        this process's own.
+
+    Raises
+    ------
+    BadRequest
+        The specification cannot be read.
+    """
+    if simulate:
+        from bench.gpu.simulated import SimulatedNvml, World
+
+        return SimulatedNvml(World.open(simulate, home and home / "simulated"))
+    import pynvml
+
+    return pynvml
