@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bench.errors import BadRequest, did_you_mean
-from benchmarks import ingest, overhead, parse, query, storage, tracking
+from benchmarks import gpu, ingest, overhead, parse, query, soak, storage, tracking
 
 Figures = Mapping[str, float | str]
 BENCHMARKS: dict[str, Callable[[], Figures]] = {
@@ -20,18 +20,30 @@ BENCHMARKS: dict[str, Callable[[], Figures]] = {
     "storage": storage.measure,
     "mlflow": tracking.measure,
     "overhead": overhead.measure,
+    "gpu": gpu.measure,
+    "soak": soak.measure,
 }
+# Those that go on for as long as is wanted, in minutes.
+TIMED: dict[str, Callable[[float], Figures]] = {"overhead": overhead.measure, "soak": soak.measure}
 
 
 def main(
     name: Annotated[str, typer.Argument(help=", ".join(BENCHMARKS))],
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
-    minutes: Annotated[float, typer.Option(help="After which `overhead` gives up to resolve the slow-down.")] = 20.0,
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="How long `soak` goes on (60), or `overhead` tries to resolve the slow-down (20)."),
+    ] = None,
 ) -> None:
     """Run one benchmark and print its figures."""
     if name not in BENCHMARKS:
         raise BadRequest(f"there is no benchmark {name!r}{did_you_mean(name, BENCHMARKS)}")
-    measured = overhead.measure(minutes) if name == "overhead" else BENCHMARKS[name]()
+    if minutes is None:
+        measured = BENCHMARKS[name]()
+    elif name in TIMED:
+        measured = TIMED[name](minutes)
+    else:
+        raise BadRequest(f"--minutes is for {' and '.join(TIMED)}")
     figures: dict[str, float | str] = {"benchmark": name, "python": platform.python_version(), **measured}
     if as_json:
         print(json.dumps(figures, indent=2))

@@ -10,11 +10,8 @@ order A B B A so that a drift of the machine cancels out, until the 95 % confide
 
 from __future__ import annotations
 
-import contextlib
-import json
 import math
 import os
-import re
 import shutil
 import signal
 import statistics
@@ -23,17 +20,16 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from bench.services import free_port
 from benchmarks import telemetry
 from benchmarks.recording import LISTENERS, SCRIPT
 from benchmarks.servers import exporter, own_database
+from benchmarks.stack import RunningStack, cpu_seconds, running
 from sql.database import Database
 from sql.flavour import inspect
 
@@ -44,7 +40,6 @@ SERIES = 300
 HALF_WIDTH = 0.01
 _BLOCK_SECONDS = 10.0
 _BLOCKS_AT_LEAST = 3
-_READY_SECONDS = 60.0
 # One listener of radT's stands for each; `ps` has no interval of its own.
 TOOLS = (("top", "-b", "-d", "1"), ("free", "-s", "1"), ("iostat", "1"))
 PS = ("ps", "-e", "-o", "pid,ppid,time,rss,comm")
@@ -52,36 +47,18 @@ PS = ("ps", "-e", "-o", "pid,ppid,time,rss,comm")
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stack:
-    """Listeners and collector, each a process of its own, that scrape and write."""
-
-    listeners: dict[str, subprocess.Popen[str]]
-    collector: subprocess.Popen[str]
-    database: Database
-
-    def signal(self, number: signal.Signals) -> None:
-        for process in (*self.listeners.values(), self.collector):
-            process.send_signal(number)
-
-    def samples(self) -> int:
-        with self.database.session() as connection:
-            row = connection.execute("select count(*) from samples").fetchone()
-        return row[0] if row else 0
-
-
 def measure(minutes: float = 20.0) -> dict[str, float | str]:
     """Return CPU shares and slow-down; ``resolved`` says whether the latter is known to 1 % within so many minutes."""
     with own_database("overhead") as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
         with database.session() as connection:
             flavour = inspect(connection).flavour.value
-        with _running(database, Path(folder)) as stack:
+        with exporter(_gpus()) as others, running(database, Path(folder), LISTENERS, others={"gpus": others}) as stack:
             shares = _shares(stack)
             slow_down = _slow_down(stack, time.monotonic() + minutes * 60)
     return {"flavour": flavour, **shares, **slow_down}
 
 
-def _shares(stack: _Stack) -> dict[str, float | str]:
+def _shares(stack: RunningStack) -> dict[str, float | str]:
     """Return what each takes of a core while trainings run and the tools watch them too."""
     missing = [tool[0] for tool in (*TOOLS, PS) if shutil.which(tool[0]) is None]
     tools = {
@@ -94,7 +71,7 @@ def _shares(stack: _Stack) -> dict[str, float | str]:
         time.sleep(10)  # past what starting costs: imports, first scrapes, series that are opened
         written = stack.samples()
         watched: dict[str, subprocess.Popen[Any]] = {**stack.listeners, "collector": stack.collector, **tools}
-        before = {name: _cpu_seconds(process.pid) for name, process in watched.items()}
+        before = {name: cpu_seconds(process.pid) for name, process in watched.items()}
         server, began = _server_seconds(stack.database), time.monotonic()
         once = 0.0
         for second in range(1, SECONDS + 1):
@@ -102,7 +79,7 @@ def _shares(stack: _Stack) -> dict[str, float | str]:
                 once += _run_once(PS)
             time.sleep(max(began + second - time.monotonic(), 0))
         seconds = time.monotonic() - began
-        used = {name: (_cpu_seconds(process.pid) - before[name]) / seconds for name, process in watched.items()}
+        used = {name: (cpu_seconds(process.pid) - before[name]) / seconds for name, process in watched.items()}
         server = _server_seconds(stack.database) - server
         written = stack.samples() - written
     finally:
@@ -126,7 +103,7 @@ def _shares(stack: _Stack) -> dict[str, float | str]:
     }
 
 
-def _slow_down(stack: _Stack, deadline: float) -> dict[str, float | str]:
+def _slow_down(stack: RunningStack, deadline: float) -> dict[str, float | str]:
     epochs = _calibrated()
     ratios: list[float] = []
     half_width = math.inf
@@ -171,81 +148,21 @@ def _training(*words: str) -> subprocess.Popen[str]:
     )
 
 
-@contextlib.contextmanager
-def _running(database: Database, folder: Path) -> Iterator[_Stack]:
-    """Start listeners and a collector on `database`; ready when samples are written."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
-    environment |= {"BENCH_HOME": str(folder), "BENCH_DSN": database.dsn}
-    with contextlib.ExitStack() as started:
-
-        def start(*words: str) -> subprocess.Popen[str]:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "bench.cli", *words], env=environment, stdout=subprocess.PIPE, text=True
-            )
-            started.callback(process.wait)
-            started.callback(process.terminate)
-            started.callback(process.send_signal, signal.SIGCONT)
-            return process
-
-        listeners = {name: start("exporter", "run", name) for name in LISTENERS}
-        urls = {name: _url(process) for name, process in listeners.items()}
-        others = started.enter_context(exporter(_other_series(SERIES - _series_of(urls.values()))))
-        targets = [
-            {"targets": [url.removeprefix("http://").partition("/")[0]], "labels": {"job": name}}
-            for name, url in (*urls.items(), ("gpus", others))
-        ]
-        file = folder / "targets.json"
-        file.write_text(json.dumps(targets))
-        collector = start("collector", "run", "--targets", str(file), "--port", str(free_port()))
-        stack = _Stack(listeners, collector, database)
-        deadline = time.monotonic() + _READY_SECONDS
-        while not stack.samples():
-            if time.monotonic() > deadline or collector.poll() is not None:
-                raise RuntimeError("the collector writes nothing")
-            time.sleep(0.2)
-        yield stack
-
-
-def _other_series(count: int) -> Callable[[], bytes]:
-    """Return what gives bodies of so many series of simulated GPUs, a second older at each request."""
+def _gpus() -> Callable[[], bytes]:
+    """Return what gives bodies of simulated GPUs, `SERIES` series at most and a second older at each request."""
     gpus = telemetry.gpus()
 
     def body() -> bytes:
         for gpu in gpus:
             gpu.tick(100.0)
-        lines = [line for gpu in gpus for line in gpu.dcgm()]
-        return telemetry.body(lines[: max(count, 0)])
+        return telemetry.body([line for gpu in gpus for line in gpu.dcgm()][:SERIES])
 
     return body
-
-
-def _series_of(urls: Sequence[str] | Any) -> int:
-    import urllib.request
-
-    count = 0
-    for url in urls:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            count += sum(not line.startswith(b"#") for line in answer.read().splitlines())
-    return count
-
-
-def _url(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    found = re.search(r"http://\S+", line)
-    if found is None:
-        raise RuntimeError(f"a listener did not start: {line}")
-    return found[0]
 
 
 def _end(process: subprocess.Popen[Any]) -> None:
     process.kill()
     process.wait()
-
-
-def _cpu_seconds(pid: int) -> float:
-    """Return user and system time of a process, all of its threads included."""
-    return time.clock_gettime((~pid << 3) | 2)  # what clock_getcpuclockid(3) makes of a pid in Linux
 
 
 def _run_once(command: Sequence[str]) -> float:
