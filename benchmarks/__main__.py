@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bench.errors import BadRequest, did_you_mean
-from benchmarks import gpu, ingest, overhead, parse, query, soak, storage, tracking
+from benchmarks import gpu, ingest, overhead, parse, query, schedule, soak, storage, tracking
 
 Figures = Mapping[str, float | str]
 BENCHMARKS: dict[str, Callable[[], Figures]] = {
@@ -21,6 +21,7 @@ BENCHMARKS: dict[str, Callable[[], Figures]] = {
     "mlflow": tracking.measure,
     "overhead": overhead.measure,
     "gpu": gpu.measure,
+    "schedule": schedule.measure,
     "soak": soak.measure,
 }
 # Those that go on for as long as is wanted, in minutes.
