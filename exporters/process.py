@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,21 +9,12 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from bench.processes import RunProcesses
-from bench.runfolder import RunEnd, RunFolder
+from bench.runfolder import RunEnd
+from exporters.endings import Endings, last_moment
 from exporters.registry import ExporterOptions
 from exporters.usage import RunUsage
 
 __all__ = ["ProcessExporter"]
-
-# How long a run's final totals are shown: enough for a scrape a minute, the longest interval that a collector has.
-_FINAL_SECONDS = 60.0
-# A folder that changed no longer ago than this is looked into. It is wider than the above, since clocks of file servers
-# differ from ours.
-_RECENT_SECONDS = 120.0
-# A run of which nothing has been seen for so long, and that has left no end, is forgotten.
-_FORGET_SECONDS = 3600.0
-
-_log = logging.getLogger(__name__)
 
 
 class ProcessExporter:
@@ -41,7 +30,7 @@ class ProcessExporter:
     def __init__(self, options: ExporterOptions) -> None:
         self._processes = RunProcesses()
         self._own_runs = options.own_runs
-        self._endings = _Endings(options.runs_dir)
+        self._endings = Endings(options.runs_dir)
         self._usage: dict[str, RunUsage] = {}
 
     def check(self) -> str | None:
@@ -64,7 +53,7 @@ class ProcessExporter:
         self._usage = {
             run_id: usage
             for run_id, usage in self._usage.items()
-            if run_id in self._endings.recent or (run_id not in self._endings and now - usage.seen_at < _FORGET_SECONDS)
+            if self._endings.remembers(run_id, usage.seen_at, now)
         }
         families.by_tree.add_metric([], sum(tree.by_tree for tree in trees.values()))
         return families.all()
@@ -117,8 +106,6 @@ class _Families:
 
     def add_final(self, run_id: str, end: RunEnd, usage: RunUsage) -> None:
         """Add what an ended run has used, dated to its last millisecond."""
-        # Half a millisecond more, because the renderer cuts off after a multiplication that may have rounded down.
-        timestamp = (math.floor(end.ended_at * 1000) - 1 + 0.5) / 1000
         figures = (
             (self.start, end.started_at),
             (self.cpu, max(end.cpu_seconds, usage.cpu_seconds)),
@@ -127,78 +114,7 @@ class _Families:
             (self.peak, max(end.max_rss_bytes, usage.peak_bytes or 0)),
         )
         for family, figure in figures:
-            family.add_metric([run_id], figure, timestamp=timestamp)
-
-
-class _Endings:
-    """The runs that have ended, as their folders tell; cheap to ask every second."""
-
-    def __init__(self, runs_dir: Path) -> None:
-        self._runs_dir = runs_dir
-        self._listed_at = -math.inf
-        self._open: dict[str, RunFolder] = {}
-        self._ended: set[str] = set()
-        self._starts: dict[str, float] = {}
-        self.recent: dict[str, RunEnd] = {}
-
-    def __contains__(self, run_id: str) -> bool:
-        return run_id in self._ended
-
-    def knows(self, run_id: str) -> bool:
-        """Whether the run has a folder and goes on."""
-        return run_id in self._open
-
-    def started_at(self, run_id: str) -> float | None:
-        """Return when a run that goes on was released (Unix seconds), ``None`` where its folder does not say."""
-        if run_id in self._open and run_id not in self._starts:
-            try:
-                state = self._open[run_id].state()
-            except (OSError, ValueError, TypeError):  # not ours to read, or not written by us
-                return None
-            if state is not None and state.started_at is not None:
-                self._starts[run_id] = state.started_at
-        return self._starts.get(run_id)
-
-    def look(self, now: float) -> None:
-        """Bring `recent`, the ends of the last minute, up to `now` (Unix seconds)."""
-        changed_at = _changed_at(self._runs_dir)
-        if changed_at is not None and (changed_at != self._listed_at or now - changed_at < _RECENT_SECONDS):
-            self._listed_at = changed_at
-            self._list()
-        for folder in list(self._open.values()):
-            changed_at = _changed_at(folder.path)
-            if changed_at is None:
-                del self._open[folder.run_id]
-            elif now - changed_at < _RECENT_SECONDS:
-                self._read(folder)
-        self.recent = {run_id: end for run_id, end in self.recent.items() if now - end.ended_at < _FINAL_SECONDS}
-
-    def _list(self) -> None:
-        folders = {folder.run_id: folder for folder in RunFolder.all(self._runs_dir)}
-        self._ended &= folders.keys()
-        for run_id in folders.keys() - self._ended - self._open.keys():
-            self._open[run_id] = folders[run_id]
-            self._read(folders[run_id])
-
-    def _read(self, folder: RunFolder) -> None:
-        try:
-            end = folder.end()
-        except (OSError, ValueError, TypeError) as error:  # not ours to read, or not written by us
-            _log.warning("the end of run %s cannot be read: %s", folder.run_id, error)
-        else:
-            if end is None:
-                return
-            self.recent[folder.run_id] = end
-        self._ended.add(folder.run_id)
-        self._starts.pop(folder.run_id, None)
-        del self._open[folder.run_id]
-
-
-def _changed_at(path: Path) -> float | None:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return None
+            family.add_metric([run_id], figure, timestamp=last_moment(end))
 
 
 def _counter(name: str, help_text: str) -> CounterMetricFamily:
