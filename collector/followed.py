@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from collector.births import Births
+from collector.blanks import Blanks
 from collector.clocks import CLOCK_METRIC, Clock
 from collector.exposition import Parser, Scrape, Series
 from collector.metrics import CollectorMetrics
@@ -19,10 +21,6 @@ from sql.targets import TargetState
 
 __all__ = ["Definitions", "Followed"]
 
-# A run's counters begin at 0 when it does, as OpenMetrics' `_created` would say; the listener tells when that was.
-_BIRTH_METRIC = "bench_process_start_time_seconds"
-# How much later than its first moment a run may show up in a body, in seconds.
-_BIRTH_SLACK = 5.0
 # What a target's own time of a line may lie ahead of the scrape, in seconds: clocks differ, and a request takes time.
 _AHEAD_SECONDS = 1.0
 # Series that are remembered beyond four times those of a scrape: a target with ever new ones is then met anew.
@@ -73,6 +71,8 @@ class Followed:
     last_time: float | None = None
     per_second: float = 0.0
     _rates: Rates = field(init=False)
+    _births: Births = field(init=False)
+    _blanks: Blanks = field(default_factory=Blanks)
     _refs: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # ours by the parser's
     _named: dict[Name, int] = field(default_factory=dict)
     _unnamed: bool = False  # whether a ref is `_NO_REF`: by a rule, or since another series has the same name
@@ -83,6 +83,7 @@ class Followed:
 
     def __post_init__(self) -> None:
         self._rates = Rates(self.target.interval, since=self.began)
+        self._births = Births(self.began)
 
     @property
     def state(self) -> TargetState:
@@ -126,7 +127,7 @@ class Followed:
         self._name(scrape)
         if self._unbegun:
             scrape = replace(scrape, new={**self._unbegun, **scrape.new})
-        births = self._births(scrape, at)
+        whole = scrape
         self._read_clock(scrape, asked, answered)
         self._hold(scrape.new, self._beyond_limits(scrape))
         if self._unnamed:
@@ -135,6 +136,10 @@ class Followed:
             scrape = _chosen(scrape, named)
         self._hold(scrape.new, self._too_many(len(scrape.refs)))
         self._unbegun = {}
+        births = self._births.of(whole, self.parser.series, at, self.last_time)
+        if (blank := self._blanks.find(scrape)) is not None:
+            self._drop("blank", int(np.count_nonzero(blank)))
+            scrape = _chosen(scrape, ~blank)
         self._retime(scrape, at)
         found = self._rates.samples(scrape, at, births)
         self._drop("stale", found.dropped)
@@ -159,8 +164,11 @@ class Followed:
         grown = np.full(len(self.parser.series), _NO_REF)
         grown[: len(self._refs)] = self._refs
         known, self._refs = len(self._refs), grown
+        self._blanks.meet(scrape.new, len(grown))
+        if any(ref < known for ref in scrape.new):  # the parser has forgotten series and given their refs away
+            self._named = {name: ref for name, ref in self._named.items() if ref not in scrape.new}
         for ref, series in scrape.new.items():
-            if ref < known:  # the parser has forgotten a series and given its ref away
+            if ref < known:
                 self.definitions.forget([int(self._refs[ref])])
                 self._beyond.pop(ref, None)
             self._refs[ref] = self._ref(ref, series, scrape)
@@ -204,29 +212,6 @@ class Followed:
             return None
         return LimitExceeded("sample_limit", f"it shows {count} series, {limit} are allowed")
 
-    def _births(self, scrape: Scrape, at: float) -> dict[int, float]:
-        """Return when the new counters of new runs were 0, by the parser's refs."""
-        starts = {
-            dict(series.labels).get("run_id", ""): ref
-            for ref, series in scrape.new.items()
-            if series.metric == _BIRTH_METRIC
-        }
-        if not starts:
-            return {}
-        figures = dict(zip(scrape.refs.tolist(), scrape.values.tolist(), strict=True))
-        # An older run has been measured before, if not by this process: its counters go on from where they are.
-        earliest = self.began if self.last_time is None else self.last_time - _BIRTH_SLACK
-        births = {
-            run_id: figures[ref]
-            for run_id, ref in starts.items()
-            if ref in figures and earliest <= figures[ref] <= at + 1
-        }
-        return {
-            ref: births[run_id]
-            for ref, series in scrape.new.items()
-            if series.kind == "counter" and (run_id := dict(series.labels).get("run_id", "")) in births
-        }
-
     def _read_clock(self, scrape: Scrape, asked: float, answered: float) -> None:
         if self._clock_ref is not None:
             says = scrape.values[scrape.refs == self._clock_ref]
@@ -247,7 +232,8 @@ class Followed:
         """Forget all series: a target with ever new ones costs a bounded amount of memory."""
         self.forget()
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
-        self._rates = Rates(self.target.interval, since=self.last_time or self.began)
+        since = self.last_time or self.began
+        self._rates, self._births, self._blanks = Rates(self.target.interval, since), Births(since), Blanks()
         self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
         self._crowded = False
 
