@@ -189,6 +189,7 @@ class Workload:
             params=job.params,
             host=platform.node(),
             fingerprint=job.fingerprint,
+            simulated=any(gpu.simulated for gpu in job.devices or ()),
         )
 
     def _start_supervisor(self, active: _Active, client: Path) -> None:

@@ -32,7 +32,7 @@ LEASE_SECONDS = 15
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What is known of a run before it begins."""
+    """What is known of a run before it begins; `simulated` where its GPUs are."""
 
     run_id: str
     mlflow_run_id: str | None
@@ -48,6 +48,7 @@ class NewRun:
     params: dict[str, str]
     host: str
     fingerprint: str
+    simulated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,13 @@ def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
         cursor.executemany(
             """
             insert into runs (run_id, mlflow_run_id, workload_id, position, attempt, name, owner, command, environment,
-                              collocation, devices, params, host, fingerprint)
-            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                              collocation, devices, params, host, fingerprint, simulated)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
             """,
             [
                 (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,
-                 r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint)
+                 r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint,
+                 r.simulated)
                 for r in runs
             ],
         )  # fmt: skip

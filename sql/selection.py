@@ -41,6 +41,7 @@ class RunInfo:
     params: dict[str, Any]
     host: str
     keep: bool
+    simulated: bool
 
     @property
     def label(self) -> str:
@@ -66,7 +67,8 @@ class ExperimentInfo:
 _RUNS = """
     select run_id, mlflow_run_id, experiment_id, workload, position, attempt, name, owner, r.status, r.started_at,
            r.ended_at, extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as duration, exit_code,
-           reason, command, environment, collocation, devices, params, host, keep
+           reason, command, environment, collocation, devices, params, host, keep,
+           r.simulated
     from runs r join workloads w using (workload_id)
 """
 

@@ -53,6 +53,7 @@ class World:
         gpu: str | None = None,
         gpu_instance: int | None = None,
         name: str = "train",
+        simulated: bool = False,
     ) -> str:
         """Start a run on the host (and a GPU), end it where that is given, and return its id."""
         experiments.claim_experiment(self.connection, experiment, name="test", source="test.csv", into=True)
@@ -61,7 +62,7 @@ class World:
         run = runs.NewRun(
             run_id=run_id, mlflow_run_id=uuid.uuid4().hex, workload_id=workload_id, position=position, attempt=attempt,
             name=name, owner="me", command="train.py", environment="-", collocation="-", devices=gpu or "",
-            params={"lr": "0.1"}, host=HOST, fingerprint=uuid.uuid4().hex,
+            params={"lr": "0.1"}, host=HOST, fingerprint=uuid.uuid4().hex, simulated=simulated,
         )  # fmt: skip
         runs.create_runs(self.connection, [run])
         experiments.start_workload(self.connection, workload_id, started_at)

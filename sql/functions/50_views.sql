@@ -103,8 +103,8 @@ create or replace view run_quality as
 select r.run_id,
        least(1, q.seconds / nullif(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 0))::float8 as coverage,
        q.seconds / nullif(q.n, 0) as interval_seconds,
-       exists (select from run_sets rs join series s using (place_id)
-               where rs.run_id = r.run_id and s.labels ->> 'simulated' = 'true') as simulated,
+       r.simulated or exists (select from run_sets rs join series s using (place_id)
+                              where rs.run_id = r.run_id and s.labels ->> 'simulated' = 'true') as simulated,
        false as profiled,
        exists (select from run_sets mine join run_sets other using (runset_id)
                where mine.run_id = r.run_id and other.run_id <> r.run_id

@@ -226,6 +226,17 @@ def test_quality_says_how_far_a_run_was_measured(world: World, run_id: str) -> N
     assert row == (pytest.approx(1.0), pytest.approx(1.0), False, False)
 
 
+def test_a_run_on_simulated_gpus_is_told_from_others(world: World, start: float) -> None:
+    world.run(start, start + 60, gpu="GPU-1", simulated=True)
+    world.run(start, start + 60, gpu="GPU-2", position=2)
+    world.run(start, start + 60, gpu="GPU-3", position=3)
+    world.write(world.gauge("bench_gpu_power_watts", [start + 1], [70.0], {"UUID": "GPU-3", "simulated": "true"}))
+    rows = world.connection.execute(
+        "select position, q.simulated from run_quality q join runs using (run_id) order by position"
+    ).fetchall()
+    assert rows == [(1, True), (2, False), (3, True)]
+
+
 def test_software_metrics_and_spans_are_stored_once(world: World, run_id: str, start: float) -> None:
     metrics = [SoftwareMetric("loss", step, start + step, 1 / (step + 1)) for step in range(3)]
     nothing = SoftwareMetric("loss", 3, start + 3, float("nan"))

@@ -19,7 +19,7 @@ def entry(workload: int, position: int, command: str, start: float, duration: fl
         position=position, attempt=1, name=command, owner="me", status=status,
         started_at=MIDNIGHT + timedelta(seconds=start), ended_at=MIDNIGHT + timedelta(seconds=start + duration),
         duration=duration, exit_code=0, reason=None, command=command, environment="-", collocation="-", devices="",
-        params={}, host="node1", keep=False,
+        params={}, host="node1", keep=False, simulated=False,
     )  # fmt: skip
     return Entry(run.label, command, status, (run,), {"duration_seconds": duration}, {}, {})
 
