@@ -1,8 +1,4 @@
-"""The listener ``host``: CPU, memory, disks, network, pressure and energy under node_exporter's names and labels.
-
-It differs from node_exporter in two things: a package's energy does not wrap around, and the second door to the same
-energy counter (``intel-rapl-mmio``) is left out, so that a sum over the series is the host's.
-"""
+"""The listener ``host``: CPU, memory, disks, network and pressure under node_exporter's names and labels."""
 
 from __future__ import annotations
 
@@ -44,15 +40,14 @@ class HostExporter:
     options
         Nothing of them is needed.
     root
-        Folder under which ``proc`` and ``sys`` are read.
+        Folder under which ``proc`` is read.
     """
 
     name = "host"
 
     def __init__(self, options: ExporterOptions, root: Path = Path("/")) -> None:  # noqa: ARG002
-        self._proc, self._sys = root / "proc", root / "sys"
+        self._proc = root / "proc"
         self._cpu_seconds: dict[tuple[str, str], float] = {}
-        self._zones = [_RaplZone(path) for path in sorted(self._sys.glob("class/powercap/intel-rapl:*"))]
 
     def check(self) -> str | None:
         """Return ``None``: every host has some of the figures."""
@@ -67,7 +62,6 @@ class HostExporter:
         yield from self._disks()
         yield from self._network()
         yield from self._pressure()
-        yield from self._energy()
         yield GaugeMetricFamily("node_time_seconds", "System time in seconds since epoch (1970).", time.time())
 
     def _stat(self) -> Iterator[Metric]:
@@ -135,38 +129,6 @@ class HostExporter:
                     yield CounterMetricFamily(
                         f"node_pressure_{name}_seconds_total", f"Total time in seconds that {help_text}.", seconds
                     )
-
-    def _energy(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(
-            "node_rapl_package_joules_total", "Current RAPL package value in joules.", labels=["index", "path"]
-        )
-        for zone in self._zones:
-            if zone.package is not None and (joules := zone.joules()) is not None:
-                family.add_metric([zone.package, str(zone.path)], joules)
-        if family.samples:
-            yield family
-
-
-class _RaplZone:
-    """One energy counter, https://docs.kernel.org/power/powercap/powercap.html; most hosts let only root read it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        name = re.fullmatch(r"package-(\d+)", _read(path / "name").strip())
-        self.package = name and name[1]
-        self._wraps_at = int(_read(path / "max_energy_range_uj").strip() or 0)
-        self._last = self._wrapped = 0
-
-    def joules(self) -> float | None:
-        """Return what was used since the counter began, ``None`` where it may not be read."""
-        text = _read(self.path / "energy_uj").strip()
-        if not text:
-            return None
-        microjoules = int(text)
-        if microjoules < self._last:
-            self._wrapped += self._wraps_at
-        self._last = microjoules
-        return (self._wrapped + microjoules) / 1e6
 
 
 def _per_device(name: str, help_text: str) -> CounterMetricFamily:

@@ -23,6 +23,10 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('node_pressure_io_waiting_seconds_total', '{}', 'io_pressure', 'ratio', 1, 'counter', 'max', 1, false, 'Share of time in which something waited for a disk.'),
     ('node_pressure_memory_waiting_seconds_total', '{}', 'memory_pressure', 'ratio', 1, 'counter', 'max', 1, false, 'Share of time in which something waited for memory.'),
     ('node_rapl_package_joules_total', '{}', 'cpu_power', 'watts', 1, 'counter', 'sum', 1, false, 'Power of the CPU packages.'),
+    ('node_rapl_dram_joules_total', '{}', 'dram_power', 'watts', 1, 'counter', 'sum', 1, false, 'Power of the memory.'),
+    ('node_rapl_core_joules_total', '{}', 'cpu_core_power', 'watts', 1, 'counter', 'sum', 1, false, 'Power of the cores alone, a part of the packages''.'),
+    ('node_rapl_uncore_joules_total', '{}', 'cpu_uncore_power', 'watts', 1, 'counter', 'sum', 1, false, 'Power of what else is on the packages, mostly integrated graphics; a part of theirs.'),
+    ('node_rapl_psys_joules_total', '{}', 'system_power', 'watts', 1, 'counter', 'sum', 1, false, 'Power of the whole machine.'),
     -- a run's process tree
     ('bench_process_cpu_seconds_total', '{}', 'cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores that the run kept busy.'),
     ('bench_process_proportional_memory_bytes', '{}', 'memory_used', 'bytes', 1, 'gauge', 'sum', 1, false, 'Memory of the run, shared pages divided among their users.'),

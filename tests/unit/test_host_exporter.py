@@ -1,4 +1,4 @@
-"""Names, labels and figures are node_exporter's: against a laid-out ``/proc`` and ``/sys``, and against this host's."""
+"""Names, labels and figures are node_exporter's: against a laid-out ``/proc``, and against this host's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ NAMES = {
     "node_pressure_io_waiting_seconds_total": set(),
     "node_pressure_memory_stalled_seconds_total": set(),
     "node_pressure_memory_waiting_seconds_total": set(),
-    "node_rapl_package_joules_total": {"index", "path"},
     "node_time_seconds": set(),
 }
 
@@ -101,15 +100,6 @@ def figure(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((name, frozenset(labels.items())))
 
 
-def zone(root: Path, folder: str, name: str, microjoules: int) -> Path:
-    path = root / "sys/class/powercap" / folder
-    path.mkdir(parents=True)
-    (path / "name").write_text(f"{name}\n")
-    (path / "max_energy_range_uj").write_text("262143328850\n")
-    (path / "energy_uj").write_text(f"{microjoules}\n")
-    return path
-
-
 @pytest.fixture
 def options(tmp_path: Path) -> ExporterOptions:
     return ExporterOptions(home=tmp_path)
@@ -130,7 +120,6 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_names_and_labels_are_node_exporters(options: ExporterOptions, root: Path) -> None:
-    zone(root, "intel-rapl:0", "package-0", 1)
     exporter = HostExporter(options, root)
     assert exporter.check() is None
     labels: dict[str, set[str]] = {}
@@ -162,23 +151,6 @@ def test_what_the_host_does_not_have_is_left_out(options: ExporterOptions, tmp_p
     assert {name for name, _ in samples} == {"node_load1", "node_load5", "node_load15", "node_time_seconds"}, (
         "which need no file"
     )
-
-
-def test_energy_of_packages_alone_and_past_its_wrap(options: ExporterOptions, root: Path) -> None:
-    package = zone(root, "intel-rapl:0", "package-0", 262143000000)
-    other = zone(root, "intel-rapl:1", "package-1", 5_000_000)
-    zone(root, "intel-rapl:0:0", "core", 7)
-    zone(root, "intel-rapl-mmio:0", "package-0", 262143000000)
-    unreadable = zone(root, "intel-rapl:2", "package-2", 1)
-    (unreadable / "energy_uj").unlink()
-    exporter = HostExporter(options, root)
-    first = read(exporter)
-    assert figure(first, "node_rapl_package_joules_total", index="0", path=str(package)) == 262143.0
-    assert figure(first, "node_rapl_package_joules_total", index="1", path=str(other)) == 5.0
-    assert sum(name == "node_rapl_package_joules_total" for name, _ in first) == 2
-    (package / "energy_uj").write_text("1000000\n")
-    second = read(exporter)
-    assert figure(second, "node_rapl_package_joules_total", index="0", path=str(package)) == pytest.approx(262144.32885)
 
 
 def test_cpus_have_the_kernels_numbers(options: ExporterOptions, root: Path) -> None:

@@ -1,0 +1,40 @@
+"""Bodies of listeners that are compared with the ones committed; ``BENCH_WRITE_GOLDEN=1`` writes them instead."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from prometheus_client.core import Metric
+
+from exporters.text import render
+
+__all__ = ["check_golden", "promtool_findings"]
+
+FOLDER = Path(__file__).parent / "data" / "golden"
+
+
+def check_golden(name: str, body: bytes | str | Iterable[Metric]) -> None:
+    """Compare a body, or what families render to, with ``tests/data/golden/NAME.txt``."""
+    if not isinstance(body, str):
+        body = (body if isinstance(body, bytes) else render(body)).decode()
+    path = FOLDER / f"{name}.txt"
+    if os.environ.get("BENCH_WRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(body, encoding="utf-8")
+    assert path.exists(), f"{path.name} is not there: BENCH_WRITE_GOLDEN=1 writes it"
+    assert body == path.read_text(encoding="utf-8"), f"if {path.name} is to change: BENCH_WRITE_GOLDEN=1"
+
+
+def promtool_findings(name: str) -> list[str]:
+    """Return what Prometheus's linter finds in a golden body; skips where there is no promtool."""
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed: it comes with Debian's package prometheus")
+    body = (FOLDER / f"{name}.txt").read_bytes()
+    done = subprocess.run([promtool, "check", "metrics"], input=body, capture_output=True, check=False, timeout=60)
+    return (done.stdout + done.stderr).decode().splitlines()
