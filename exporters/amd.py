@@ -1,0 +1,182 @@
+"""The listener ``amd``: AMD GPUs through ROCm's library `amdsmi`, under the names that ``nvml`` gives NVIDIA's.
+
+So a quantity has one name whoever made the GPU. AMD's own device-metrics-exporter has other names, a unit in none of
+them, and changes them between versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from bench.processes import RunProcesses, RunTree
+from exporters.registry import ExporterOptions
+
+__all__ = ["AmdExporter"]
+
+_MIB = 2**20
+# What the library says instead of a figure that a GPU does not have: the highest number of the field's width.
+_LACKING = {2**16 - 1, 2**32 - 1, 2**64 - 1}
+_FAMILIES = {
+    "utilization_ratio": "Share of time in which a kernel ran.",
+    "memory_utilization_ratio": "Share of time in which device memory was read or written.",
+    "memory_used_bytes": "Device memory in use.",
+    "memory_free_bytes": "Device memory that could be had.",
+    "memory_total_bytes": "Device memory there is.",
+    "power_watts": "Power of the board.",
+    "power_limit_watts": "Power that the board may draw.",
+    "energy_joules_total": "Energy that the board has used since the driver was loaded.",
+    "temperature_celsius": "Temperature of the GPU where it is hottest.",
+    "memory_temperature_celsius": "Temperature of device memory.",
+    "clock_hertz": "Clocks of the GPU.",
+    "ecc_errors_total": "Errors of memory since the driver was loaded.",
+    "run_memory_bytes": "Device memory that the run's processes have.",
+    "run_processes": "Processes of the run that are on the GPU.",
+    "info": "The GPU's name and the driver's version.",
+}
+_SEVERITIES = {"corrected": "correctable_count", "uncorrected": "uncorrectable_count"}
+
+# A family's name, the labels that it has beside the GPU's, and what there is to say.
+_Figure = tuple[str, dict[str, str], float | None]
+
+
+class AmdExporter:
+    """Reads each GPU's figures and what runs have on it; what a GPU does not have is left out.
+
+    Parameters
+    ----------
+    options
+        Says whose runs are told of.
+    amdsmi
+        The library, where it is not the one that is installed.
+    """
+
+    name = "amd"
+
+    def __init__(self, options: ExporterOptions, amdsmi: Any = None) -> None:
+        self._smi = amdsmi
+        self._runs_dir = options.runs_dir if options.own_runs else None
+        self._processes = RunProcesses()
+        self._opened = False
+        self._gpus: list[tuple[Any, dict[str, str], dict[str, str]]] = []
+
+    def check(self) -> str | None:
+        """Return why there is nothing to read: no library, no driver, no GPU."""
+        try:
+            self._open()
+            found = bool(self._gpus)
+            self.close()
+        except ModuleNotFoundError:
+            return "the Python package amdsmi is not installed; it is a part of ROCm: `pip install amdsmi`"
+        except Exception as error:  # noqa: BLE001 - an import of it can raise anything, and its errors are known only then
+            return f"AMD's library does not work here: {' '.join(str(error).split())}"
+        return None if found else "this host has no AMD GPU"
+
+    def collect(self) -> Iterator[Metric]:
+        """Read every GPU once; one that is lost leaves the others.
+
+        Raises
+        ------
+        RuntimeError
+            No GPU answers; they are looked for anew at the next reading.
+        """
+        self._open()
+        trees = self._processes.scan()
+        read = [(labels, [*self._figures(gpu), *self._runs(gpu, trees)]) for gpu, labels, _ in self._gpus]
+        if all(value is None for _, figures in read for _, _, value in figures):
+            self.close()
+            raise RuntimeError("no AMD GPU answers")
+        read += [(labels, [("info", info, 1)]) for _, labels, info in self._gpus]
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for labels, figures in read:
+            for name, more, value in figures:
+                if value is None:
+                    continue
+                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                keys = [*labels, *more]
+                family = families.setdefault(name, kind(f"bench_gpu_{name}", _FAMILIES[name], labels=keys))
+                family.add_metric([*labels.values(), *more.values()], value)
+        yield from (families[name] for name in _FAMILIES if name in families)
+
+    def close(self) -> None:
+        """Let go of the driver, which is opened again by the next reading."""
+        if self._opened:
+            self._opened, self._gpus = False, []
+            self._ask("shut_down")
+
+    def _open(self) -> None:
+        if self._opened:
+            return
+        self._smi = self._smi or import_module("amdsmi")
+        self._smi.amdsmi_init()
+        self._opened = True
+        for index, handle in enumerate(self._smi.amdsmi_get_processor_handles()):
+            uuid = self._ask("get_gpu_device_uuid", handle)
+            asic = self._ask("get_gpu_asic_info", handle) or {}
+            driver = self._ask("get_gpu_driver_info", handle) or {}
+            info = {"name": asic.get("market_name", ""), "driver": driver.get("driver_version", "")}
+            self._gpus.append((handle, {"UUID": uuid or "", "gpu": str(index)}, info))
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        """Return the library's answer, ``None`` where the GPU has none or the library is too old to know."""
+        try:
+            return getattr(self._smi, f"amdsmi_{function}")(*arguments)
+        except (self._smi.AmdSmiException, AttributeError):
+            return None
+
+    def _figures(self, gpu: Any) -> Iterator[_Figure]:
+        activity = self._ask("get_gpu_activity", gpu) or {}
+        yield "utilization_ratio", {}, _scaled(activity.get("gfx_activity"), over=100)
+        yield "memory_utilization_ratio", {}, _scaled(activity.get("umc_activity"), over=100)
+        memory = self._ask("get_gpu_vram_usage", gpu) or {}
+        used, total = _scaled(memory.get("vram_used"), _MIB), _scaled(memory.get("vram_total"), _MIB)
+        yield "memory_used_bytes", {}, used
+        yield "memory_free_bytes", {}, None if used is None or total is None else total - used
+        yield "memory_total_bytes", {}, total
+        power = self._ask("get_power_info", gpu) or {}
+        # By model: the MI300's, all before it, and the one name for both that newer libraries have.
+        watts = (_scaled(power.get(f"{kind}socket_power")) for kind in ("current_", "average_", ""))
+        yield "power_watts", {}, next((value for value in watts if value is not None), None)
+        cap = self._ask("get_power_cap_info", gpu) or {}
+        yield "power_limit_watts", {}, _scaled(cap.get("power_cap"), over=1_000_000)
+        energy = self._ask("get_energy_count", gpu) or {}
+        # The second die of an MI250X has a counter that stays 0: the first one's is the board's.
+        ticks = _scaled(energy.get("energy_accumulator", energy.get("power"))) or None
+        yield "energy_joules_total", {}, _scaled(ticks, energy.get("counter_resolution", 0), over=1_000_000)
+        hottest, edge = self._celsius(gpu, "HOTSPOT"), self._celsius(gpu, "EDGE")
+        yield "temperature_celsius", {}, edge if hottest is None else hottest
+        yield "memory_temperature_celsius", {}, self._celsius(gpu, "VRAM")
+        for clock, kind in (("sm", "GFX"), ("memory", "MEM")):
+            megahertz = self._ask("get_clock_info", gpu, getattr(self._smi.AmdSmiClkType, kind)) or {}
+            yield "clock_hertz", {"clock": clock}, _scaled(megahertz.get("clk", megahertz.get("cur_clk")), 1e6)
+        errors = self._ask("get_gpu_total_ecc_count", gpu) or {}
+        for severity, count in _SEVERITIES.items():
+            yield "ecc_errors_total", {"severity": severity}, _scaled(errors.get(count))
+
+    def _celsius(self, gpu: Any, sensor: str) -> float | None:
+        kind, metric = getattr(self._smi.AmdSmiTemperatureType, sensor), self._smi.AmdSmiTemperatureMetric.CURRENT
+        value = _scaled(self._ask("get_temp_metric", gpu, kind, metric))
+        # Older libraries speak of thousandths.
+        return value / 1000 if value is not None and value > 1000 else value
+
+    def _runs(self, gpu: Any, trees: dict[str, RunTree]) -> Iterator[_Figure]:
+        memory = {
+            int(process["pid"]): _scaled((process.get("memory_usage") or {}).get("vram_mem"))
+            for process in self._ask("get_gpu_process_list", gpu) or []
+        }
+        for run_id, tree in trees.items():
+            shares = [memory[member.pid] for member in tree.members if member.pid in memory]
+            if shares and (self._runs_dir is None or (self._runs_dir / run_id).is_dir()):
+                known = [share for share in shares if share is not None]
+                yield "run_memory_bytes", {"run_id": run_id}, sum(known) if len(known) == len(shares) else None
+                yield "run_processes", {"run_id": run_id}, len(shares)
+
+
+def _scaled(value: Any, times: float = 1, over: float = 1) -> float | None:
+    """Return a figure in its SI unit, ``None`` where the library has none."""
+    if not isinstance(value, int | float) or value in _LACKING:
+        return None  # "N/A", mostly
+    return value * times / over
