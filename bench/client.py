@@ -15,12 +15,12 @@ its ``PYTHONPATH``, whatever its environment has or has not installed.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import threading
 import time
+from json.encoder import encode_basestring_ascii as _quoted
 from types import TracebackType
 
 __all__ = ["SPAN_KINDS", "Span", "Track", "track"]
@@ -35,46 +35,45 @@ class Span:
 
     def __init__(self, track: Track, name: str, kind: str, step: int | None) -> None:
         self._track, self._name, self._kind, self._step = track, name, kind, step
-        self._id = self._parent = ""
-        self._start = 0.0
+        self._id = ""
 
     def __enter__(self) -> Span:
         track = self._track
         if track.path is None:
             return self
-        stack = track.stack()
-        self._parent = stack[-1] if stack else ""
-        self._id = f"{os.getpid():x}-{next(track.numbers):x}"
+        stack = track.thread.stack
+        self._parent = stack[-1] if stack else "null"
+        self._id = f'"{os.getpid():x}-{next(track.numbers):x}"'
         stack.append(self._id)
         self._start = time.time()
         if self._kind in ("phase", "epoch"):  # few and long: worth a line already now, should the run crash in it
-            self._write(None)
+            self._write("null")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._track.path is not None and self._id:
+        if self._id:
             end = time.time()
-            self._track.stack().pop()
-            self._write(end)
+            self._track.thread.stack.pop()
+            self._write(repr(end))
 
-    def _write(self, end: float | None) -> None:
-        line = json.dumps(
-            {
-                "id": self._id,
-                "parent": self._parent or None,
-                "name": self._name,
-                "kind": self._kind,
-                "step": self._step,
-                "start": self._start,
-                "end": end,
-                "pid": os.getpid(),
-                "thread": threading.current_thread().name,
-            },
-            default=_plain,
+    def _write(self, end: str) -> None:
+        track, step = self._track, self._step
+        # JSON by hand: a training has millions of these, and their ids, kinds and times need no escapes.
+        track.append(
+            f'{{"id": {self._id}, "parent": {self._parent}, "name": {_quoted(str(self._name))}, "kind": "{self._kind}", '
+            f'"step": {step if type(step) is int else json.dumps(step, default=_plain)}, "start": {self._start!r}, '
+            f'"end": {end}, "pid": {os.getpid()}, "thread": {track.thread.name}}}\n'.encode()
         )
-        self._track.append(line.encode() + b"\n")
+
+
+class _Thread(threading.local):
+    """What a thread has: the ids of its open spans, the innermost last, and its name; both as JSON."""
+
+    def __init__(self) -> None:
+        self.stack: list[str] = []
+        self.name = _quoted(threading.current_thread().name)
 
 
 def _plain(value: object) -> object:
@@ -94,7 +93,7 @@ class Track:
     def __init__(self, path: str | None) -> None:
         self.path = path
         self.numbers = itertools.count(1)
-        self._local = threading.local()
+        self.thread = _Thread()
         self._file: int | None = None
 
     def __call__(self, name: str = "run", *, kind: str = "span", step: int | None = None) -> Span:
@@ -115,21 +114,15 @@ class Track:
         """Return a span for a training step."""
         return Span(self, "step", "step", number)
 
-    def stack(self) -> list[str]:
-        """Return the ids of the spans that are open in this thread, the innermost last."""
-        try:
-            stack: list[str] = self._local.stack
-        except AttributeError:
-            stack = self._local.stack = []
-        return stack
-
     def append(self, line: bytes) -> None:
         """Append one line; a full disk must not end a training, so it is dropped then."""
-        with contextlib.suppress(OSError):
+        try:
             if self._file is None:
                 assert self.path is not None
                 self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.write(self._file, line)
+        except OSError:
+            return
 
 
 track = Track(os.environ.get("BENCH_SPANS"))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from bench.errors import BadRequest, did_you_mean
-from benchmarks import gpu, ingest, overhead, parse, query, schedule, soak, storage, tracking
+from benchmarks import gpu, ingest, overhead, parse, query, schedule, soak, spans, storage, tracking
 
 Figures = Mapping[str, float | str]
 BENCHMARKS: dict[str, Callable[[], Figures]] = {
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, Callable[[], Figures]] = {
     "gpu": gpu.measure,
     "schedule": schedule.measure,
     "soak": soak.measure,
+    "spans": spans.measure,
 }
 # Those that go on for as long as is wanted, in minutes.
 TIMED: dict[str, Callable[[float], Figures]] = {"overhead": overhead.measure, "soak": soak.measure}
