@@ -20,9 +20,8 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.gpu.reader import GpuReader
-
 from bench.gpu import inventory, load
+from bench.gpu.reader import GpuReader
 from bench.gpu.reading import GpuReading
 from benchmarks.stack import cpu_seconds, served
 
