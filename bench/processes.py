@@ -11,13 +11,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import psutil
 
-__all__ = ["ProcessStat", "RunProcesses", "RunTree", "end_run", "identity", "is_alive", "read_stat"]
+__all__ = ["ProcessStat", "RunProcesses", "RunTree", "end_run", "identity", "is_alive", "read_environment", "read_stat"]
 
 RUN_VARIABLE = b"BENCH_RUN_ID"
 SUPERVISOR_VARIABLE = b"BENCH_SUPERVISOR"
@@ -27,7 +27,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 # Between fork and exec a process still shows its parent's environment, so what is read in its first second is read again.
-_SETTLED_SECONDS = 1.0
+SETTLED_SECONDS = 1.0
 # A big host has thousands of kernel threads. A pid that stays listed is hardly another process within a second, so those
 # that belong to no run are looked at afresh in turn, each at every tenth scan.
 _BYSTANDER_SCANS = 10
@@ -71,6 +71,27 @@ def read_stat(pid: int) -> ProcessStat | None:
         threads=int(fields[17]),
         resident_bytes=int(fields[21]) * _PAGE,
     )
+
+
+def read_environment(pid: int, names: Collection[bytes]) -> dict[bytes, bytes] | None:
+    """Return those of the variables `names` that `pid` was started with.
+
+    Between fork and exec these are its parent's, and nothing once it is a zombie.
+
+    Returns
+    -------
+    dict[bytes, bytes] | None
+        ``None`` where there is no such process, or its environment is not for this user.
+    """
+    try:
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
+            environment = file.readall()
+    except OSError:
+        return None
+    if not any(name in environment for name in names):
+        return {}
+    entries = (entry.partition(b"=") for entry in environment.split(b"\0"))
+    return {name: value for name, _, value in entries if name in names}
 
 
 def identity(pid: int) -> float | None:
@@ -160,7 +181,7 @@ class RunProcesses:
         if known.bystander or not known.settled:
             known.bystander = False
             known.read_environment()
-            known.settled = uptime - stat.created > _SETTLED_SECONDS
+            known.settled = uptime - stat.created > SETTLED_SECONDS
         return known
 
     def _attribute(self) -> list[tuple[int, _Known]]:
@@ -245,15 +266,5 @@ def _send(process: ProcessStat, number: signal.Signals) -> None:
 
 def _marks(pid: int) -> dict[bytes, str]:
     """Return the two variables as far as the process was started with them and they hold a run's id."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
-            environment = file.readall()
-    except OSError:
-        return {}
-    marks = {}
-    if b"BENCH_" in environment:
-        for entry in environment.split(b"\0"):
-            name, _, value = entry.partition(b"=")
-            if name in (RUN_VARIABLE, SUPERVISOR_VARIABLE) and _RUN_ID.fullmatch(value):
-                marks[name] = value.decode("ascii")
-    return marks
+    found = read_environment(pid, (RUN_VARIABLE, SUPERVISOR_VARIABLE)) or {}
+    return {name: value.decode("ascii") for name, value in found.items() if _RUN_ID.fullmatch(value)}

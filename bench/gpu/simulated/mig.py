@@ -5,13 +5,14 @@ from __future__ import annotations
 import pynvml
 
 from bench.gpu.models import Model, Profile
-from bench.gpu.simulated.ledger import GpuState, InstanceState
+from bench.gpu.simulated.ledger import GpuState, InstanceState, WorldState
 from bench.gpu.specification import simulated_uuid
 
 __all__ = [
     "constant_of",
     "create_compute_instance",
     "create_instance",
+    "destroy_compute_instance",
     "free_starts",
     "profile_by_constant",
     "profile_by_id",
@@ -84,9 +85,17 @@ def create_instance(model: Model, gpu: GpuState, profile: Profile, start: int, s
     return instance
 
 
-def create_compute_instance(gpu: GpuState, instance: InstanceState, serial: int) -> str:
+def create_compute_instance(state: WorldState, gpu: GpuState, instance: InstanceState, serial: int) -> str:
     """Give a GPU instance a compute instance over all of it; return its UUID, which no other ever has."""
     seed = f"{gpu['uuid']}/{serial}"
     uuid = f"MIG-{simulated_uuid(seed)}"
     instance["uuid"] = uuid
+    state["devices"][uuid] = {"busy": 0.0, "linked": 0.0, "activity": 0.0}
     return uuid
+
+
+def destroy_compute_instance(state: WorldState, instance: InstanceState) -> None:
+    """Take a GPU instance's compute instance away."""
+    if instance["uuid"] is not None:
+        del state["devices"][instance["uuid"]]
+        instance["uuid"] = None

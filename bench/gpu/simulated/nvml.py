@@ -7,14 +7,17 @@ from typing import Any
 
 import pynvml
 
+from bench.gpu.simulated.contexts import Contexts
 from bench.gpu.simulated.devices import Devices
+from bench.gpu.simulated.events import Events
+from bench.gpu.simulated.figures import Figures
+from bench.gpu.simulated.gpm import Gpm
 from bench.gpu.simulated.partition import Partition
-from bench.gpu.simulated.world import World
 
 __all__ = ["SimulatedNvml"]
 
 
-class SimulatedNvml(Devices, Partition):
+class SimulatedNvml(Devices, Partition, Figures, Contexts, Events, Gpm):
     """What stands in for the module pynvml: its functions, constants, structs and errors.
 
     Each object is a session of its own, as the module is in a process. Names, arguments, results and errors are those
@@ -31,10 +34,6 @@ class SimulatedNvml(Devices, Partition):
     """
 
     SIMULATED = True
-
-    def __init__(self, world: World, dcgm: bool = False) -> None:
-        super().__init__(world)
-        self._dcgm = dcgm
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(pynvml, name)

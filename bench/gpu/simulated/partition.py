@@ -151,7 +151,7 @@ class Partition(Session):
             _check_compute(profile, profileId)
             if instance["uuid"] is not None:
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
-            uuid = mig.create_compute_instance(state["gpus"][index], instance, next_serial(state))
+            uuid = mig.create_compute_instance(state, state["gpus"][index], instance, next_serial(state))
         return self._handle(ComputeInstance(index, uuid), pynvml.c_nvmlComputeInstance_t)
 
     def nvmlGpuInstanceGetComputeInstances(
@@ -191,7 +191,7 @@ class Partition(Session):
             _, instance, _ = self._compute(state, computeInstance)
             if _is_used(state, str(instance["uuid"])):
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_IN_USE)
-            instance["uuid"] = None
+            mig.destroy_compute_instance(state, instance)
         return int(pynvml.NVML_SUCCESS)
 
     def _create(self, device: Any, number: int, placement: Any) -> Any:

@@ -54,8 +54,9 @@ class Session:
     Handles are pointers as pynvml has them, to nowhere: their addresses are numbers that this session gave.
     """
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, dcgm: bool = False) -> None:
         self._world = world
+        self._dcgm = dcgm
         self._opened = 0
         self._driver = 0
         self._numbers = itertools.count(0x1000, 0x10)
@@ -69,7 +70,7 @@ class Session:
         try:
             driver = self._world.state()["driver"]
         except WorldReplaced:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED) from None
         if not self._opened or driver != self._driver:
             self._addresses.clear()
             self._targets.clear()
@@ -92,7 +93,7 @@ class Session:
         try:
             state = self._world.state()
         except WorldReplaced:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN) from None
         if state["driver"] != self._driver:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
         return state
@@ -108,6 +109,9 @@ class Session:
             number = next(self._numbers)
             self._addresses[target], self._targets[number] = number, target
         return ctypes.cast(ctypes.c_void_p(self._addresses[target]), kind)
+
+    def _forget(self, target: Hashable) -> None:
+        del self._targets[self._addresses.pop(target)]
 
     def _target(self, handle: Any) -> Any:
         return self._targets.get(ctypes.cast(handle, ctypes.c_void_p).value or 0)

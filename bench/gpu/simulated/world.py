@@ -8,12 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.gpu.simulated import physics
 from bench.gpu.simulated.ledger import GpuState, Ledger, WorldState
+from bench.gpu.simulated.load import Watch
 from bench.gpu.simulated.mig import create_compute_instance, create_instance
 from bench.gpu.specification import SpecifiedGpu, parse
 
 __all__ = ["World", "WorldReplaced"]
 
+# Figures are as fresh as this. The kernel counts CPU time in ticks of 10 ms, so much shorter times would say little.
+_STEP_SECONDS = 0.05
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -26,7 +30,9 @@ class World:
 
     def __init__(self, gpus: list[SpecifiedGpu], ledger: Ledger) -> None:
         self.gpus = gpus
+        self._models = [gpu.model for gpu in gpus]
         self._ledger = ledger
+        self._watch = Watch()
         self._specification = json.dumps(
             [[gpu.uuid, gpu.model.name, gpu.mig, [[one.name, start] for one, start in gpu.instances]] for gpu in gpus]
         )
@@ -59,14 +65,25 @@ class World:
         return self._own(self._ledger.read())
 
     def now(self) -> WorldState:
-        """Return the world as it is now, not to be changed; raises what `state` raises."""
-        return self.state()
+        """Return the world brought forward to now, not to be changed; raises what `state` raises."""
+        state = self.state()
+        if _uptime() - state["at"] < _STEP_SECONDS:
+            return state
+        with self.change() as state:
+            return state
 
     @contextmanager
     def change(self) -> Iterator[WorldState]:
         """Bring the world forward to now and change it; nothing is changed where the block raises."""
         with self._ledger.locked():
             state = self._own(self._ledger.copy())
+            clients = self._watch.scan(key for key, one in state["processes"].items() if one["ended"] is None)
+            now = _uptime()
+            if now - state["at"] >= _STEP_SECONDS:
+                physics.advance(state, self._models, clients, now)
+                state["time"] = time.time()
+            else:
+                physics.enlist(state, clients, now)
             yield state
             self._ledger.write(state)
 
@@ -109,7 +126,7 @@ class World:
             "boot": _boot(),
             "driver": 1,
             "serial": 0,
-            "at": time.clock_gettime(time.CLOCK_BOOTTIME),
+            "at": _uptime(),
             "time": time.time(),
             "gpus": [],
             "devices": {},
@@ -124,13 +141,14 @@ class World:
                 "throttle": 0,
                 "power": float(gpu.model.idle_watts),
                 "energy": 0.0,
-                "temperature": 30.0,
+                "temperature": physics.settled_temperature(gpu.model.idle_watts, gpu.model),
                 "instances": [],
             }
+            state["gpus"].append(board)
+            state["devices"][gpu.uuid] = {"busy": 0.0, "linked": 0.0, "activity": 0.0}
             for profile, start in gpu.instances:
                 instance = create_instance(gpu.model, board, profile, start, next_serial(state))
-                create_compute_instance(board, instance, next_serial(state))
-            state["gpus"].append(board)
+                create_compute_instance(state, board, instance, next_serial(state))
         return state
 
 
@@ -138,6 +156,10 @@ def next_serial(state: WorldState) -> int:
     """Return a number that nothing in this world has had."""
     state["serial"] += 1
     return state["serial"]
+
+
+def _uptime() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _boot() -> str:
