@@ -6,24 +6,24 @@ from bench.gpu.questions import Questions, known
 
 __all__ = ["board", "memory", "throttle", "utilization"]
 
-_MEGA, _MILLI, _PERCENT = 1e6, 1e-3, 1e-2
+_MEGA, _ONE, _PERCENT, _MILLI = 6, 0, -2, -3
 _VOLATILE = 0
-# Name, function, arguments, factor to the SI unit. Of two for one name, the second is for where there is not the first.
-_BOARD: tuple[tuple[str, str, tuple[int, ...], float], ...] = (
+# Name, function, arguments, power of ten to the SI unit. Of two for one name, the second is for where there is not the first.
+_BOARD: tuple[tuple[str, str, tuple[int, ...], int], ...] = (
     ("power", "nvmlDeviceGetPowerUsage", (), _MILLI),
     ("power_limit", "nvmlDeviceGetEnforcedPowerLimit", (), _MILLI),
     ("energy", "nvmlDeviceGetTotalEnergyConsumption", (), _MILLI),
-    ("temperature", "nvmlDeviceGetTemperature", (0,), 1),
-    ("temperature", "nvmlDeviceGetTemperatureV", (0,), 1),  # what is left of it from CUDA 14 on
+    ("temperature", "nvmlDeviceGetTemperature", (0,), _ONE),
+    ("temperature", "nvmlDeviceGetTemperatureV", (0,), _ONE),  # what is left of it from CUDA 14 on
     ("graphics_clock", "nvmlDeviceGetClockInfo", (0,), _MEGA),
     ("sm_clock", "nvmlDeviceGetClockInfo", (1,), _MEGA),
     ("memory_clock", "nvmlDeviceGetClockInfo", (2,), _MEGA),
     ("video_clock", "nvmlDeviceGetClockInfo", (3,), _MEGA),
     ("fan_speed", "nvmlDeviceGetFanSpeed", (), _PERCENT),
-    ("performance_state", "nvmlDeviceGetPerformanceState", (), 1),
-    ("pcie_replays", "nvmlDeviceGetPcieReplayCounter", (), 1),
-    ("ecc_corrected", "nvmlDeviceGetTotalEccErrors", (0, _VOLATILE), 1),
-    ("ecc_uncorrected", "nvmlDeviceGetTotalEccErrors", (1, _VOLATILE), 1),
+    ("performance_state", "nvmlDeviceGetPerformanceState", (), _ONE),
+    ("pcie_replays", "nvmlDeviceGetPcieReplayCounter", (), _ONE),
+    ("ecc_corrected", "nvmlDeviceGetTotalEccErrors", (0, _VOLATILE), _ONE),
+    ("ecc_uncorrected", "nvmlDeviceGetTotalEccErrors", (1, _VOLATILE), _ONE),
 )
 _UNKNOWN_STATE = 32
 _MEMORY_V2 = 0x02000028
@@ -44,9 +44,9 @@ _THROTTLE = {
 def board(gpu: Questions) -> dict[str, float]:
     """Return the figures of `bench.gpu.reading.GpuReading.board`, but for those that have only a field id."""
     figures: dict[str, float] = {}
-    for name, function, arguments, factor in _BOARD:
+    for name, function, arguments, power in _BOARD:
         if name not in figures and known(value := gpu.ask(function, *arguments)):
-            figures[name] = value * factor
+            figures[name] = _scaled(value, power)
     if figures.get("performance_state") == _UNKNOWN_STATE:
         del figures["performance_state"]
     if rows := gpu.ask("nvmlDeviceGetRemappedRows"):
@@ -83,7 +83,7 @@ def utilization(gpu: Questions) -> dict[str, float]:
     ):
         if answer := gpu.ask(function):
             figures[name] = answer[0]
-    return {name: value * _PERCENT for name, value in figures.items() if known(value)}
+    return {name: _scaled(value, _PERCENT) for name, value in figures.items() if known(value)}
 
 
 def throttle(gpu: Questions) -> dict[str, bool] | None:
@@ -94,3 +94,8 @@ def throttle(gpu: Questions) -> dict[str, bool] | None:
             there_are = gpu.ask(f"nvmlDeviceGetSupportedClocks{form}")
             return {name: bool(now & bit) for bit, name in _THROTTLE.items() if there_are is None or there_are & bit}
     return None
+
+
+def _scaled(value: float, power: int) -> float:
+    # A division is rounded right: 57 / 100 is 0.57, 57 * 0.01 is not, and what has fewer digits packs better.
+    return float(value * 10**power if power >= 0 else value / 10**-power)

@@ -69,7 +69,7 @@ class OpenedGpu:
         if temperature is not None:
             figures["memory_temperature"] = temperature
         instances = self._instances() if mig_enabled else []
-        self._keep_activities({instance.uuid if instance else None for instance, _ in instances})
+        self._keep_activities({instance.uuid for instance, _ in instances} if mig_enabled else {None})
         devices = self._read_instances(instances, now) if mig_enabled else (self._read_whole(traffic, now),)
         mig = tuple(device.instance for device in devices if device.instance)
         if mig != self.gpu.mig:

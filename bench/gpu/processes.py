@@ -83,10 +83,10 @@ class Processes:
                 return {}
             self._has_utilization = not self._gpu.lacks(error)
             return None
-        shares: dict[int, list[float]] = {}
+        percents: dict[int, list[int]] = {}
         for sample in samples:
             # Some drivers fill up the list with what is no sample.
             if sample.timeStamp > self._seen_until and sample.smUtil <= 100:
-                shares.setdefault(sample.pid, []).append(sample.smUtil / 100)
+                percents.setdefault(sample.pid, []).append(sample.smUtil)
         self._seen_until = max((sample.timeStamp for sample in samples), default=self._seen_until)
-        return {pid: sum(of_one) / len(of_one) for pid, of_one in shares.items()}
+        return {pid: sum(of_one) / (100 * len(of_one)) for pid, of_one in percents.items()}
