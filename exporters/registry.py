@@ -48,7 +48,10 @@ class Exporter(Protocol):
         """Return why this listener cannot work on this host, ``None`` where it can."""
 
     def collect(self) -> Iterable[Metric]:
-        """Read the source once. A figure that the source does not have is left out; any exception may be raised."""
+        """Read the source once. A figure that the source does not have is left out; any exception may be raised.
+
+        Where another exporter's form is to be kept to the byte, families may be `exporters.text.WrittenFamily`.
+        """
 
 
 ExporterFactory = Callable[[ExporterOptions], Exporter]

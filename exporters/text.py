@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
-__all__ = ["render"]
+__all__ = ["WrittenFamily", "escaped", "render"]
 
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -22,21 +22,53 @@ _HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _SUFFIXES = {"counter": "_total", "gauge": ""}
 
 
+class WrittenFamily(Metric):
+    """A family whose lines its listener has written itself, to be another exporter's to the byte.
+
+    It is for borrowed names alone: there a counter may lack ``_total``, and the order of the labels and the form of the
+    figures are the original's, none of which `prometheus_client` can say.
+
+    Parameters
+    ----------
+    name, documentation, typ
+        As in the comments above the lines.
+    lines
+        A line a sample, without its end.
+    """
+
+    def __init__(self, name: str, documentation: str, typ: str, lines: Iterable[str]) -> None:
+        super().__init__(name, documentation, typ)
+        self.lines = tuple(lines)
+
+
+def escaped(value: str) -> str:
+    """Return a label's value as it stands between quotation marks."""
+    return value.translate(_ESCAPES)
+
+
 def render(families: Iterable[Metric]) -> bytes:
     """Return a scrape's body.
 
-    Counters and gauges are rendered here; what has other types, or names beyond ASCII, as `prometheus_client` does it.
+    Counters and gauges are rendered here, and what a listener has written is left as it is; what has other types, or names
+    beyond ASCII, is rendered as `prometheus_client` does it.
     """
     parts: list[str] = []
     for family in families:
+        if isinstance(family, WrittenFamily):
+            parts += (_head(family.name, family), "\n".join(family.lines), "\n" if family.lines else "")
+            continue
         suffix = _SUFFIXES.get(family.type)
         name = f"{family.name}{suffix}"
         if suffix is None or not _plain(family, name):
             parts.append(generate_latest(_Alone(family)).decode())
             continue
-        parts.append(f"# HELP {name} {family.documentation.translate(_HELP_ESCAPES)}\n# TYPE {name} {family.type}\n")
+        parts.append(_head(name, family))
         parts += map(_line, family.samples)
     return "".join(parts).encode()
+
+
+def _head(name: str, family: Metric) -> str:
+    return f"# HELP {name} {family.documentation.translate(_HELP_ESCAPES)}\n# TYPE {name} {family.type}\n"
 
 
 def _plain(family: Metric, name: str) -> bool:
