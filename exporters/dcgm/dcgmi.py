@@ -1,0 +1,216 @@
+"""DCGM's fields through ``dcgmi``, its command line, where a host engine runs."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from bench.errors import ServiceFailed
+from bench.gpu import Inventory, inventory
+from bench.gpu.library import Nvml
+from exporters.dcgm.dmon import Dmon, Key
+from exporters.dcgm.entities import Entity, Value
+from exporters.dcgm.fields import PROFILING, Field, known_fields
+from exporters.dcgm.output import Board, Instance, Rows, parse_hierarchy, parse_list
+
+__all__ = ["DcgmiSource"]
+
+_ANSWER_SECONDS = 10.0
+# How often DCGM is asked for MIG instances where NVML cannot tell that they have changed.
+_LOOK_AGAIN_SECONDS = 10.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Discovered:
+    boards: tuple[Board, ...]
+    instances: tuple[Instance, ...]
+    profiles: dict[int, str]  # by the instance's entity
+
+    def watched(self) -> list[Key]:
+        return [
+            *(("GPU", board.number) for board in self.boards),
+            *(("GPU-I", instance.entity) for instance in self.instances),
+        ]
+
+
+class DcgmiSource:
+    """The GPUs and MIG instances that DCGM's host engine knows.
+
+    Parameters
+    ----------
+    command
+        ``dcgmi``.
+    fields
+        What is watched.
+    nvml
+        Tells at once when MIG instances have changed, and their profiles; where it does not work, DCGM is asked.
+    environment
+        Of ``dcgmi``, without ``CUDA_VISIBLE_DEVICES``: it would warn of that between the rows.
+    """
+
+    def __init__(
+        self, command: Sequence[str], fields: Sequence[Field], nvml: Nvml, environment: Mapping[str, str]
+    ) -> None:
+        self._command = [*command]
+        self._fields = list(fields)
+        self._layout = _Layout(nvml)
+        self._environment = environment
+        self._dmon: Dmon | None = None
+        self._discovered = _Discovered((), (), {})
+        self._seen: object = None
+        self._looked_at = 0.0
+
+    def problem(self) -> str | None:
+        """Return why DCGM cannot be asked, ``None`` where it answers."""
+        try:
+            return None if parse_list(self._ask("discovery", "-l")) else "it has no GPU"
+        except ServiceFailed as error:
+            return str(error)
+
+    def entities(self) -> list[Entity]:
+        """Return what DCGM last said of every GPU and MIG instance.
+
+        Raises
+        ------
+        ServiceFailed
+            It says nothing.
+        """
+        self._keep_up()
+        rows = self._rows()
+        shared = [field.number for field in self._fields if not field.per_instance]
+        entities = []
+        for board in self._discovered.boards:
+            values = rows.get(("GPU", board.number), {})
+            entity = Entity(board.number, board.uuid, board.pci_bus_id, board.name, values)
+            instances = [instance for instance in self._discovered.instances if instance.gpu == board.number]
+            if values and not instances:
+                entities.append(entity)
+            for instance in instances:
+                if (own := rows.get(("GPU-I", instance.entity))) is not None:
+                    profile = self._discovered.profiles.get(instance.entity, "")
+                    of_board = {number: values[number] for number in shared if number in values}
+                    entities.append(replace(entity, values=of_board | own, instance=instance.instance, profile=profile))
+        return entities
+
+    def close(self) -> None:
+        """End the child and let NVML go."""
+        self._stop()
+        self._layout.close()
+
+    def _rows(self) -> dict[Key, dict[int, Value]]:
+        assert self._dmon is not None
+        try:
+            return self._dmon.latest()
+        except ServiceFailed:
+            without = [field for field in self._fields if field.number not in PROFILING]
+            if self._dmon.running or len(without) in (0, len(self._fields)):
+                raise
+            _log.warning("DCGM has no profiling figures here, the others are shown", exc_info=True)
+            self._fields = without
+            return self._start().latest()
+
+    def _keep_up(self) -> None:
+        """Have a child that watches what there is now."""
+        seen = self._layout.read()
+        now = time.monotonic()
+        due = seen is None and now - self._looked_at > _LOOK_AGAIN_SECONDS
+        running = self._dmon is not None and self._dmon.running
+        if running and seen == self._seen and not due:
+            return
+        discovered = self._discover(seen)
+        changed = seen != self._seen or discovered != self._discovered
+        self._discovered, self._seen, self._looked_at = discovered, seen, now
+        if changed or not running:
+            self._start()
+
+    def _start(self) -> Dmon:
+        self._stop()
+        try:
+            self._dmon = Dmon(self._command, self._discovered.watched(), self._fields, self._environment)
+        except OSError as error:
+            raise ServiceFailed(f"{self._command[0]} cannot be started: {error.strerror}") from error
+        return self._dmon
+
+    def _stop(self) -> None:
+        if self._dmon is not None:
+            self._dmon.close()
+            self._dmon = None
+
+    def _discover(self, seen: Inventory | None) -> _Discovered:
+        boards = parse_list(self._ask("discovery", "-l"))
+        if not boards:
+            raise ServiceFailed("DCGM has no GPU")
+        instances = parse_hierarchy(self._ask("discovery", "-c"))
+        uuids = {board.number: board.uuid for board in boards}
+        known = {
+            (gpu.uuid, instance.gpu_instance_id): instance.profile
+            for gpu in (seen.gpus if seen else ())
+            for instance in gpu.mig
+        }
+        profiles = {
+            instance.entity: profile
+            for instance in instances
+            if (profile := known.get((uuids.get(instance.gpu, ""), instance.instance)))
+        }
+        if missing := [instance.entity for instance in instances if instance.entity not in profiles]:
+            profiles |= self._profiles(missing)
+        return _Discovered(tuple(boards), tuple(instances), profiles)
+
+    def _profiles(self, entities: Sequence[int]) -> dict[int, str]:
+        """Return profiles by entity: DCGM says them where a GPU would have its name."""
+        name = known_fields()["DCGM_FI_DEV_NAME"]
+        ids = ",".join(f"i:{entity}" for entity in entities)
+        rows = Rows([name])
+        found = {}
+        for line in self._ask("dmon", "-i", ids, "-e", str(name.number), "-c", "1").splitlines():
+            row = rows.read(line)
+            if row is not None and row[0] == "GPU-I" and name.number in row[2]:
+                found[row[1]] = str(row[2][name.number])
+        return found
+
+    def _ask(self, *words: str) -> str:
+        try:
+            answer = subprocess.run(
+                [*self._command, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                timeout=_ANSWER_SECONDS, env=dict(self._environment), check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise ServiceFailed(f"dcgmi {words[0]} does not end") from error
+        except OSError as error:
+            raise ServiceFailed(f"{self._command[0]} cannot be started: {error.strerror}") from error
+        if answer.returncode:
+            said = [line.strip() for line in (answer.stdout + answer.stderr).splitlines() if line.strip()]
+            raise ServiceFailed(said[-1] if said else f"dcgmi {words[0]}: exit status {answer.returncode}")
+        return answer.stdout
+
+
+class _Layout:
+    """Which MIG instances there are now, as NVML sees them; each creation has a UUID of its own."""
+
+    def __init__(self, nvml: Nvml) -> None:
+        self._nvml = nvml
+        self._open = False
+
+    def read(self) -> Inventory | None:
+        """Return what there is, ``None`` where NVML does not work."""
+        if not self._open:
+            try:
+                self._nvml.nvmlInit()  # kept open: to open it takes longer than to ask
+            except self._nvml.NVMLError:
+                return None
+            self._open = True
+        found = inventory(nvml=self._nvml)
+        return found if found.gpus else None
+
+    def close(self) -> None:
+        """Let NVML go."""
+        if self._open:
+            self._open = False
+            with contextlib.suppress(self._nvml.NVMLError):
+                self._nvml.nvmlShutdown()

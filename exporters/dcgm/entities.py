@@ -1,0 +1,34 @@
+"""What is shown as a line of each metric: a GPU, or a MIG instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["Entity", "Value"]
+
+Value = int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """A GPU that has no MIG instances, or one MIG instance.
+
+    Attributes
+    ----------
+    gpu, uuid, pci_bus_id, model
+        The GPU's, also for an instance.
+    values
+        By the number of DCGM's field, in DCGM's units. What it does not have is left out.
+    instance, profile
+        NVML's id of the GPU instance and its profile, such as ``1g.10gb``.
+    """
+
+    gpu: int
+    uuid: str
+    pci_bus_id: str
+    model: str
+    values: Mapping[int, Value] = field(default_factory=dict)
+    instance: int | None = None
+    profile: str = ""
+    simulated: bool = False

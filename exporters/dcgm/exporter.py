@@ -1,0 +1,140 @@
+"""The listener ``dcgm``: DCGM where it is installed, GPM on Hopper and later, the same lines from both."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from prometheus_client.core import Metric
+
+from bench.errors import BenchError, ExporterUnavailable, ServiceFailed
+from bench.gpu.library import Nvml, load
+from bench.gpu.reader import GpuReader
+from exporters.dcgm.dcgmi import DcgmiSource
+from exporters.dcgm.fields import default_list, read_list
+from exporters.dcgm.jobs import read_jobs
+from exporters.dcgm.nvml import NvmlSource, Reader
+from exporters.dcgm.rendering import render_families
+from exporters.registry import ExporterOptions
+
+__all__ = ["DcgmExporter"]
+
+# After a failure: to start what fails at once every second would only make more noise.
+_PAUSE_SECONDS = 5.0
+
+
+class DcgmExporter:
+    """Shows every GPU and MIG instance as NVIDIA's dcgm-exporter does.
+
+    Parameters
+    ----------
+    options
+        With `simulate`, simulated GPUs stand for those of DCGM.
+    environment
+        ``BENCH_DCGM_FIELDS`` or dcgm-exporter's ``DCGM_EXPORTER_COLLECTORS`` names a list of fields,
+        ``BENCH_DCGM_JOBS`` or its ``DCGM_HPC_JOB_MAPPING_DIR`` a folder of batch jobs.
+    nvml
+        Instead of this host's.
+    reader
+        Makes of it what reads it.
+    hostname
+        Instead of this host's.
+
+    Raises
+    ------
+    BadRequest
+        The list of fields is bad, or the simulation.
+    """
+
+    name = "dcgm"
+
+    def __init__(
+        self,
+        options: ExporterOptions,
+        *,
+        environment: Mapping[str, str] | None = None,
+        nvml: Nvml | None = None,
+        reader: Callable[[Nvml], Reader] = GpuReader,
+        hostname: str | None = None,
+    ) -> None:
+        found = os.environ if environment is None else environment
+        fields = found.get("BENCH_DCGM_FIELDS") or found.get("DCGM_EXPORTER_COLLECTORS")
+        jobs = found.get("BENCH_DCGM_JOBS") or found.get("DCGM_HPC_JOB_MAPPING_DIR")
+        self._counters = read_list(Path(fields)) if fields else default_list()
+        self._jobs = Path(jobs) if jobs else None
+        self._environment = {name: value for name, value in found.items() if name != "CUDA_VISIBLE_DEVICES"}
+        self._simulated = bool(options.simulate)
+        self._nvml = nvml or _nvml(options)
+        self._reader = reader
+        self._hostname = hostname or socket.gethostname()
+        self._source: DcgmiSource | NvmlSource | None = None
+        self._failed: tuple[float, BenchError] | None = None
+
+    def check(self) -> str | None:
+        """Return why there are no profiling figures here, ``None`` where there are."""
+        try:
+            self._choose()
+        except ExporterUnavailable as error:
+            return str(error)
+        return None
+
+    def collect(self) -> Iterator[Metric]:
+        """Read all GPUs once.
+
+        Raises
+        ------
+        ExporterUnavailable
+            Neither DCGM nor GPM is there any more.
+        ServiceFailed
+            DCGM does not answer. Some seconds later whatever is there then is asked.
+        """
+        now = time.monotonic()
+        if self._failed is not None and now - self._failed[0] < _PAUSE_SECONDS:
+            raise self._failed[1]
+        self._failed = None
+        try:
+            entities = self._choose().entities()
+        except (ExporterUnavailable, ServiceFailed) as error:
+            self._failed = now, error
+            self.close()
+            raise
+        yield from render_families(self._counters, entities, self._hostname, read_jobs(self._jobs))
+
+    def close(self) -> None:
+        """End what was started; the next reading starts it again."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _choose(self) -> DcgmiSource | NvmlSource:
+        if self._source is not None:
+            return self._source
+        reasons = []
+        for source, name in self._sources():
+            problem = source.problem()
+            if problem is None:
+                self._source = source
+                return source
+            source.close()
+            reasons.append(f"{name}{problem}")
+        needs = "it needs DCGM (dcgmi) or a GPU with GPM (Hopper or later)"
+        raise ExporterUnavailable("; ".join([needs, *reasons]))
+
+    def _sources(self) -> Iterator[tuple[DcgmiSource | NvmlSource, str]]:
+        program = None if self._simulated else shutil.which("dcgmi", path=self._environment.get("PATH"))
+        if program:
+            fields = [counter.field for counter in self._counters]
+            yield DcgmiSource([program], fields, self._nvml, self._environment), "dcgmi: "
+        yield NvmlSource(self._reader(self._nvml)), ""
+
+
+def _nvml(options: ExporterOptions) -> Nvml:
+    if options.simulate:
+        from bench.gpu.simulated import SimulatedNvml, World
+
+        return SimulatedNvml(World.open(options.simulate, options.home / "simulated"), dcgm=True)
+    return load()
