@@ -38,7 +38,11 @@ class ExporterOptions:
 
 
 class Exporter(Protocol):
-    """A pure reading of one source into metric families. Nothing is read before it is asked for."""
+    """A pure reading of one source into metric families. Nothing is read before it is asked for.
+
+    One that holds something open, such as a driver or a process, may have a ``close()`` too, which takes no arguments. It is
+    called when the listener stops, never during a reading; a later reading opens it again.
+    """
 
     @property
     def name(self) -> str:

@@ -23,6 +23,8 @@ from exporters.text import render
 
 __all__ = ["ExporterServer", "serve"]
 
+_CLOSE_SECONDS = 5.0
+
 _log = logging.getLogger(__name__)
 
 
@@ -88,12 +90,13 @@ class ExporterServer:
             raise ServiceFailed(
                 f"listener {self.exporter.name!r} cannot listen on {where}: {error.strerror}"
             ) from error
+        self._reading.open()
         thread = threading.Thread(target=server.serve_forever, name=f"listener {self.exporter.name}", daemon=True)
         thread.start()
         self._running = server, thread
 
     def stop(self) -> None:
-        """Stop to serve and free the port; before a start and a second time this changes nothing."""
+        """Stop to serve, free the port and close the exporter; before a start and a second time this changes nothing."""
         if self._running:
             server, thread = self._running
             self._running = None
@@ -101,6 +104,7 @@ class ExporterServer:
             server.server_close()
             thread.join()
             server.hang_up()
+            self._reading.close()
 
     def __enter__(self) -> ExporterServer:
         self.start()
@@ -127,12 +131,33 @@ class _Reading:
         self._lock = threading.Lock()
         self._errors: Counter[str] = Counter()
         self._up = True
+        self._closed = False
+
+    def open(self) -> None:
+        """Read again, after a close."""
+        self._closed = False
+
+    def close(self) -> None:
+        """Read no more, and close the exporter where it can be closed; a reading that is under way is waited for."""
+        self._closed = True  # before the lock is had: whoever waits for it is not to open the source again
+        close = getattr(self._exporter, "close", None)
+        if close is None:
+            return
+        if not self._lock.acquire(timeout=_CLOSE_SECONDS):
+            _log.warning("listener %r is not closed: it still reads its source", self._exporter.name)
+            return
+        try:
+            close()
+        except Exception:  # noqa: BLE001 - whatever a source does, the listener ends
+            _log.warning("listener %r cannot be closed", self._exporter.name, exc_info=True)
+        finally:
+            self._lock.release()
 
     def text(self) -> bytes:
         """Read the source once and return the body."""
         with self._lock:
             started = time.perf_counter()
-            families = self._read()
+            families = [] if self._closed else self._read()
             seconds = time.perf_counter() - started
             own = self._own_families(seconds)
         return render([*families, *own])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import logging
 import re
@@ -104,6 +105,70 @@ def test_the_source_is_read_by_one_at_a_time() -> None:
         for thread in threads:
             thread.join()
     assert exporter.most_at_once == 1
+
+
+class Valve(Thermometer):
+    """A listener whose source is held open, and that notices a reading or a second close of a closed one."""
+
+    name = "valve"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = self.closed = 0
+        self.is_open = False
+
+    def collect(self) -> Iterator[Metric]:
+        if not self.is_open:
+            self.opened, self.is_open = self.opened + 1, True
+        yield from super().collect()
+        assert self.is_open, "closed during a reading"
+
+    def close(self) -> None:
+        self.closed, self.is_open = self.closed + 1, False
+
+
+def test_what_a_listener_holds_open_is_closed_at_its_stop() -> None:
+    exporter = Valve()
+    server = ExporterServer(exporter)
+    server.stop()
+    assert exporter.closed == 0
+    server.start()
+    get(server.url)
+    server.stop()
+    server.stop()
+    assert (exporter.opened, exporter.closed) == (1, 1)
+    with server:
+        assert samples(get(server.url)[2])["room_celsius{}"] == 21.5, "and opened by a later reading"
+    assert (exporter.opened, exporter.closed) == (2, 2)
+
+
+def test_a_stop_waits_for_the_reading_and_lets_no_later_one_begin() -> None:
+    exporter = Valve()
+    exporter.pause = 0.2
+
+    def ask(url: str) -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):  # hung up
+            get(url)
+
+    with serve(exporter) as server:
+        threads = [threading.Thread(target=ask, args=[server.url]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        while not exporter.is_open:
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join(10)
+    assert (exporter.opened, exporter.closed, exporter.is_open) == (1, 1, False)
+
+
+def test_a_close_that_fails_is_logged_and_the_listener_ends(caplog: pytest.LogCaptureFixture) -> None:
+    class Stuck(Valve):
+        def close(self) -> None:
+            raise OSError("driver gone")
+
+    with caplog.at_level(logging.WARNING), serve(Stuck()):
+        pass
+    assert [record.getMessage() for record in caplog.records] == ["listener 'valve' cannot be closed"]
 
 
 def test_start_and_stop_are_safe_twice_and_before_a_start() -> None:
