@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from bench.processes import RunProcesses, RunTree
+from exporters.figures import Figure, families
 from exporters.registry import ExporterOptions
 
 __all__ = ["AmdExporter"]
@@ -20,27 +21,24 @@ __all__ = ["AmdExporter"]
 _MIB = 2**20
 # What the library says instead of a figure that a GPU does not have: the highest number of the field's width.
 _LACKING = {2**16 - 1, 2**32 - 1, 2**64 - 1}
-_FAMILIES = {
-    "utilization_ratio": "Share of time in which a kernel ran.",
-    "memory_utilization_ratio": "Share of time in which device memory was read or written.",
-    "memory_used_bytes": "Device memory in use.",
-    "memory_free_bytes": "Device memory that could be had.",
-    "memory_total_bytes": "Device memory there is.",
-    "power_watts": "Power of the board.",
-    "power_limit_watts": "Power that the board may draw.",
-    "energy_joules_total": "Energy that the board has used since the driver was loaded.",
-    "temperature_celsius": "Temperature of the GPU where it is hottest.",
-    "memory_temperature_celsius": "Temperature of device memory.",
-    "clock_hertz": "Clocks of the GPU.",
-    "ecc_errors_total": "Errors of memory since the driver was loaded.",
-    "run_memory_bytes": "Device memory that the run's processes have.",
-    "run_processes": "Processes of the run that are on the GPU.",
-    "info": "The GPU's name and the driver's version.",
+_HELPS = {
+    "bench_gpu_utilization_ratio": "Share of time in which a kernel ran.",
+    "bench_gpu_memory_utilization_ratio": "Share of time in which device memory was read or written.",
+    "bench_gpu_memory_used_bytes": "Device memory in use.",
+    "bench_gpu_memory_free_bytes": "Device memory that could be had.",
+    "bench_gpu_memory_total_bytes": "Device memory there is.",
+    "bench_gpu_power_watts": "Power of the board.",
+    "bench_gpu_power_limit_watts": "Power that the board may draw.",
+    "bench_gpu_energy_joules_total": "Energy that the board has used since the driver was loaded.",
+    "bench_gpu_temperature_celsius": "Temperature of the GPU where it is hottest.",
+    "bench_gpu_memory_temperature_celsius": "Temperature of device memory.",
+    "bench_gpu_clock_hertz": "Clocks of the GPU.",
+    "bench_gpu_ecc_errors_total": "Errors of memory since the driver was loaded.",
+    "bench_gpu_run_memory_bytes": "Device memory that the run's processes have.",
+    "bench_gpu_run_processes": "Processes of the run that are on the GPU.",
+    "bench_gpu_info": "The GPU's name and the driver's version.",
 }
 _SEVERITIES = {"corrected": "correctable_count", "uncorrected": "uncorrectable_count"}
-
-# A family's name, the labels that it has beside the GPU's, and what there is to say.
-_Figure = tuple[str, dict[str, str], float | None]
 
 
 class AmdExporter:
@@ -85,21 +83,15 @@ class AmdExporter:
         """
         self._open()
         trees = self._processes.scan()
-        read = [(labels, [*self._figures(gpu), *self._runs(gpu, trees)]) for gpu, labels, _ in self._gpus]
-        if all(value is None for _, figures in read for _, _, value in figures):
+        figures: list[Figure] = []
+        for gpu, labels, _ in self._gpus:
+            for name, more, value in (*self._figures(gpu), *self._runs(gpu, trees)):
+                figures.append((f"bench_gpu_{name}", {**labels, **more}, value))
+        if all(value is None for _, _, value in figures):
             self.close()
             raise RuntimeError("no AMD GPU answers")
-        read += [(labels, [("info", info, 1)]) for _, labels, info in self._gpus]
-        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        for labels, figures in read:
-            for name, more, value in figures:
-                if value is None:
-                    continue
-                kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-                keys = [*labels, *more]
-                family = families.setdefault(name, kind(f"bench_gpu_{name}", _FAMILIES[name], labels=keys))
-                family.add_metric([*labels.values(), *more.values()], value)
-        yield from (families[name] for name in _FAMILIES if name in families)
+        figures += [("bench_gpu_info", {**labels, **info}, 1) for _, labels, info in self._gpus]
+        yield from families(figures, _HELPS)
 
     def close(self) -> None:
         """Let go of the driver, which is opened again by the next reading."""
@@ -127,7 +119,7 @@ class AmdExporter:
         except (self._smi.AmdSmiException, AttributeError):
             return None
 
-    def _figures(self, gpu: Any) -> Iterator[_Figure]:
+    def _figures(self, gpu: Any) -> Iterator[Figure]:
         activity = self._ask("get_gpu_activity", gpu) or {}
         yield "utilization_ratio", {}, _scaled(activity.get("gfx_activity"), over=100)
         yield "memory_utilization_ratio", {}, _scaled(activity.get("umc_activity"), over=100)
@@ -162,7 +154,7 @@ class AmdExporter:
         # Older libraries speak of thousandths.
         return value / 1000 if value is not None and value > 1000 else value
 
-    def _runs(self, gpu: Any, trees: dict[str, RunTree]) -> Iterator[_Figure]:
+    def _runs(self, gpu: Any, trees: dict[str, RunTree]) -> Iterator[Figure]:
         memory = {
             int(process["pid"]): _scaled((process.get("memory_usage") or {}).get("vram_mem"))
             for process in self._ask("get_gpu_process_list", gpu) or []
