@@ -13,11 +13,22 @@ import signal
 import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
-__all__ = ["ProcessStat", "RunProcesses", "RunTree", "end_run", "identity", "is_alive", "read_environment", "read_stat"]
+__all__ = [
+    "ProcessStat",
+    "RunProcesses",
+    "RunTree",
+    "boot_id",
+    "end_run",
+    "identity",
+    "is_alive",
+    "read_environment",
+    "read_stat",
+]
 
 RUN_VARIABLE = b"BENCH_RUN_ID"
 SUPERVISOR_VARIABLE = b"BENCH_SUPERVISOR"
@@ -98,6 +109,14 @@ def identity(pid: int) -> float | None:
     """Return what tells `pid` from a later process of the same number, ``None`` where there is no such process."""
     stat = read_stat(pid)
     return None if stat is None else stat.created
+
+
+def boot_id(root: Path = Path("/")) -> str:
+    """Return what differs each time that this host is started; empty where that cannot be known."""
+    try:
+        return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
 
 
 def is_alive(pid: int, created: float) -> bool:

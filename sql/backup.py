@@ -29,8 +29,8 @@ from sql.programs import Programs
 
 __all__ = ["BELOW_EDGE", "LEFT_OUT", "MLFLOW", "backup"]
 
-# Tables that a migration fills by itself.
-LEFT_OUT = frozenset({"migrations", "functions_digest"})
+# Tables that a migration fills by itself; and what is there on a host now, which no other database may take for its own.
+LEFT_OUT = frozenset({"migrations", "functions_digest", "owned_devices"})
 # Where each flavour keeps the aggregates below the edge of retention; in a backup they are one member, samples_10s.
 BELOW_EDGE = frozenset({"samples_10s_stored", "samples_1m_stored", "samples_10m_stored", "samples_10s_late"})
 MLFLOW = "mlflow"

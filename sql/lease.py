@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 
 from bench.errors import DatabaseUnavailable
+from bench.processes import boot_id
 from bench.runfolder import write_atomically
 
 __all__ = ["Lease", "network_filesystem"]
@@ -55,7 +56,7 @@ class Lease:
     def __init__(self, folder: Path, root: Path = Path("/")) -> None:
         self._folder, self._root = folder, root
         self.path = folder / "lease.json"
-        self._mine = {"host": platform.node(), "boot_id": _boot_id(root)}
+        self._mine = {"host": platform.node(), "boot_id": boot_id(root)}
 
     def check(self) -> None:
         """Refuse what another host has the lease on.
@@ -136,10 +137,3 @@ def network_filesystem(folder: Path, root: Path = Path("/")) -> str | None:
         if path.is_relative_to(mount) and mount.is_relative_to(nearest):
             nearest, kind = mount, after.split()[0]
     return kind if kind in _NETWORK else None
-
-
-def _boot_id(root: Path) -> str:
-    try:
-        return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
