@@ -11,6 +11,7 @@ __all__ = [
     "BenchError",
     "DatabaseUnavailable",
     "ExporterUnavailable",
+    "GpuUnavailable",
     "NoData",
     "ServiceFailed",
     "TrackingUnavailable",
@@ -67,6 +68,10 @@ class ServiceFailed(BenchError):
 
 class ExporterUnavailable(BenchError):
     """This listener cannot work on this host."""
+
+
+class GpuUnavailable(BenchError):
+    """A GPU, or a part of it, cannot be had as it was asked for."""
 
 
 class TrackingUnavailable(BenchError):

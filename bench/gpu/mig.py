@@ -1,0 +1,276 @@
+"""MIG instances: where they lie on a GPU, making and removing them. By UUID throughout: an index may be another GPU's."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from ctypes import byref, c_uint
+from dataclasses import dataclass
+from typing import Any
+
+from bench.errors import GpuUnavailable
+from bench.gpu.inventory import MigInstance, list_instances
+from bench.gpu.library import Nvml
+from bench.gpu.models import Profile
+
+__all__ = ["Layout", "MigControl", "NotPermitted", "PlacedInstance"]
+
+# The driver takes a moment to let go of a process that has ended.
+_RELEASE_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+# More than any GPU has places for instances.
+_MOST = 32
+
+
+class NotPermitted(GpuUnavailable):
+    """This takes root."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInstance:
+    """A GPU instance that is there.
+
+    Attributes
+    ----------
+    profile
+        Such as ``3g.20gb``.
+    start, memory
+        Its first memory slice, and how many it has; ``None`` and 0 where that takes root to know.
+    uuid
+        Of its compute instance, where that is one over all of it; ``None`` otherwise.
+    pids
+        The processes on it, as far as the driver says.
+    """
+
+    gpu_instance_id: int
+    profile: str
+    start: int | None
+    memory: int
+    uuid: str | None
+    pids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One GPU: whether MIG mode is on, its profiles, its instances by place, and all processes on it."""
+
+    gpu_uuid: str
+    index: int
+    name: str
+    mig_enabled: bool
+    profiles: tuple[Profile, ...]
+    instances: tuple[PlacedInstance, ...]
+    pids: frozenset[int]
+
+
+class MigControl:
+    """What divides GPUs.
+
+    Parameters
+    ----------
+    nvml
+        See `bench.gpu.load`. It is opened for each call, so that a driver that was started anew is no matter.
+    """
+
+    def __init__(self, nvml: Nvml) -> None:
+        self._nvml = nvml
+
+    @property
+    def simulated(self) -> bool:
+        """Whether these are simulated GPUs."""
+        return getattr(self._nvml, "SIMULATED", False)
+
+    def layout(self, gpu_uuid: str) -> Layout:
+        """Return what is on a GPU now.
+
+        Raises
+        ------
+        GpuUnavailable
+            The GPU does not answer.
+        """
+        with self._opened(gpu_uuid) as device:
+            profiles = dict(self._profiles(device))
+            enabled = self._enabled(device)
+            instances = tuple(self._instances(device, profiles)) if enabled else ()
+            return Layout(
+                gpu_uuid,
+                int(self._nvml.nvmlDeviceGetIndex(device)),
+                str(self._nvml.nvmlDeviceGetName(device)),
+                enabled,
+                tuple(profiles.values()),
+                instances,
+                self._pids(device).union(*(one.pids for one in instances)),
+            )
+
+    def create(self, gpu_uuid: str, profile: str, start: int) -> MigInstance:
+        """Make a GPU instance that begins on the memory slice `start`, with one compute instance over all of it.
+
+        Raises
+        ------
+        NotPermitted
+            This takes root.
+        GpuUnavailable
+            There is no room for it, or the GPU does not answer.
+        """
+        nvml = self._nvml
+        with self._opened(gpu_uuid) as device:
+            number, memory = next(
+                ((number, one.memory) for number, one in self._profiles(device) if one.name == profile), (None, 0)
+            )
+            if number is None:
+                raise GpuUnavailable(f"GPU {gpu_uuid} has no MIG profile {profile}")
+            placement = nvml.c_nvmlGpuInstancePlacement_t(start, memory)
+            try:
+                made = nvml.nvmlDeviceCreateGpuInstanceWithPlacement(device, number, byref(placement))
+            except nvml.NVMLError_InsufficientResources as error:
+                raise GpuUnavailable(
+                    f"GPU {gpu_uuid} has no room for a MIG instance {profile} on memory slice {start}"
+                ) from error
+            try:
+                nvml.nvmlGpuInstanceCreateComputeInstance(made, self._whole(made))
+                identity = int(nvml.nvmlGpuInstanceGetInfo(made).id)
+                return next(one for one, _ in list_instances(nvml, device) if one.gpu_instance_id == identity)
+            except BaseException:
+                with contextlib.suppress(nvml.NVMLError):
+                    self._destroy(made)
+                raise
+
+    def remove(self, gpu_uuid: str, gpu_instance_id: int, patience: float = _RELEASE_SECONDS) -> None:
+        """Remove a GPU instance with its compute instances; one that is not there is no matter.
+
+        Raises
+        ------
+        NotPermitted
+            This takes root.
+        GpuUnavailable
+            A process is still on it after `patience` (seconds), or the GPU does not answer.
+        """
+        nvml = self._nvml
+        deadline = time.monotonic() + patience
+        with self._opened(gpu_uuid) as device:
+            while True:
+                try:
+                    self._destroy(nvml.nvmlDeviceGetGpuInstanceById(device, gpu_instance_id))
+                except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
+                    return
+                except nvml.NVMLError_InUse:
+                    if time.monotonic() >= deadline:
+                        raise
+                    time.sleep(_POLL_SECONDS)
+                else:
+                    return
+
+    @contextlib.contextmanager
+    def _opened(self, gpu_uuid: str) -> Iterator[Any]:
+        """Open NVML and find a GPU; its errors leave as ours."""
+        nvml = self._nvml
+        try:
+            nvml.nvmlInit()
+            try:
+                yield nvml.nvmlDeviceGetHandleByUUID(gpu_uuid)
+            finally:
+                nvml.nvmlShutdown()
+        except nvml.NVMLError_NoPermission as error:
+            raise NotPermitted(f"GPU {gpu_uuid}: {error}") from error
+        except nvml.NVMLError as error:
+            raise GpuUnavailable(f"GPU {gpu_uuid}: {error}") from error
+
+    def _enabled(self, device: Any) -> bool:
+        try:
+            mode, _ = self._nvml.nvmlDeviceGetMigMode(device)
+        except self._nvml.NVMLError_NotSupported:
+            return False
+        return bool(mode == self._nvml.NVML_DEVICE_MIG_ENABLE)
+
+    def _profiles(self, device: Any) -> Iterator[tuple[int, Profile]]:
+        """Yield each plain profile with the driver's id, those with media extensions left out."""
+        nvml = self._nvml
+        for constant in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+            try:
+                info = nvml.nvmlDeviceGetGpuInstanceProfileInfo(device, constant)
+                placements = _array(
+                    nvml.c_nvmlGpuInstancePlacement_t,
+                    nvml.nvmlDeviceGetGpuInstancePossiblePlacements, device, info.id,
+                )  # fmt: skip
+            except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+                continue
+            name = _text(info.name).rpartition("MIG ")[2]
+            if placements and "+" not in name and "-" not in name:
+                starts = tuple(sorted(int(one.start) for one in placements))
+                yield int(info.id), Profile(name, int(info.sliceCount), int(placements[0].size), starts)
+
+    def _instances(self, device: Any, profiles: dict[int, Profile]) -> Iterator[PlacedInstance]:
+        nvml = self._nvml
+        devices: dict[int, list[tuple[MigInstance, Any]]] = {}
+        for instance, handle in list_instances(nvml, device):
+            devices.setdefault(instance.gpu_instance_id, []).append((instance, handle))
+        placed = self._placed(device, profiles)
+        for identity in sorted({*placed, *devices}):
+            there = devices.get(identity, [])
+            profile, start, memory = placed.get(identity, (there[0][0].profile if there else "", None, 0))
+            whole = there[0][0].uuid if len(there) == 1 and there[0][0].profile == profile else None
+            pids = frozenset[int]().union(*(self._pids(handle) for _, handle in there))
+            yield PlacedInstance(identity, profile, start, memory, whole, pids)
+
+    def _placed(self, device: Any, profiles: dict[int, Profile]) -> dict[int, tuple[str, int | None, int]]:
+        """Return profile, first memory slice and number of slices of each GPU instance, as far as we may know."""
+        nvml = self._nvml
+        found: dict[int, tuple[str, int | None, int]] = {}
+        # By id, so that those with extensions are among them; the driver's ids are nodes of a tree over the slices.
+        for identity in range(2 * max((max(one.starts) + one.memory for one in profiles.values()), default=0)):
+            try:
+                info = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(device, identity))
+            except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
+                continue
+            except nvml.NVMLError_NoPermission:
+                return {}
+            profile = profiles.get(int(info.profileId))
+            found[identity] = (profile.name if profile else "", int(info.placement.start), int(info.placement.size))
+        return found
+
+    def _pids(self, device: Any) -> frozenset[int]:
+        nvml = self._nvml
+        pids: set[int] = set()
+        for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetMPSComputeRunningProcesses):
+            with contextlib.suppress(nvml.NVMLError_NotSupported, nvml.NVMLError_NoPermission, _missing(nvml)):
+                pids |= {int(one.pid) for one in ask(device)}
+        return frozenset(pids)
+
+    def _whole(self, made: Any) -> int:
+        """Return the id of the compute instance's profile that takes all of a GPU instance."""
+        return -max((int(info.sliceCount), -int(info.id)) for info in self._compute_profiles(made))[1]
+
+    def _compute_profiles(self, instance: Any) -> Iterator[Any]:
+        nvml = self._nvml
+        for constant in range(nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
+            with contextlib.suppress(nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+                yield nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(
+                    instance, constant, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+                )
+
+    def _destroy(self, instance: Any) -> None:
+        nvml = self._nvml
+        for info in self._compute_profiles(instance):
+            for compute in _array(
+                nvml.c_nvmlComputeInstance_t, nvml.nvmlGpuInstanceGetComputeInstances, instance, info.id
+            ):
+                nvml.nvmlComputeInstanceDestroy(compute)
+        nvml.nvmlGpuInstanceDestroy(instance)
+
+
+def _array(kind: Any, ask: Callable[..., object], *about: Any) -> list[Any]:
+    """Return what NVML writes to an array of `kind`, which is longer than anything it has to write."""
+    array, count = (kind * _MOST)(), c_uint(_MOST)
+    ask(*about, array, byref(count))
+    return list(array[: count.value])
+
+
+def _missing(nvml: Nvml) -> type[Exception]:
+    """Return the error of a driver too old for a function."""
+    kind: type[Exception] = nvml.NVMLError_FunctionNotFound
+    return kind
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
