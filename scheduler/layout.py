@@ -15,7 +15,7 @@ _ALTERNATIVES = 3
 
 
 def place(
-    profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[str, int]] = ()
+    profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[Profile, int]] = ()
 ) -> list[int] | None:
     """Return the memory slice on which each instance of `wanted` is to begin, ``None`` where they do not fit together.
 
@@ -33,11 +33,10 @@ def place(
     known = {profile.name: profile for profile in profiles}
     if any(name not in known for name in wanted):
         return None
-    fixed = [(known[name], start) for name, start in there if name in known]
-    room = max((profile.compute for profile in profiles), default=0) - sum(one.compute for one, _ in fixed)
+    room = max((profile.compute for profile in profiles), default=0) - sum(one.compute for one, _ in there)
     if sum(known[name].compute for name in wanted) > room:
         return None
-    taken = {number for one, start in fixed for number in range(start, start + one.memory)}
+    taken = {number for one, start in there for number in range(start, start + one.memory)}
     # Those with the least choice first; equal ones are neighbours, and the second of them goes below the first.
     order = sorted(range(len(wanted)), key=lambda number: (len(known[wanted[number]].starts), wanted[number]))
     found = _place([known[wanted[number]] for number in order], frozenset(taken), None)
@@ -59,7 +58,7 @@ def _place(wanted: Sequence[Profile], taken: frozenset[int], last: tuple[Profile
 
 
 def alternatives(
-    profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[str, int]] = ()
+    profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[Profile, int]] = ()
 ) -> list[str]:
     """Return the mixes nearest to `wanted`, which does not fit, that do: as many instances, some of them smaller.
 
@@ -72,7 +71,9 @@ def alternatives(
     return fitting or list(itertools.islice(_parts(profiles, wanted, there), 1))
 
 
-def _smaller(profiles: Sequence[Profile], wanted: Sequence[Profile], there: Sequence[tuple[str, int]]) -> Iterator[str]:
+def _smaller(
+    profiles: Sequence[Profile], wanted: Sequence[Profile], there: Sequence[tuple[Profile, int]]
+) -> Iterator[str]:
     """Yield mixes of as many instances in which none is larger than the one it stands for, the nearest first."""
     if len(wanted) > max(one.compute for one in profiles):
         return
@@ -89,7 +90,7 @@ def _smaller(profiles: Sequence[Profile], wanted: Sequence[Profile], there: Sequ
             yield mix(names)
 
 
-def _parts(profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[str, int]]) -> Iterator[str]:
+def _parts(profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[Profile, int]]) -> Iterator[str]:
     """Yield the parts of `wanted` that fit, those of most instances first."""
     counts = Counter(sorted(wanted))
     most = max(one.compute for one in profiles)  # each takes one slice at least

@@ -15,11 +15,15 @@ __all__ = ["Holder", "Owned", "adopt", "complete", "forget", "join", "on_host", 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that is to remove what it has made; `created` tells it from a later one of the same pid."""
+    """The process that is to remove what it has made; `created` tells it from a later one of the same pid.
+
+    `simulated` is what its ``BENCH_SIMULATE`` says, empty for real GPUs.
+    """
 
     host: str
     boot_id: str
     home: str
+    simulated: str
     pid: int
     created: float
 
@@ -32,8 +36,10 @@ class Owned:
     ----------
     run_ids
         The runs that it is for.
-    gpu_uuid, profile, start
-        Of an instance: its GPU, and the memory slice on which it begins.
+    gpu_uuids
+        The GPUs that it is on, or serves.
+    profile, start
+        Of an instance; the memory slice on which it begins.
     gpu_instance_id, mig_uuid
         Of an instance that is known to have been made.
     folder
@@ -45,10 +51,11 @@ class Owned:
     host: str
     boot_id: str
     home: str
+    simulated: str
     holder_pid: int
     holder_created: float
     run_ids: list[str]
-    gpu_uuid: str | None = None
+    gpu_uuids: list[str]
     profile: str | None = None
     start: int | None = None
     gpu_instance_id: int | None = None
@@ -61,8 +68,8 @@ def record(
     kind: Literal["instance", "daemon"],
     holder: Holder,
     run_ids: Sequence[str],
+    gpu_uuids: Sequence[str],
     *,
-    gpu_uuid: str | None = None,
     profile: str | None = None,
     start: int | None = None,
     folder: str | None = None,
@@ -71,14 +78,14 @@ def record(
     with connection.cursor(row_factory=class_row(Owned)) as cursor:
         made = cursor.execute(
             """
-            insert into owned_devices (kind, host, boot_id, home, holder_pid, holder_created, run_ids, gpu_uuid, profile,
-                                       start, folder)
-            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-            returning owned_id, kind, host, boot_id, home, holder_pid, holder_created, run_ids, gpu_uuid, profile, start,
-                      gpu_instance_id, mig_uuid, folder
+            insert into owned_devices (kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids,
+                                       gpu_uuids, profile, start, folder)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            returning owned_id, kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids, gpu_uuids,
+                      profile, start, gpu_instance_id, mig_uuid, folder
             """,
-            (kind, holder.host, holder.boot_id, holder.home, holder.pid, holder.created, list(run_ids), gpu_uuid,
-             profile, start, folder),
+            (kind, holder.host, holder.boot_id, holder.home, holder.simulated, holder.pid, holder.created,
+             list(run_ids), list(gpu_uuids), profile, start, folder),
         ).fetchone()  # fmt: skip
     assert made is not None
     return made
@@ -115,8 +122,8 @@ def on_host(connection: Connection, host: str) -> list[Owned]:
     with connection.cursor(row_factory=class_row(Owned)) as cursor:
         return cursor.execute(
             """
-            select owned_id, kind, host, boot_id, home, holder_pid, holder_created, run_ids, gpu_uuid, profile, start,
-                   gpu_instance_id, mig_uuid, folder
+            select owned_id, kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids, gpu_uuids,
+                   profile, start, gpu_instance_id, mig_uuid, folder
             from owned_devices where host = %s order by owned_id
             """,
             (host,),

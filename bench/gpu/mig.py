@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_uint
@@ -19,6 +20,7 @@ __all__ = ["Layout", "MigControl", "NotPermitted", "PlacedInstance"]
 # The driver takes a moment to let go of a process that has ended.
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
+_PLAIN = re.compile(r"[0-9]+g\.[0-9]+gb")
 # More than any GPU has places for instances.
 _MOST = 32
 
@@ -34,9 +36,9 @@ class PlacedInstance:
     Attributes
     ----------
     profile
-        Such as ``3g.20gb``.
-    start, memory
-        Its first memory slice, and how many it has; ``None`` and 0 where that takes root to know.
+        What it takes; where its name is not to be had, or the driver has none for it, that is empty.
+    start
+        Its first memory slice; ``None`` where that takes root to know.
     uuid
         Of its compute instance, where that is one over all of it; ``None`` otherwise.
     pids
@@ -44,16 +46,15 @@ class PlacedInstance:
     """
 
     gpu_instance_id: int
-    profile: str
+    profile: Profile
     start: int | None
-    memory: int
     uuid: str | None
     pids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One GPU: whether MIG mode is on, its profiles, its instances by place, and all processes on it."""
+    """One GPU: whether MIG mode is on, its profiles without extensions, its instances, and all processes on it."""
 
     gpu_uuid: str
     index: int
@@ -98,7 +99,7 @@ class MigControl:
                 int(self._nvml.nvmlDeviceGetIndex(device)),
                 str(self._nvml.nvmlDeviceGetName(device)),
                 enabled,
-                tuple(profiles.values()),
+                tuple(one for one in profiles.values() if _PLAIN.fullmatch(one.name)),
                 instances,
                 self._pids(device).union(*(one.pids for one in instances)),
             )
@@ -184,7 +185,7 @@ class MigControl:
         return bool(mode == self._nvml.NVML_DEVICE_MIG_ENABLE)
 
     def _profiles(self, device: Any) -> Iterator[tuple[int, Profile]]:
-        """Yield each plain profile with the driver's id, those with media extensions left out."""
+        """Yield each profile with the driver's id."""
         nvml = self._nvml
         for constant in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
             try:
@@ -195,8 +196,8 @@ class MigControl:
                 )  # fmt: skip
             except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
                 continue
-            name = _text(info.name).rpartition("MIG ")[2]
-            if placements and "+" not in name and "-" not in name:
+            if placements:
+                name = _text(info.name).rpartition("MIG ")[2]
                 starts = tuple(sorted(int(one.start) for one in placements))
                 yield int(info.id), Profile(name, int(info.sliceCount), int(placements[0].size), starts)
 
@@ -206,18 +207,20 @@ class MigControl:
         for instance, handle in list_instances(nvml, device):
             devices.setdefault(instance.gpu_instance_id, []).append((instance, handle))
         placed = self._placed(device, profiles)
+        names = {profile.name: profile for profile in profiles.values()}
         for identity in sorted({*placed, *devices}):
             there = devices.get(identity, [])
-            profile, start, memory = placed.get(identity, (there[0][0].profile if there else "", None, 0))
-            whole = there[0][0].uuid if len(there) == 1 and there[0][0].profile == profile else None
+            name = there[0][0].profile if there else ""
+            profile, start = placed.get(identity, (names.get(name, Profile(name, 0, 0, ())), None))
+            whole = there[0][0].uuid if len(there) == 1 and name == profile.name else None
             pids = frozenset[int]().union(*(self._pids(handle) for _, handle in there))
-            yield PlacedInstance(identity, profile, start, memory, whole, pids)
+            yield PlacedInstance(identity, profile, start, whole, pids)
 
-    def _placed(self, device: Any, profiles: dict[int, Profile]) -> dict[int, tuple[str, int | None, int]]:
-        """Return profile, first memory slice and number of slices of each GPU instance, as far as we may know."""
+    def _placed(self, device: Any, profiles: dict[int, Profile]) -> dict[int, tuple[Profile, int]]:
+        """Return profile and first memory slice of each GPU instance by its id; empty where we may not know."""
         nvml = self._nvml
-        found: dict[int, tuple[str, int | None, int]] = {}
-        # By id, so that those with extensions are among them; the driver's ids are nodes of a tree over the slices.
+        found: dict[int, tuple[Profile, int]] = {}
+        # The driver's ids are nodes of a tree over the slices.
         for identity in range(2 * max((max(one.starts) + one.memory for one in profiles.values()), default=0)):
             try:
                 info = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(device, identity))
@@ -225,8 +228,8 @@ class MigControl:
                 continue
             except nvml.NVMLError_NoPermission:
                 return {}
-            profile = profiles.get(int(info.profileId))
-            found[identity] = (profile.name if profile else "", int(info.placement.start), int(info.placement.size))
+            unknown = Profile("", 0, int(info.placement.size), ())
+            found[identity] = (profiles.get(int(info.profileId), unknown), int(info.placement.start))
         return found
 
     def _pids(self, device: Any) -> frozenset[int]:

@@ -8,9 +8,10 @@ create table owned_devices (
     home            text not null,             -- BENCH_HOME of who made it, where the folders of its runs are
     holder_pid      integer not null,          -- the scheduler that removes it, with its start in seconds since the boot
     holder_created  double precision not null,
+    simulated       text not null,             -- BENCH_SIMULATE of who made it; empty for real GPUs
     run_ids         text[] not null,           -- no foreign key: it is made before its runs are recorded
-    gpu_uuid        text,                      -- of an instance: where it is to be
-    profile         text,
+    gpu_uuids       text[] not null,
+    profile         text,                      -- of an instance: where it is to be
     start           integer,
     gpu_instance_id integer,                   -- and what it was given, once it is there
     mig_uuid        text,

@@ -6,10 +6,13 @@ import itertools
 
 import pytest
 
-from bench.gpu.models import MODELS
+from bench.gpu.models import MODELS, Profile
 from scheduler.layout import alternatives, mix, place
 
-A100, A30, H100 = MODELS["A100"].profiles, MODELS["A30"].profiles, MODELS["H100"].profiles
+
+def instances(model: str, there: list[tuple[str, int]]) -> list[tuple[Profile, int]]:
+    known = {profile.name: profile for profile in MODELS[model].profiles}
+    return [(known[name], start) for name, start in there]
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ A100, A30, H100 = MODELS["A100"].profiles, MODELS["A30"].profiles, MODELS["H100"
     ],
 )
 def test_what_fits(model: str, wanted: list[str], there: list[tuple[str, int]], starts: list[int]) -> None:
-    assert place(MODELS[model].profiles, wanted, there) == starts
+    assert place(MODELS[model].profiles, wanted, instances(model, there)) == starts
 
 
 @pytest.mark.parametrize(
@@ -60,8 +63,8 @@ def test_what_fits(model: str, wanted: list[str], there: list[tuple[str, int]], 
 def test_what_does_not_fit_and_what_would(
     model: str, wanted: list[str], there: list[tuple[str, int]], instead: list[str]
 ) -> None:
-    assert place(MODELS[model].profiles, wanted, there) is None
-    assert alternatives(MODELS[model].profiles, wanted, there) == instead
+    assert place(MODELS[model].profiles, wanted, instances(model, there)) is None
+    assert alternatives(MODELS[model].profiles, wanted, instances(model, there)) == instead
 
 
 def test_placements_are_possible_and_apart() -> None:
