@@ -33,6 +33,8 @@ from bench.processes import end_run as end_processes
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
+from scheduler.limits import Memory
+from scheduler.reasons import Ending, exit_code, failure, last_lines
 from sql import runs
 from sql.database import Database, lost
 
@@ -92,6 +94,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
         run_id = self.folder.run_id
+        memory = Memory.read()
         output = os.open(self.folder.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # The output goes straight to its file: nothing of it is in our hands when we, or the run, are killed.
@@ -117,9 +120,8 @@ class Supervisor:
         lease.end()
         end_processes(run_id, grace=_GRACE_SECONDS)
         _reap_all()
-        exit_code = _shell_code(process.returncode)
-        reason = self._reason(status, process.returncode)
-        return self._end(started_at, ended_at, status, exit_code, reason)
+        reason = self._reason(status, process.returncode, memory)
+        return self._end(started_at, ended_at, status, exit_code(process.returncode), reason)
 
     def _watch(self, process: Popen[bytes], started_at: float) -> tuple[str, float]:
         """Wait for the command's end, and bring it about where it is asked for; return status and time."""
@@ -156,16 +158,13 @@ class Supervisor:
         self.folder.write_end(end)
         return end
 
-    def _reason(self, status: str, returncode: int) -> str | None:
+    def _reason(self, status: str, returncode: int, memory: Memory) -> str | None:
         if status == "stopped":
             return "stopped on request"
         if status == "timeout":
             return f"ran longer than {self.order.timeout:g} s"
-        if returncode == 0:
-            return None
-        what = f"killed by {signal.Signals(-returncode).name}" if returncode < 0 else f"exit status {returncode}"
-        last = last_line(self.folder.output)
-        return f"{what}: {last}" if last else what
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        return failure(Ending(returncode, last_lines(self.folder.output), memory, Memory.read(), peak))
 
     def record(self, end: RunEnd, patience: float = 24 * 3600.0) -> None:
         """Write the end to the database, however long that is away (`patience` in seconds)."""
@@ -221,23 +220,6 @@ def main(folder: RunFolder) -> None:
 
             with supervisor.database.session() as connection:
                 deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end)
-
-
-def last_line(output: Path) -> str:
-    """Return the last line that is not blank of the end of a file; of a Python traceback that is what went wrong."""
-    try:
-        with output.open("rb") as file:
-            file.seek(max(0, output.stat().st_size - 4096))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
-    except OSError:
-        return ""
-    printable = ("".join(letter for letter in line if letter.isprintable())[:300] for line in reversed(lines))
-    return next(filter(None, printable), "")
-
-
-def _shell_code(returncode: int) -> int:
-    """Return an exit status as shells count: 128 and the signal's number for what was killed."""
-    return 128 - returncode if returncode < 0 else returncode
 
 
 def _reap_orphans(root_pid: int) -> None:
