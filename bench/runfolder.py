@@ -109,6 +109,15 @@ class RunFolder:
         content = self._read("end.json")
         return None if content is None else RunEnd(**content)
 
+    def ask_to_stop(self, reason: str) -> None:
+        """Record why the run is about to be stopped, for its supervisor to say."""
+        self._write("stop.json", {"reason": reason})
+
+    def stop_reason(self) -> str | None:
+        """Return why the run was asked to stop, ``None`` where nobody has said so."""
+        content = self._read("stop.json")
+        return None if content is None else str(content["reason"])
+
     def mark_delivered(self) -> None:
         """Record that output, spans and software metrics are where they belong."""
         self._write("delivered.json", {})

@@ -22,7 +22,8 @@ class Job:
     """One run to be, with its place in the experiment.
 
     `devices` is ``None`` where the run sees the GPUs that the shell sees, and empty where they are hidden from it;
-    `line` is that of its row in the experiment file; `previous` the run that this one is the next attempt of.
+    `line` is that of its row in the experiment file; `previous` the run that the plan found at its position: the one to
+    attach to, or that this one is the next attempt of.
     """
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from bench.config import Settings
 from bench.errors import BadRequest
@@ -14,6 +15,8 @@ from scheduler.delivery import deliver
 from scheduler.experiment_file import ExperimentFile
 from scheduler.job import Job, job_from_row
 from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
+from scheduler.policy import FAILURES, Policy
+from scheduler.retries import run_with_retries
 from scheduler.supervision import end_lost_run, is_supervised, was_seen
 from scheduler.tracking import Tracking
 from scheduler.workload import Event, Outcome, Workload
@@ -23,6 +26,7 @@ from sql.database import Connection, Database
 __all__ = ["Scheduler", "planned"]
 
 Report = Callable[[Event], None]
+WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
 
 
 def planned(connection: Connection, file: ExperimentFile, rerun: str | None) -> list[PlannedWorkload]:
@@ -40,7 +44,7 @@ class Scheduler:
     tracking: Tracking | None
     inventory: Inventory
     report: Report
-    timeout: float | None = None
+    policy: Policy = field(default_factory=Policy)
 
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
         """Run every row that is still to do, workload by workload, and return how each ended."""
@@ -50,43 +54,49 @@ class Scheduler:
                 experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
                 experiments.lock_experiment(connection, experiment)
                 self._deliver_what_was_left(connection, experiment)
-            workloads = planned(connection, file, rerun)
+            workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
             write_back = self._writer(file)
             outcomes: list[Outcome] = []
-            for workload in workloads:
-                if not workload.due:
-                    continue
+            for left, workload in zip(reversed(range(len(workloads))), workloads, strict=True):
                 jobs, attached = self._sort_out(connection, file, workload, write_back)
-                runner = self._workload(
-                    workload.experiment, f"{workload.experiment} {file.path.stem}", workload.workload, write_back
-                )
-                outcomes += runner.run(jobs, attached)
+                opened = partial(self._workload, workload, file.path.stem, write_back)
+                say = partial(self._say, f"{workload.experiment}/{workload.workload}")
+                done = run_with_retries(self.policy, opened, jobs, attached, say)
+                outcomes += done
+                if left and self.policy.fail_fast and any(outcome.status in FAILURES for outcome in done):
+                    follow = "1 workload that follows is" if left == 1 else f"{left} workloads that follow are"
+                    say(f"a run failed, and the {follow} not started")
+                    break
         return outcomes
 
     def run_command(self, job: Job) -> Outcome:
         """Run one command, as a workload of its own in the experiment of the command line."""
         with self.database.session() as connection:
             experiment, workload = experiments.next_command_workload(connection)
-        runner = self._workload(experiment, f"{experiment} bench run", workload, lambda _: None)
-        [outcome] = runner.run([job])
+        command = PlannedWorkload(experiment, workload, ())
+        [outcome] = self._workload(command, "bench run", lambda _: None, self.policy, None).run([job])
         return outcome
 
+    def _say(self, label: str, message: str) -> None:
+        self.report(Event("warning", label, message=message))
+
     def _workload(
-        self, experiment: int, name: str, workload: int, write_back: Callable[[Mapping[int, tuple[str, str]]], None]
+        self, workload: PlannedWorkload, name: str, write_back: WriteBack, policy: Policy, began: float | None
     ) -> Workload:
         return Workload(
             database=self.database,
             settings=self.settings,
             tracking=self.tracking,
-            experiment=experiment,
-            experiment_name=name,
-            workload=workload,
+            experiment=workload.experiment,
+            experiment_name=f"{workload.experiment} {name}",
+            workload=workload.workload,
             report=self.report,
             write_back=write_back,
-            timeout=self.timeout,
+            policy=policy,
+            began=began,
         )
 
-    def _writer(self, file: ExperimentFile) -> Callable[[Mapping[int, tuple[str, str]]], None]:
+    def _writer(self, file: ExperimentFile) -> WriteBack:
         def write_back(rows: Mapping[int, tuple[str, str]]) -> None:
             # An experiment does not end because somebody moved its file away; the database has all of it.
             try:
@@ -104,7 +114,7 @@ class Scheduler:
         connection: Connection,
         file: ExperimentFile,
         workload: PlannedWorkload,
-        write_back: Callable[[Mapping[int, tuple[str, str]]], None],
+        write_back: WriteBack,
     ) -> tuple[list[Job], list[Job]]:
         """Return the jobs to start and those to attach to; settle rows whose runs have ended meanwhile."""
         start: list[Job] = []

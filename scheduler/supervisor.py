@@ -34,6 +34,7 @@ from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
 from scheduler.limits import Memory
+from scheduler.policy import Policy
 from scheduler.reasons import Ending, exit_code, failure, last_lines
 from sql import runs
 from sql.database import Database, lost
@@ -53,7 +54,8 @@ class Order:
     directory: str
     environment: dict[str, str]
     settings: dict[str, Any]
-    timeout: float | None
+    policy: dict[str, Any]
+    workload_began: float | None
     tracking_uri: str | None
     mlflow_run_id: str | None
 
@@ -69,6 +71,10 @@ class Order:
     def load_settings(self) -> Settings:
         """Return the settings of the scheduler that sent this."""
         return Settings(**{**self.settings, "home": Path(self.settings["home"])})
+
+    def deadline(self, started_at: float) -> tuple[float, str]:
+        """Return when the run is to be ended, and what is said of it then."""
+        return Policy(**self.policy).deadline(started_at, self.workload_began)
 
 
 class Supervisor:
@@ -120,13 +126,13 @@ class Supervisor:
         lease.end()
         end_processes(run_id, grace=_GRACE_SECONDS)
         _reap_all()
-        reason = self._reason(status, process.returncode, memory)
+        reason = self._reason(status, started_at, process.returncode, memory)
         return self._end(started_at, ended_at, status, exit_code(process.returncode), reason)
 
     def _watch(self, process: Popen[bytes], started_at: float) -> tuple[str, float]:
         """Wait for the command's end, and bring it about where it is asked for; return status and time."""
         status: str | None = None
-        deadline = started_at + self.order.timeout if self.order.timeout else float("inf")
+        deadline, _ = self.order.deadline(started_at)
         while True:
             if process.poll() is not None:
                 ended_at = time.time()
@@ -158,11 +164,11 @@ class Supervisor:
         self.folder.write_end(end)
         return end
 
-    def _reason(self, status: str, returncode: int, memory: Memory) -> str | None:
+    def _reason(self, status: str, started_at: float, returncode: int, memory: Memory) -> str | None:
         if status == "stopped":
-            return "stopped on request"
+            return self.folder.stop_reason() or "stopped on request"
         if status == "timeout":
-            return f"ran longer than {self.order.timeout:g} s"
+            return self.order.deadline(started_at)[1]
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         return failure(Ending(returncode, last_lines(self.folder.output), memory, Memory.read(), peak))
 

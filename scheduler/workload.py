@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from bench.runfolder import RunEnd, RunFolder
 from scheduler.delivery import deliver
 from scheduler.job import Job
 from scheduler.launch import client_folder, run_environment
+from scheduler.policy import FAILURES, Policy
 from scheduler.software import SoftwareWatch
 from scheduler.supervision import end_lost_run, is_supervised
 from scheduler.supervisor import Order
@@ -84,6 +85,10 @@ class Workload:
         Called with each `Event`.
     write_back
         Called with ``{line: (status, run id)}`` whenever the rows of a file change.
+    policy
+        When runs are ended; repeating them is for whoever calls.
+    began
+        When the first run of the workload was released, in Unix seconds; ``None`` where none was yet.
     """
 
     def __init__(
@@ -97,12 +102,15 @@ class Workload:
         workload: int,
         report: Callable[[Event], None],
         write_back: Callable[[Mapping[int, tuple[str, str]]], None],
-        timeout: float | None = None,
+        policy: Policy,
+        began: float | None = None,
     ) -> None:
         self.database, self.settings, self.tracking = database, settings, tracking
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
-        self.report, self.write_back, self.timeout = report, write_back, timeout
+        self.report, self.write_back = report, write_back
+        self.policy, self.began = policy, began
         self._active: list[_Active] = []
+        self._failed: _Active | None = None
 
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
         """Run `jobs` and wait for them and for the `attached` ones; return how each ended.
@@ -130,7 +138,10 @@ class Workload:
         for job in jobs:
             assert job.previous is not None
             folder = RunFolder(self.settings.runs_dir / job.previous.run_id)
-            self._active.append(_Active(job, folder, job.previous.mlflow_run_id))
+            same = replace(job, attempt=job.previous.attempt)
+            self._active.append(_Active(same, folder, job.previous.mlflow_run_id))
+            if (state := folder.state()) is not None and state.started_at is not None:
+                self.began = min(self.began or state.started_at, state.started_at)
             self._tell("attached", self._active[-1])
 
     def _start(self, connection: Connection, jobs: Sequence[Job]) -> None:
@@ -146,6 +157,7 @@ class Workload:
             self._await_ready(active)
         # One moment for all: the placement is in the database before the first of them begins.
         started_at = time.time()
+        self.began = self.began or started_at
         experiments.start_workload(connection, workload_id, started_at)
         runs.start_runs(connection, [p for a in starting for p in _placements(a)], started_at)
         for active in starting:
@@ -213,7 +225,8 @@ class Workload:
             directory=str(job.command.directory),
             environment=run_environment(base, additions, client),
             settings=_plain(self.settings),
-            timeout=self.timeout,
+            policy=asdict(self.policy),
+            workload_began=self.began,
             tracking_uri=self.tracking.uri if self.tracking else None,
             mlflow_run_id=active.mlflow_run_id,
         )
@@ -262,6 +275,18 @@ class Workload:
         active.end, active.status = end, end.status
         self._write_back([active])
         self._tell("ended", active)
+        if self.policy.fail_fast and active.status in FAILURES:
+            self._end_others(active)
+
+    def _end_others(self, failed: _Active) -> None:
+        """Stop what still runs, since one of the workload has failed; only the first failure is the reason."""
+        if self._failed is None:
+            self._failed = failed
+            what = "timed out" if failed.status == "timeout" else "failed"
+            for active in self._active:
+                if active.status == "running":
+                    active.folder.ask_to_stop(f"stopped: {failed.job.name} {what}")
+                    _ask_to_stop(active)
 
     def _stop(self, connection: Connection) -> None:
         """End all runs in order; at a second interrupt at once."""

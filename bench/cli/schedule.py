@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import platform
 import signal
@@ -27,6 +26,7 @@ from dashboards.progress import Progress
 from scheduler import checks
 from scheduler.experiment_file import ExperimentFile
 from scheduler.plan import Action
+from scheduler.policy import Policy
 from sql.database import Database
 from sql.selection import select_runs
 from sql.summaries import Live, live_figures, summarised
@@ -57,13 +57,20 @@ def schedule(
         str | None, typer.Option(help="Run again what 'failed' (or timed out, or was stopped), or 'all'.")
     ] = None,
     timeout: Timeout = None,
+    workload_timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which all runs of a workload are ended, with status timeout.")
+    ] = None,
+    retries: Annotated[int, typer.Option(help="How often the failed runs of a workload are repeated.")] = 0,
+    fail_fast: Annotated[
+        bool, typer.Option("--fail-fast/--keep-going", help="Whether the first failure ends the schedule.")
+    ] = False,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
 ) -> None:
     """Run every row of an experiment file that is still to do, workload by workload."""
     settings = Settings.load()
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
-    _check_timeout(timeout)
+    policy = Policy(timeout, workload_timeout, retries, fail_fast).validate()
     gpus = inventory(settings.simulate)
     checked = checks.load(file, gpus, availability(settings))
     with Database(settings) as database:
@@ -71,7 +78,7 @@ def schedule(
         if dry_run:
             _show_plan(database, checked, rerun)
             return
-    outcomes = run_file(settings, checked, rerun=rerun, into=into, timeout=timeout)
+    outcomes = run_file(settings, checked, rerun=rerun, into=into, policy=policy)
     if not outcomes:
         console().print("Nothing is left to do in this file; `--rerun failed` or `--rerun all` repeats runs.")
     else:
@@ -87,11 +94,11 @@ def run_file(
     *,
     rerun: str | None = None,
     into: bool = False,
-    timeout: float | None = None,
+    policy: Policy | None = None,
     quiet: bool = False,
 ) -> list[Outcome]:
     """Run what is to do in a checked file, on the local stack."""
-    with scheduling(settings, timeout=timeout, quiet=quiet) as scheduler:
+    with scheduling(settings, policy=policy, quiet=quiet) as scheduler:
         outcomes = scheduler.run_file(file, rerun=rerun, into=into)
         _settle(scheduler.database, [outcome.run_id for outcome in outcomes])
     return outcomes
@@ -106,12 +113,12 @@ def run(
     """Run one command without a file; it is measured like any other run."""
     from scheduler.job import job_from_command
 
-    _check_timeout(timeout)
+    policy = Policy(timeout).validate()
     settings = Settings.load()
     gpus = inventory(settings.simulate)
     chosen = None if devices is None else tuple(gpus.find(word) for word in devices.split("+") if word)
     job = job_from_command(command, name=name, devices=chosen)
-    with scheduling(settings, timeout=timeout) as scheduler:
+    with scheduling(settings, policy=policy) as scheduler:
         outcome = scheduler.run_command(job)
         _settle(scheduler.database, [outcome.run_id])
     if outcome.status != "finished":
@@ -141,7 +148,7 @@ def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) 
 
 
 @contextlib.contextmanager
-def scheduling(settings: Settings, *, timeout: float | None = None, quiet: bool = False) -> Iterator[Scheduler]:
+def scheduling(settings: Settings, *, policy: Policy | None = None, quiet: bool = False) -> Iterator[Scheduler]:
     """Provide a scheduler on the local stack, with its progress shown."""
     from scheduler.schedule import Scheduler
     from scheduler.tracking import Tracking  # a second for MLflow, while the stack comes up anyway
@@ -158,7 +165,7 @@ def scheduling(settings: Settings, *, timeout: float | None = None, quiet: bool 
             tracking=Tracking(local.tracking_uri),
             inventory=inventory(settings.simulate),
             report=lambda event: _show(progress, event),
-            timeout=timeout,
+            policy=policy or Policy(),
         )
 
 
@@ -187,11 +194,6 @@ def _surviving_the_terminal() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and not 0 < timeout < math.inf:
-        raise BadRequest(f"--timeout is a positive number of seconds, not {timeout:g}")
 
 
 def _refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None:

@@ -162,12 +162,12 @@ class Home:
         )
         return json.loads(done.stdout)
 
-    def start(self, *words: str | Path) -> Started:
-        """Start a command."""
+    def start(self, *words: str | Path, through: Sequence[str | Path] = ()) -> Started:
+        """Start a command; `through` are the words of another that becomes it."""
         output = self.folder / f"output-{len(self._started)}.txt"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [*COMMAND, *map(str, words)],
+                [*map(str, [*through, *COMMAND, *words])],
                 stdout=file,
                 stderr=file,
                 env=self.environment,

@@ -1,0 +1,162 @@
+"""How runs fail, what is said of them, which are repeated, and what becomes of the others."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.home import Home, Sheet, Started, processes_of, wait_for
+
+HEADER = "Experiment,Workload,Name,File,Params"
+LIMIT_BYTES = 700 << 20
+WAITS = "{scripts}/attempts.py"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A file that is being scheduled."""
+
+    sheet: Sheet
+    schedule: Started
+
+
+@pytest.fixture(scope="module")
+def scenes(home: Home) -> dict[int, Scene]:
+    """Scenes by experiment, all started at once."""
+
+    def rows(experiment: int, *rows: str) -> Sheet:
+        folder = home.folder / f"failures-{experiment}"
+        folder.mkdir()
+        return home.sheet(folder.name, HEADER, [f"{experiment},{row.replace('{folder}', str(folder))}" for row in rows])
+
+    later = "2,later,{scripts}/clocked.py,--seconds 0"
+    files = {
+        40: rows(40, f"1,flaky,{WAITS},{{folder}}/a 3 0", "1,good,{scripts}/clocked.py,--seconds 0", later),
+        41: rows(41, f"1,waits,{WAITS},{{folder}}/a wait", f"1,bad,{WAITS},{{folder}}/b 3 3", later),
+        42: rows(42, f"1,bad,{WAITS},{{folder}}/a 3 wait", f"1,waits,{WAITS},{{folder}}/b wait"),
+        43: rows(43, f"1,interrupted,{WAITS},{{folder}}/a 3 wait", later),
+        44: rows(44, f"1,waits,{WAITS},{{folder}}/a wait", "1,bad,{scripts}/gate.py,{folder}/gate", later),
+    }
+    options = {
+        40: ["--retries", "2", "--fail-fast"],
+        41: ["--fail-fast"],
+        42: ["--retries", "3", "--workload-timeout", "3"],
+        43: ["--retries", "1"],
+        44: ["--fail-fast"],
+    }
+    return {
+        experiment: Scene(sheet, home.start("schedule", sheet.path, *options[experiment]))
+        for experiment, sheet in files.items()
+    }
+
+
+def ends(home: Home, experiment: int) -> list[tuple[str, int, str, str | None]]:
+    """Return name, attempt, status and reason of all runs of an experiment, none of which has left a process."""
+    runs = home.runs(experiment)
+    assert not [process for run in runs for process in processes_of(run["run_id"])]
+    return [(run["name"], run["attempt"], run["status"], run["reason"]) for run in runs]
+
+
+def test_what_failed_is_repeated_alone(home: Home, scenes: dict[int, Scene]) -> None:
+    said = scenes[40].schedule.wait()
+    assert ends(home, 40) == [
+        ("flaky", 1, "failed", "exit status 3"),
+        ("flaky", 2, "finished", None),
+        ("good", 1, "finished", None),
+        ("later", 1, "finished", None),
+    ]
+    flaky, again, good, later = home.runs(40)
+    assert max(flaky["ended"], good["ended"]) <= again["started"] < again["ended"] <= later["started"]
+    assert scenes[40].sheet.column("Status") == ["finished"] * 3
+    assert scenes[40].sheet.column("Run") == [again["run_id"], good["run_id"], later["run_id"]]
+    assert "what failed is repeated: flaky (retry 1 of 2)" in said
+
+
+def test_the_first_failure_ends_what_runs_beside_it_and_nothing_follows(home: Home, scenes: dict[int, Scene]) -> None:
+    said = scenes[41].schedule.wait(status=1)
+    assert ends(home, 41) == [
+        ("waits", 1, "stopped", "stopped: bad failed"),
+        ("bad", 1, "failed", "exit status 3"),
+    ]
+    assert scenes[41].sheet.column("Status") == ["stopped", "failed", ""]
+    assert "1 workload that follows is not started" in said
+
+
+def test_the_time_of_a_workload_ends_all_its_runs(home: Home, scenes: dict[int, Scene]) -> None:
+    scenes[42].schedule.wait(status=1)
+    over = "its workload ran longer than 3 s"
+    assert ends(home, 42) == [("bad", 1, "failed", "exit status 3"), ("waits", 1, "timeout", over)]
+    waits = home.runs(42)[1]
+    assert 3 <= waits["duration"] < 3 + 5 + 3  # deaf to the request, and then to nothing
+
+
+def test_an_interrupt_ends_a_repeated_run(home: Home, scenes: dict[int, Scene]) -> None:
+    [run] = home.running(43)
+    assert run["attempt"] == 2
+    scenes[43].schedule.interrupt()
+    scenes[43].schedule.wait(status=1)
+    assert ends(home, 43) == [
+        ("interrupted", 1, "failed", "exit status 3"),
+        ("interrupted", 2, "stopped", "stopped on request"),
+    ]
+    assert scenes[43].sheet.column("Status") == ["stopped", ""]
+
+
+def test_two_interrupts_while_a_failure_ends_the_others_leave_nothing(home: Home, scenes: dict[int, Scene]) -> None:
+    waits, _ = home.running(44, 2)
+    (scenes[44].sheet.path.with_suffix("") / "gate").write_text("3")
+    wait_for(lambda: home.runs(44)[1]["status"] == "failed", "the failure")
+    scenes[44].schedule.interrupt()
+    time.sleep(0.5)  # two at the same moment are one
+    scenes[44].schedule.interrupt()
+    wait_for(lambda: not processes_of(waits["run_id"]), "its end", timeout=3)
+    scenes[44].schedule.wait(status=1)
+    assert [end[:3] for end in ends(home, 44)] == [("waits", 1, "stopped"), ("bad", 1, "failed")]
+
+
+def test_a_run_that_the_kernel_kills_says_so(home: Home) -> None:
+    sheet = home.sheet("hog", HEADER, ["45,1,hog,{scripts}/hog.py,"])
+    with memory_group() as group:
+        enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        home.start("schedule", sheet.path, through=enter).wait(status=1)
+    [run] = home.runs(45)
+    assert (run["status"], run["exit_code"]) == ("failed", 137)
+    said = re.fullmatch(
+        r"killed by the kernel for lack of memory; the peak of its largest process was (\d+) MiB of the cgroup's 700 MiB",
+        run["reason"],
+    )
+    assert said, run["reason"]
+    assert 100 < int(said[1]) <= 700
+
+
+@contextlib.contextmanager
+def memory_group() -> Iterator[Path]:
+    """Make a control group with little memory below the one of this process, where that is allowed."""
+    groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    version_1 = next((name for _, controllers, name in groups if controllers == "memory"), None)
+    if version_1 is not None:
+        above, limit = Path(f"/sys/fs/cgroup/memory{version_1}"), "memory.limit_in_bytes"
+    else:
+        name = next((name for number, _, name in groups if number == "0"), "")
+        above, limit = Path(f"/sys/fs/cgroup{name}"), "memory.max"
+    group = above / f"bench-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        try:
+            (group / limit).write_text(str(LIMIT_BYTES))
+        except OSError as error:
+            pytest.skip(f"a control group cannot limit memory here: {error}")
+        yield group
+        wait_for(lambda: not (group / "cgroup.procs").read_text(), "the end of what was in the group")
+    finally:
+        group.rmdir()
