@@ -62,7 +62,13 @@ class GpuReader:
             self.close()
         try:
             driver = self._open()
-            return self._read(driver)
+            were_open = bool(self._gpus)
+            reading = self._read(driver)
+            if were_open and not self._gpus:
+                # All at once: the driver was exchanged under us, and knows us no longer.
+                self.close()
+                reading = self._read(self._open())
+            return reading
         except self._nvml.NVMLError:
             self.close()
             raise

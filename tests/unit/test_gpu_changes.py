@@ -239,6 +239,31 @@ def test_a_driver_restart_is_an_error_until_it_is_back(error: type[pynvml.NVMLEr
     assert after.gpus[1].xids == {31: 1}
 
 
+def test_a_driver_that_was_exchanged_and_knows_nobody_is_opened_anew_at_once() -> None:
+    nvml = NvmlDouble("h100", "t4")
+    reader = GpuReader(nvml, nvml.clock)
+    reader.read()
+    nvml.driver_error = pynvml.NVMLError_Unknown
+    nvml.before("nvmlInit", lambda: setattr(nvml, "driver_error", None))
+    reading = reader.read()
+    assert (uuids(reading), reading.lost) == ([H100, T4], {})
+    assert nvml.session == 2
+
+
+def test_the_only_gpu_is_lost() -> None:
+    nvml = NvmlDouble("t4")
+    reader = GpuReader(nvml, nvml.clock)
+    reader.read()
+    nvml.cards[0].lost = pynvml.NVMLError_GpuIsLost
+    for _ in range(60):
+        reading = reader.read()
+        assert (reading.gpus, reading.lost) == ((), {T4: "GPU is lost"})
+        nvml.now += 1
+    assert nvml.session == 2  # once, for the case that it was the driver
+    nvml.cards[0].lost = None
+    assert uuids(reader.read()) == [T4]
+
+
 @pytest.mark.parametrize(
     "function",
     [
