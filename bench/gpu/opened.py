@@ -60,7 +60,7 @@ class OpenedGpu:
         """
         self._xids.read()
         mode = self._gpu.ask("nvmlDeviceGetMigMode")
-        mig_enabled = mode is not None and mode[0] == self._nvml.NVML_DEVICE_MIG_ENABLE
+        mig_enabled = self.gpu.mig_enabled if mode is None else mode[0] == self._nvml.NVML_DEVICE_MIG_ENABLE
         if mig_enabled != self.gpu.mig_enabled:
             self.gpu = dataclasses.replace(self.gpu, mig_enabled=mig_enabled)
             self._start()

@@ -128,6 +128,14 @@ def test_a_figure_that_is_not_there_once_is_asked_for_again(error: type[pynvml.N
     assert reader.read().gpus[0].board["power"] == 26.78
 
 
+def test_a_mode_that_is_not_told_once_is_the_one_before() -> None:
+    nvml = NvmlDouble("a100-mig")
+    reader = GpuReader(nvml, nvml.clock)
+    before = reader.read()
+    nvml.before("nvmlDeviceGetMigMode", raising(pynvml.NVMLError_Timeout))
+    assert reader.read().gpus == before.gpus
+
+
 def test_instances_come_and_go_between_readings() -> None:
     nvml = NvmlDouble("h100")
     reader = GpuReader(nvml, nvml.clock)
