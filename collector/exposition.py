@@ -159,8 +159,8 @@ class Parser:
             if brace:
                 ref = known(prefix)
             else:
-                prefix, _, figure = line.partition(b" ")
-                ref = bare(prefix)
+                prefix, blank, figure = line.partition(b" ")
+                ref = bare(prefix) if blank else None  # a longer name begins like this one
             if ref is None:
                 line = line.strip()
                 if not line or line.startswith(b"#"):

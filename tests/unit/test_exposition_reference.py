@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Summary
 from prometheus_client import Enum as StateSet
@@ -118,6 +118,7 @@ soup = st.text(st.sampled_from('ab{}"\\=,# \t1.5eN-+_:'), max_size=14)
 
 
 @settings(max_examples=500, deadline=None)
+@example(["a", "a1"])
 @given(st.lists(st.one_of(soup, soup.map(lambda text: f"a{text}"), soup.map(lambda text: f'a{{b="{text}')), max_size=4))
 def test_what_the_reference_refuses_is_malformed_before_and_after_it_is_known(lines: list[str]) -> None:
     parser = Parser()
