@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
 
+from collector.exposition import Parser
 from exporters.text import render
 
-__all__ = ["check_golden", "promtool_findings"]
+__all__ = ["check_golden", "check_parses", "promtool_findings"]
 
 FOLDER = Path(__file__).parent / "data" / "golden"
 
@@ -28,6 +30,16 @@ def check_golden(name: str, body: bytes | str | Iterable[Metric]) -> None:
         path.write_text(body, encoding="utf-8")
     assert path.exists(), f"{path.name} is not there: BENCH_WRITE_GOLDEN=1 writes it"
     assert body == path.read_text(encoding="utf-8"), f"if {path.name} is to change: BENCH_WRITE_GOLDEN=1"
+
+
+def check_parses(body: bytes) -> None:
+    """Compare what Prometheus's parser and the collector's make of a body: each line a series of its own."""
+    lines = sum(1 for line in body.splitlines() if not line.startswith(b"#"))
+    families = list(text_string_to_metric_families(body.decode()))
+    assert len({family.name for family in families}) == len(families)
+    assert sum(len(family.samples) for family in families) == lines
+    scrape = Parser().parse(body)
+    assert (len(scrape.refs), scrape.malformed, scrape.repeated) == (lines, 0, 0)
 
 
 def promtool_findings(name: str) -> list[str]:

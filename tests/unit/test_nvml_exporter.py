@@ -1,0 +1,397 @@
+"""What the listener ``nvml`` shows of readings made by hand, with real processes as the runs on the GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.gpu.inventory import Gpu, MigInstance
+from bench.gpu.reading import DeviceReading, GpuProcess, GpuReading, Reading
+from bench.runfolder import RunEnd, RunFolder, SupervisorState
+from exporters.nvml import NvmlExporter
+from exporters.registry import ExporterOptions
+from exporters.text import render
+from tests.golden import check_golden, check_parses, promtool_findings
+
+GIB = 2**30
+T0 = 1.75e9
+
+ACTIVITY = {
+    "graphics_active": 0.99, "sm_active": 0.875, "sm_occupancy": 0.5, "tensor_active": 0.25, "memory_active": 0.375,
+    "fp64_active": 0.0, "fp32_active": 0.125, "fp16_active": 0.0625, "pcie_transmit": 1.5e9, "pcie_receive": 2.5e9,
+    "nvlink_transmit": 0.0, "nvlink_receive": 0.0,
+}  # fmt: skip
+USED = {
+    "utilization": 1.0, "memory_utilization": 0.5, "encoder_utilization": 0.0, "decoder_utilization": 0.0,
+    "memory_used": 30.0 * GIB, "memory_free": 49.5 * GIB, "memory_reserved": 0.5 * GIB, "memory_total": 80.0 * GIB,
+}  # fmt: skip
+BOARD = {
+    "power": 70.0, "power_limit": 700.0, "energy": 123456.789, "temperature": 41.0, "memory_temperature": 52.0,
+    "sm_clock": 1.98e9, "memory_clock": 2.619e9, "graphics_clock": 1.98e9, "video_clock": 1.545e9,
+    "performance_state": 0.0, "pcie_replays": 3.0, "ecc_corrected": 2.0, "ecc_uncorrected": 0.0,
+    "remapped_corrected": 0.0, "remapped_uncorrected": 1.0, "remap_failure": 0.0,
+}  # fmt: skip
+H100 = GpuReading(
+    Gpu(0, "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4", "NVIDIA H100 80GB HBM3", 80 * GIB),
+    0,
+    "00000000:07:00.0",
+    BOARD,
+    (DeviceReading(None, {**USED, **ACTIVITY}),),
+    throttle={"gpu_idle": True, "sw_power_cap": False, "hw_thermal_slowdown": True},
+    xids={31: 2},
+    last_xid=31,
+    activity="gpm",
+)
+INSTANCES = (
+    MigInstance(1, "MIG-3c2a1bd4-5f5e-5a34-9f0c-6a1d2b3c4d5e", "3g.20gb"),
+    MigInstance(9, "MIG-0f9e8d7c-6b5a-5493-8271-605f4e3d2c1b", "1g.5gb"),
+)
+A100 = GpuReading(
+    Gpu(1, "GPU-5d3f1c2b-9a87-4e65-b432-10fedcba9876", "NVIDIA A100-SXM4-40GB", 40 * GIB, INSTANCES, mig_enabled=True),
+    1,
+    "00000000:0F:00.0",
+    {name: BOARD[name] for name in ("power", "power_limit", "energy", "temperature", "sm_clock", "memory_clock")},
+    tuple(
+        DeviceReading(
+            one, {"memory_used": used * GIB, "memory_free": (total - used) * GIB, "memory_total": total * GIB}
+        )
+        for one, used, total in ((INSTANCES[0], 12.5, 19.5), (INSTANCES[1], 0.0, 4.75))
+    ),
+    throttle={},
+    last_xid=0,
+)
+CONSUMER = GpuReading(
+    Gpu(0, "GPU-11111111-2222-4333-8444-555555555555", "NVIDIA GeForce RTX 4090", 24 * GIB),
+    0,
+    "00000000:01:00.0",
+    {"power": 25.5, "power_limit": 450.0, "temperature": 38.0, "fan_speed": 0.3, "performance_state": 8.0},
+    (DeviceReading(None, {"utilization": 0.02, "memory_used": 1.0 * GIB, "memory_total": 24.0 * GIB}),),
+    (GpuProcess(1, 200 * 2**20),),
+)
+
+
+def moved(reading: GpuReading, *processes: GpuProcess, joules: float = 0.0, **figures: float) -> GpuReading:
+    """Return the GPU after it has used so much more, with these processes and figures of the board."""
+    board = {**reading.board, **figures}
+    if "energy" in board:
+        board["energy"] += joules
+    return replace(reading, board=board, processes=processes)
+
+
+class Told:
+    """A reader that says what it was told."""
+
+    def __init__(self) -> None:
+        self.readings: list[Reading] = []
+        self.reads = self.closed = 0
+        self.reason: str | None = None
+
+    def tell(self, time: float, *gpus: GpuReading, lost: Mapping[str, str] | None = None) -> Told:
+        self.readings.append(Reading(time, "575.57.08", gpus, lost or {}))
+        return self
+
+    def problem(self) -> str | None:
+        return self.reason
+
+    def read(self) -> Reading:
+        self.reads += 1
+        return self.readings.pop(0)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Page:
+    """The listener as its text goes over the wire."""
+
+    def __init__(self, home: Path, *, own_runs: bool = False) -> None:
+        self.told = Told()
+        self.exporter = NvmlExporter(ExporterOptions(home=home, own_runs=own_runs), self.told)
+
+    def body(self, time: float, *gpus: GpuReading, lost: Mapping[str, str] | None = None) -> bytes:
+        self.told.tell(time, *gpus, lost=lost)
+        return render(self.exporter.collect())
+
+    def read(self, time: float, *gpus: GpuReading, lost: Mapping[str, str] | None = None) -> Figures:
+        return Figures(self.body(time, *gpus, lost=lost))
+
+
+class Figures:
+    """A body's figures by name without ``bench_gpu_`` and some of their labels."""
+
+    def __init__(self, body: bytes) -> None:
+        self.samples = [
+            (sample.name.removeprefix("bench_gpu_"), sample.labels, sample.value, sample.timestamp)
+            for family in text_string_to_metric_families(body.decode())
+            for sample in family.samples
+        ]
+
+    def all(self, name: str, **labels: str) -> list[float]:
+        return [value for one, of, value, _ in self.samples if one == name and labels.items() <= of.items()]
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        found = self.all(name, **labels)
+        assert len(found) <= 1, (name, labels)
+        return found[0] if found else None
+
+    def timestamps(self, **labels: str) -> set[float | None]:
+        return {
+            None if timestamp is None else float(timestamp)
+            for _, of, _, timestamp in self.samples
+            if labels.items() <= of.items()
+        }
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    return Page(tmp_path)
+
+
+Start = Callable[[str], int]
+
+
+@pytest.fixture
+def process() -> Iterator[Start]:
+    """Start a process of a run, and return its pid."""
+    with contextlib.ExitStack() as stack:
+
+        def start(run_id: str) -> int:
+            environment = {**os.environ, "BENCH_RUN_ID": run_id}
+            process = stack.enter_context(subprocess.Popen(["sleep", "60"], env=environment))
+            stack.callback(process.kill)
+            return process.pid
+
+        yield start
+
+
+def end_process(pid: int) -> None:
+    os.kill(pid, 9)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+def new_run(home: Path, started_at: float = T0 - 5) -> str:
+    run_id = uuid.uuid4().hex
+    folder = RunFolder(home / "runs" / run_id)
+    folder.create({})
+    folder.write_state(SupervisorState(1, 2.0, root_pid=3, started_at=started_at))
+    return run_id
+
+
+def end_run(home: Path, run_id: str, ended_at: float) -> None:
+    RunFolder(home / "runs" / run_id).write_end(RunEnd("finished", T0 - 5, ended_at, 0, None, 1.0, 0, 0, 0))
+
+
+def golden(name: str, body: bytes, *runs: str) -> None:
+    for number, run_id in enumerate(runs, 1):
+        body = body.replace(run_id.encode(), f"{number:032x}".encode())
+    check_golden(f"nvml-{name}", body)
+    check_parses(body)
+
+
+def test_a_whole_h100(page: Page) -> None:
+    page.body(T0, H100)
+    golden("h100", page.body(T0 + 1, moved(H100, joules=71.5)))
+
+
+def test_an_a100_with_mig(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    page.body(T0, A100)
+    member = GpuProcess(process(run_id), 12 * GIB, None, 1)
+    golden("a100-mig", page.body(T0 + 1, moved(A100, member, joules=250.25, power=250.0)), run_id)
+
+
+def test_a_consumer_gpu(page: Page) -> None:
+    page.body(T0, moved(CONSUMER))
+    golden("consumer", page.body(T0 + 2, moved(CONSUMER, *CONSUMER.processes, power=45.5)))
+
+
+def test_a_gpu_that_two_runs_share(page: Page, process: Start, tmp_path: Path) -> None:
+    first, second = sorted((new_run(tmp_path), new_run(tmp_path)))
+    page.body(T0, H100)
+    processes = [
+        GpuProcess(process(first), 8 * GIB, 0.5),
+        GpuProcess(process(first), 2 * GIB, 0.125),
+        GpuProcess(process(second), None, 0.125),
+        GpuProcess(1, GIB, 0.25),
+    ]
+    shared = moved(H100, *processes, joules=570.0, power=570.0)
+    golden("shared", page.body(T0 + 1, shared, A100), first, second)
+
+
+@pytest.mark.parametrize("name", ["h100", "a100-mig", "consumer", "shared"])
+def test_promtool_has_nothing_to_say(name: str) -> None:
+    assert promtool_findings(f"nvml-{name}") == []
+
+
+def test_nothing_is_read_before_it_is_asked_for(page: Page, tmp_path: Path) -> None:
+    assert page.told.reads == 0
+    NvmlExporter(ExporterOptions(home=tmp_path / "nowhere", simulate="no such thing"))
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_it_can_be_closed_at_any_time(page: Page, tmp_path: Path) -> None:
+    page.exporter.close()
+    assert page.told.closed == 1
+    page.body(T0, H100)
+    NvmlExporter(ExporterOptions(home=tmp_path)).close()
+
+
+def test_it_says_why_it_cannot_work(page: Page, tmp_path: Path) -> None:
+    assert page.exporter.check() is None
+    page.told.reason = "Driver Not Loaded"
+    assert page.exporter.check() == "Driver Not Loaded"
+    refused = NvmlExporter(ExporterOptions(home=tmp_path, simulate="1xVoodoo")).check()
+    assert refused is not None
+    assert refused.startswith("there is no GPU model 'Voodoo' to simulate")
+
+
+def test_all_that_is_simulated_says_so(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    simulated = replace(A100, gpu=replace(A100.gpu, simulated=True), xids={13: 1})
+    member = GpuProcess(process(run_id), GIB, None, 9)
+    page.body(T0, simulated)
+    found = page.read(T0 + 1, moved(simulated, member, joules=100))
+    assert found.all("run_processes", run_id=run_id)
+    found.samples += page.read(T0 + 2, lost={A100.gpu.uuid: "fell off the bus"}).samples
+    end_run(tmp_path, run_id, T0 + 2.5)
+    found.samples += page.read(T0 + 3).samples
+    assert {labels.get("simulated") for _, labels, _, _ in found.samples} == {"true"}
+
+
+def test_a_figure_that_is_not_known_of_all_processes_is_left_out(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    one, other = process(run_id), process(run_id)
+    found = page.read(T0, moved(H100, GpuProcess(one, GIB, 0.75), GpuProcess(other, None, 0.5)))
+    assert found("run_processes", run_id=run_id) == 2
+    assert found("run_memory_bytes", run_id=run_id) is None
+    assert found("run_sm_utilization_ratio", run_id=run_id) == 1, "no more than all of the time"
+    found = page.read(T0 + 1, moved(H100, GpuProcess(one, GIB), GpuProcess(other, GIB, 0.5)))
+    assert found("run_memory_bytes", run_id=run_id) == 2 * GIB
+    assert found("run_sm_utilization_ratio", run_id=run_id) is None
+
+
+def test_a_gpu_that_is_lost_leaves_the_others(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    pid = process(run_id)
+    on_both = moved(H100, GpuProcess(pid, GIB, 1.0), joules=500), moved(A100, GpuProcess(pid, GIB, None, 1), joules=100)
+    page.body(T0, H100, A100)
+    before = page.read(T0 + 1, *on_both)
+    lost = page.read(T0 + 2, on_both[1], lost={H100.gpu.uuid: "GPU is lost"})
+    assert lost("lost", UUID=H100.gpu.uuid) == 1
+    assert lost("lost", UUID=A100.gpu.uuid) is None
+    assert {
+        labels["UUID"] for name, labels, _, _ in lost.samples if name not in ("lost", "run_start_time_seconds")
+    } == {A100.gpu.uuid}
+    after = page.read(T0 + 10, moved(on_both[0], GpuProcess(pid, GIB, 1.0), joules=900), on_both[1])
+    assert after("lost") is None
+    name, labels = "attributed_energy_joules_total", {"UUID": H100.gpu.uuid, "run_id": run_id}
+    assert before(name, **labels) == pytest.approx(500 - 70)
+    assert after(name, **labels) == pytest.approx(1400 - 10 * 70), "what it used meanwhile is not lost"
+
+
+def test_a_new_fault_is_seen_to_begin(page: Page) -> None:
+    counts = [
+        page.read(T0 + second, replace(H100, xids=xids))("xid_errors_total", xid="79")
+        for second, xids in enumerate([{}, {79: 3}, {79: 3}, {79: 4}])
+    ]
+    assert counts == [None, 0, 3, 4]
+
+
+def test_a_run_that_is_not_yet_on_a_gpu_has_its_start(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    process(run_id)
+    found = page.read(T0, H100)
+    assert found("run_start_time_seconds", run_id=run_id) == T0 - 5
+    assert len([labels for _, labels, _, _ in found.samples if "run_id" in labels]) == 1
+
+
+def test_a_run_that_has_left_the_gpu_keeps_its_energy(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    member = GpuProcess(process(run_id), GIB, 1.0)
+    page.body(T0, H100)
+    page.body(T0 + 1, moved(H100, member, joules=570))
+    name = "attributed_energy_joules_total"
+    assert page.read(T0 + 2, moved(H100, joules=640))(name, run_id=run_id) == pytest.approx(500)
+    found = page.read(T0 + 1000, moved(H100, joules=70500))
+    assert found(name, run_id=run_id) == pytest.approx(500)
+    assert found("run_processes", run_id=run_id) is None
+
+
+def test_the_last_interval_is_the_runs_own(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    pid = process(run_id)
+    member = GpuProcess(pid, GIB, 1.0)
+    page.body(T0, H100)
+    page.body(T0 + 1, moved(H100, member, joules=570))
+    end_process(pid)
+    between = page.read(T0 + 2, moved(H100, joules=1140))
+    assert between.timestamps(run_id=run_id) == set(), "after its last process, before its end is known: nothing"
+    end_run(tmp_path, run_id, T0 + 1.75)
+    for later in (3, 4, 61):
+        final = page.read(T0 + later, moved(H100, joules=1140 + 70 * (later - 2)))
+        assert final("attributed_energy_joules_total", run_id=run_id, method="sm_time") == pytest.approx(1000)
+        assert final("run_start_time_seconds", run_id=run_id) == T0 - 5
+        assert final.timestamps(run_id=run_id) == {T0 + 1.749}
+        assert {name for name, labels, _, _ in final.samples if labels.get("run_id") == run_id} == {
+            "attributed_energy_joules_total", "run_start_time_seconds",
+        }  # fmt: skip
+    gone = page.read(T0 + 62, moved(H100, joules=6000))
+    assert gone.timestamps(run_id=run_id) == set()
+    assert gone("other_energy_joules_total") == 0
+
+
+def test_a_run_that_ended_during_a_reading_goes_on_until_the_next(page: Page, process: Start, tmp_path: Path) -> None:
+    run_id = new_run(tmp_path)
+    member = GpuProcess(process(run_id), GIB, 1.0)
+    page.body(T0, H100)
+    end_run(tmp_path, run_id, T0 + 1.5)
+    live = page.read(T0 + 1, moved(H100, member, joules=570))
+    assert live("attributed_energy_joules_total", run_id=run_id) == pytest.approx(500)
+    assert live("run_start_time_seconds", run_id=run_id) == T0 - 5
+    assert live.timestamps(run_id=run_id) == {None}
+    final = page.read(T0 + 2, moved(H100, member, joules=1140))
+    assert final("attributed_energy_joules_total", run_id=run_id) == pytest.approx(1000)
+    assert final.timestamps(run_id=run_id) == {T0 + 1.499}
+    stays = page.read(T0 + 3, moved(H100, member, joules=1710))
+    assert stays("attributed_energy_joules_total", run_id=run_id) == pytest.approx(1000)
+    assert stays("other_energy_joules_total") == pytest.approx(500), "it hangs on the GPU beyond its run's end"
+
+
+def test_the_runs_of_another_home_are_others(process: Start, tmp_path: Path) -> None:
+    page = Page(tmp_path, own_runs=True)
+    own, foreign = new_run(tmp_path), uuid.uuid4().hex
+    processes = GpuProcess(process(own), GIB, 0.25), GpuProcess(process(foreign), GIB, 0.75)
+    page.body(T0, H100)
+    found = page.read(T0 + 1, moved(H100, *processes, joules=470))
+    assert found("attributed_energy_joules_total", run_id=own) == pytest.approx(100)
+    assert found("other_energy_joules_total") == pytest.approx(300)
+    assert found.timestamps(run_id=foreign) == set()
+    everybody = Page(tmp_path)
+    everybody.body(T0, H100)
+    found = everybody.read(T0 + 1, moved(H100, *processes, joules=470))
+    assert found("attributed_energy_joules_total", run_id=foreign) == pytest.approx(300)
+    assert found("run_start_time_seconds", run_id=foreign) is None, "its home knows"
+
+
+def test_the_server_of_mps_uses_nothing_by_itself(page: Page, process: Start, tmp_path: Path) -> None:
+    """It has a context on the GPU for as long as there is MPS, and computes for its clients."""
+    run_id = new_run(tmp_path)
+    client = GpuProcess(process(run_id), GIB, mps=True)
+    program = tmp_path / "nvidia-cuda-mps-server"
+    program.write_text("#!/bin/sh\necho\nread line\n")
+    program.chmod(0o700)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        server.stdout.readline()
+        page.body(T0, H100)
+        found = page.read(T0 + 1, moved(H100, client, GpuProcess(server.pid, GIB), joules=570))
+    assert found("attributed_energy_joules_total", run_id=run_id) == pytest.approx(500)
+    assert found("other_energy_joules_total") == 0
