@@ -19,6 +19,8 @@ from exporters.dcgm.output import Board, Instance, Rows, parse_hierarchy, parse_
 
 __all__ = ["DcgmiSource"]
 
+# DCGM_FI_DRIVER_VERSION, which older versions of dmon cut off.
+_DRIVER = 1
 _ANSWER_SECONDS = 10.0
 # How often DCGM is asked for MIG instances where NVML cannot tell that they have changed.
 _LOOK_AGAIN_SECONDS = 10.0
@@ -83,18 +85,18 @@ class DcgmiSource:
         """
         self._keep_up()
         rows = self._rows()
-        shared = [field.number for field in self._fields if not field.per_instance]
+        shared = {_DRIVER, *(field.number for field in self._fields if not field.per_instance)}
         entities = []
         for board in self._discovered.boards:
-            values = rows.get(("GPU", board.number), {})
+            values = self._layout.labels | rows.get(("GPU", board.number), {})
             entity = Entity(board.number, board.uuid, board.pci_bus_id, board.name, values)
             instances = [instance for instance in self._discovered.instances if instance.gpu == board.number]
-            if values and not instances:
+            if not instances and ("GPU", board.number) in rows:
                 entities.append(entity)
             for instance in instances:
                 if (own := rows.get(("GPU-I", instance.entity))) is not None:
                     profile = self._discovered.profiles.get(instance.entity, "")
-                    of_board = {number: values[number] for number in shared if number in values}
+                    of_board = {number: value for number, value in values.items() if number in shared}
                     entities.append(replace(entity, values=of_board | own, instance=instance.instance, profile=profile))
         return entities
 
@@ -196,15 +198,17 @@ class _Layout:
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
         self._open = False
+        self.labels: dict[int, Value] = {}
 
     def read(self) -> Inventory | None:
         """Return what there is, ``None`` where NVML does not work."""
         if not self._open:
             try:
                 self._nvml.nvmlInit()  # kept open: to open it takes longer than to ask
+                self._open = True
+                self.labels = {_DRIVER: self._nvml.nvmlSystemGetDriverVersion()}
             except self._nvml.NVMLError:
                 return None
-            self._open = True
         found = inventory(nvml=self._nvml)
         return found if found.gpus else None
 

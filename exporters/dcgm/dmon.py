@@ -16,8 +16,10 @@ from exporters.dcgm.output import Rows
 __all__ = ["Dmon", "Key"]
 
 _DELAY_MS = 1000
-# DCGM watches anew for each dmon: the first rows come after as long as it takes to read every field once.
-_FIRST_SECONDS = 3.0
+# The first rows come when every field has been read once: a reading waits for them so long, and then shows what there is.
+_FIRST_SECONDS = 2.0
+# So long a child may take to load DCGM's modules and say something.
+_START_SECONDS = 30.0
 # A row that is older is none: the host engine hangs, or the entity is gone.
 _STALE_SECONDS = 5.0
 
@@ -43,6 +45,8 @@ class Dmon:
         self.entities = frozenset(entities)
         self._rows: dict[Key, tuple[float, dict[int, Value]]] = {}
         self._said = ""
+        self._ended = False
+        self._started_at = time.monotonic()
         self._changed = threading.Condition()
         self._parser = Rows(fields)
         ids = ",".join(str(number) if kind == "GPU" else f"i:{number}" for kind, number in entities)
@@ -67,7 +71,7 @@ class Dmon:
         return self._process.poll() is None
 
     def latest(self) -> dict[Key, dict[int, Value]]:
-        """Return the last row of each entity; the first time this waits for it.
+        """Return the last row of each entity; just after the start this waits for it.
 
         Raises
         ------
@@ -75,13 +79,15 @@ class Dmon:
             There is none, with what the child said instead.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._rows.keys() >= self.entities or not self._alive(), _FIRST_SECONDS)
-            oldest = time.monotonic() - _STALE_SECONDS
-            rows = {key: values for key, (at, values) in self._rows.items() if at >= oldest}
-        if rows:
-            return rows
-        if not self.running:
+            left = max(0.0, self._started_at + _FIRST_SECONDS - time.monotonic())
+            self._changed.wait_for(lambda: self._ended or self._rows.keys() >= self.entities, left)
+            now = time.monotonic()
+            rows = {key: values for key, (at, values) in self._rows.items() if now - at < _STALE_SECONDS}
+            starting = not self._rows and now - self._started_at < _START_SECONDS
+        if self._ended:
             raise ServiceFailed(f"dcgmi dmon ended: {self._said or f'exit status {self._process.returncode}'}")
+        if rows or starting:
+            return rows
         raise ServiceFailed("dcgmi dmon says nothing: the host engine of DCGM does not answer")
 
     def close(self) -> None:
@@ -95,9 +101,6 @@ class Dmon:
             self._process.wait()
         self._thread.join()
 
-    def _alive(self) -> bool:
-        return self._thread.is_alive()
-
     def _read(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
@@ -110,6 +113,7 @@ class Dmon:
                         self._changed.notify_all()
                     elif (text := line.strip()) and not line.startswith("#") and text.upper() != "ID":
                         self._said = text
+        self._process.wait()
         with self._changed:
-            self._process.wait()
+            self._ended = True
             self._changed.notify_all()

@@ -20,7 +20,7 @@ _TYPES = ("gauge", "counter", "label")
 # What dcgm-exporter knows beside GPUs: its own counts, switches, CPUs, network cards.
 _ELSEWHERE = re.compile(r"DCGM_EXP_\w+|DCGM_FI_DEV_(NVSWITCH|CPU|CONNECTX|VGPU|SYSIO|MODULE|SXID)_\w+")
 # A quoted cell may hold commas; the blanks around a cell do not belong to it.
-_CELL = re.compile(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)')
+_CELL = re.compile(r'\s*+(?:"((?:[^"]|"")*)"|(?!")([^,]*?))\s*(?:,|$)')
 
 _log = logging.getLogger(__name__)
 
@@ -111,8 +111,9 @@ def _parse(text: str, path: Path | str) -> tuple[Counter, ...]:
 def _counter(line: str, path: Path | str, number: int) -> Counter | None:
     cells = _cells(line)
     if len(cells) != 3:
-        expected = "a DCGM field, gauge, counter or label, and a help text"
-        raise BadRequest(f"expected {expected}: 3 cells, found {len(cells)}", file=path, line=number, column=1)
+        expected = "expected a DCGM field, gauge, counter or label, and a help text"
+        found = f"3 cells, found {len(cells)}" if cells else "a quotation mark is not where a cell ends"
+        raise BadRequest(f"{expected}: {found}", file=path, line=number, column=1)
     (name, name_column), (kind, kind_column), (help_text, _) = cells
     field = known_fields().get(name)
     if field is None and not _ELSEWHERE.fullmatch(name):

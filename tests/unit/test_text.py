@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from exporters.host import HostExporter
 from exporters.process import ProcessExporter
 from exporters.registry import ExporterOptions
-from exporters.text import render
+from exporters.text import WrittenFamily, escaped, render
 
 
 class Given(Collector):
@@ -77,3 +77,18 @@ def test_all_else_too(family: Metric) -> None:
 def test_our_own_listeners_bodies(factory: type[HostExporter] | type[ProcessExporter], tmp_path: Path) -> None:
     found = list(factory(ExporterOptions(home=tmp_path)).collect())
     assert render(found) == generate_latest(Given(found))
+
+
+def test_what_a_listener_has_written_is_left_as_it_is() -> None:
+    """Where an original's form is kept: a counter without ``_total``, its order of labels, its figures."""
+    value = escaped('a"\\\n')
+    family = WrittenFamily(
+        "DCGM_ROWS", "Rows\nthere.", "counter", [f'DCGM_ROWS{{z="1",a="{value}"}} 7', "DCGM_ROWS{} 0.250000"]
+    )
+    gauge = GaugeMetricFamily("room_celsius", "Temperature.", 21.5)
+    assert render([family, gauge, WrittenFamily("none", "None.", "gauge", [])]).decode() == (
+        "# HELP DCGM_ROWS Rows\\nthere.\n# TYPE DCGM_ROWS counter\n"
+        'DCGM_ROWS{z="1",a="a\\"\\\\\\n"} 7\nDCGM_ROWS{} 0.250000\n'
+        + generate_latest(Given([gauge])).decode()
+        + "# HELP none None.\n# TYPE none gauge\n"
+    )
