@@ -67,16 +67,24 @@ def _instances(key: str, text: str) -> tuple[tuple[Profile, int], ...]:
     model = MODELS[key]
     if text.strip().lower() == "mig" and model.profiles:
         return ()
-    profiles = list(_profiles(key, model, text))
-    taken: set[int] = set()
-    placed: list[tuple[Profile, int]] = []
-    for profile in sorted(profiles, key=lambda profile: len(profile.starts)):  # those with the least choice first
-        start = next((s for s in profile.starts if taken.isdisjoint(range(s, s + profile.memory))), None)
-        if start is None or sum(one.compute for one in profiles) > model.compute_slices:
-            raise BadRequest(f"the MIG instances {text} do not fit on one {key} together")
-        taken |= set(range(start, start + profile.memory))
-        placed.append((profile, start))
-    return tuple(placed)
+    # Those with the least choice first.
+    profiles = sorted(_profiles(key, model, text), key=lambda profile: len(profile.starts))
+    fits = sum(profile.compute for profile in profiles) <= model.compute_slices
+    if not fits or (placed := _place(profiles, frozenset())) is None:
+        raise BadRequest(f"the MIG instances {text} do not fit on one {key} together")
+    return placed
+
+
+def _place(profiles: list[Profile], taken: frozenset[int]) -> tuple[tuple[Profile, int], ...] | None:
+    """Return where instances of `profiles` may begin all together, ``None`` where there is no room for them."""
+    if not profiles:
+        return ()
+    first, *others = profiles
+    for start in first.starts:
+        slices = frozenset(range(start, start + first.memory))
+        if taken.isdisjoint(slices) and (placed := _place(others, taken | slices)) is not None:
+            return ((first, start), *placed)
+    return None
 
 
 def _profiles(key: str, model: Model, text: str) -> Iterator[Profile]:

@@ -48,6 +48,17 @@ def test_instances_of_several_profiles_have_ids_of_their_own() -> None:
     assert len({instance.gpu_instance_id for instance in gpu.mig}) == 2
 
 
+def test_finds_room_for_instances_that_fit_together_in_one_way_only() -> None:
+    (gpu,) = inventory("1xA100:1x3g.20gb+1x2g.10gb+2x1g.5gb").gpus
+    assert sorted(instance.profile for instance in gpu.mig) == ["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]
+
+
+def test_mig_mode_needs_no_instances() -> None:
+    partitioned, whole = inventory("1xA100:mig,1xA100").gpus
+    assert (partitioned.mig_enabled, partitioned.mig) == (True, ())
+    assert not whole.mig_enabled
+
+
 @pytest.mark.parametrize(
     ("specification", "message"),
     [

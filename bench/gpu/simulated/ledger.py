@@ -146,4 +146,7 @@ def _stamp(file: Path) -> tuple[int, int] | None:
 
 
 def _parse(text: bytes) -> WorldState:
-    return cast("WorldState", json.loads(text))
+    state = json.loads(text)
+    if not isinstance(state, dict):
+        raise ValueError("no state of a world")
+    return cast("WorldState", state)

@@ -36,7 +36,7 @@ class Partition(Session):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         if mode not in (pynvml.NVML_DEVICE_MIG_DISABLE, pynvml.NVML_DEVICE_MIG_ENABLE):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        with self._world.change() as state:
+        with self._change() as state:
             gpu, _ = self._board(state, index)
             if gpu["instances"] or _is_used(state, gpu["uuid"]):
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_IN_USE)
@@ -109,7 +109,7 @@ class Partition(Session):
 
     def nvmlGpuInstanceDestroy(self, gpuInstance: Any) -> int:
         index = self._instance(self._state(), gpuInstance)[0]
-        with self._world.change() as state:
+        with self._change() as state:
             instance = self._instance(state, gpuInstance)[2]
             if instance["uuid"] is not None:
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_IN_USE)
@@ -146,7 +146,7 @@ class Partition(Session):
 
     def nvmlGpuInstanceCreateComputeInstance(self, gpuInstance: Any, profileId: int) -> Any:
         index = self._instance(self._state(), gpuInstance)[0]
-        with self._world.change() as state:
+        with self._change() as state:
             _, _, instance, profile = self._instance(state, gpuInstance)
             _check_compute(profile, profileId)
             if instance["uuid"] is not None:
@@ -187,7 +187,7 @@ class Partition(Session):
 
     def nvmlComputeInstanceDestroy(self, computeInstance: Any) -> int:
         self._compute(self._state(), computeInstance)
-        with self._world.change() as state:
+        with self._change() as state:
             _, instance, _ = self._compute(state, computeInstance)
             if _is_used(state, str(instance["uuid"])):
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_IN_USE)
@@ -196,7 +196,7 @@ class Partition(Session):
 
     def _create(self, device: Any, number: int, placement: Any) -> Any:
         index, _, _ = self._partitioned(self._state(), device)
-        with self._world.change() as state:
+        with self._change() as state:
             gpu, model = self._board(state, index)
             profile = _profile(model, number)
             free = mig.free_starts(model, gpu, profile)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,20 +89,29 @@ class Session:
 
     def _state(self) -> WorldState:
         """Return the world for questions about what there is; it may lag behind in what goes on with time."""
+        return self._checked(self._world.state)
+
+    def _now(self) -> WorldState:
+        """Return the world brought forward to now."""
+        return self._checked(self._world.now)
+
+    @contextmanager
+    def _change(self) -> Iterator[WorldState]:
+        """Change the world; nothing is changed where the block raises."""
+        self._state()
+        with self._world.change() as state:
+            yield state
+
+    def _checked(self, look: Callable[[], WorldState]) -> WorldState:
         if not self._opened:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
         try:
-            state = self._world.state()
+            state = look()
         except WorldReplaced:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN) from None
         if state["driver"] != self._driver:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
         return state
-
-    def _now(self) -> WorldState:
-        """Return the world brought forward to now."""
-        self._state()
-        return self._world.now()
 
     def _handle(self, target: Hashable, kind: Any) -> Any:
         """Return a handle, a pointer of type `kind`, that stands for `target`."""
