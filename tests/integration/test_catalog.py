@@ -192,3 +192,73 @@ def test_the_page_of_quantities_equals_the_catalog(world: World) -> None:
     found = re.search(r"\| --- .*\n(?P<rows>(\|.*\n)+)", QUANTITIES.read_text())
     assert found is not None
     assert found["rows"].rstrip("\n") == table
+
+
+AMD = "06ff74a1-0000-1000-806c-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("golden", "gpu", "expected"),
+    [
+        (
+            "amd",
+            AMD,
+            {
+                "gpu_utilization": ("instance", 0.47),
+                "gpu_memory_used": ("instance", 175169 * MIB),
+                "gpu_power": ("instance", 287.0),
+                "gpu_temperature": ("instance", 67.0),
+                "gpu_sm_clock": ("instance", 2.105e9),
+            },
+        ),
+        (
+            "jetson-agx-orin",
+            None,
+            {
+                "gpu_utilization": ("host", 0.0),
+                "gpu_power": ("host", 3.205),
+                "cpu_power": ("host", 4.405),
+                "gpu_temperature": ("host", 47.812),
+                "gpu_sm_clock": ("host", 305e6),
+                "memory_used": ("host", 29114 * MIB),
+                "memory_controller_utilization": ("host", 0.01),
+            },
+        ),
+        (
+            "apple-m1-max",
+            None,
+            {
+                "gpu_utilization": ("host", 0.69216),
+                "gpu_power": ("host", 1.1298),
+                "system_power": ("host", 18.952),
+                "cpu_temperature": ("host", 55.032),
+                "memory_total": ("host", 64 * 1024 * MIB),
+            },
+        ),
+    ],
+)
+def test_gpus_of_other_makers_are_on_the_same_axis(
+    world: World, start: float, golden: str, gpu: str | None, expected: dict[str, tuple[str, float]]
+) -> None:
+    run = world.run(start, start + 60, gpu=f"GPU-{gpu}" if gpu else None)
+    body = (SCRAPES.parent / "golden" / f"{golden}.txt").read_bytes()
+    world.write(world.scraped([(start + second, body) for second in range(60)], golden))
+    for quantity, (scope, value) in expected.items():
+        assert figures(world, run, quantity) == {(scope, rounded(value))}, quantity
+
+
+def test_energy_of_two_sockets_is_their_power(world: World, start: float) -> None:
+    run = world.run(start, start + 60)
+    bodies = []
+    for second in range(60):
+        lines = [
+            f'node_rapl_{kind}_joules_total{{index="{index}",path="/sys/class/powercap/intel-rapl:{index}"}} {1e4 + watts * second}'
+            for kind, watts in (("package", 150), ("dram", 20), ("core", 100))
+            for index in (0, 1)
+        ]
+        types = [f"# TYPE node_rapl_{kind}_joules_total counter" for kind in ("package", "dram", "core")]
+        bodies.append((start + second, "\n".join([*types, *lines, ""]).encode()))
+    world.write(world.scraped(bodies, "rapl"))
+    assert figures(world, run, "cpu_power") == {("host", 300.0)}
+    assert figures(world, run, "dram_power") == {("host", 40.0)}
+    assert figures(world, run, "cpu_core_power") == {("host", 200.0)}
