@@ -17,6 +17,7 @@ from bench.errors import BadRequest, BenchError, NoData, did_you_mean
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
+from insight import neighbours
 from insight.comparison import SCOPES
 from insight.comparison import compare as compare_runs
 from scheduler.supervision import is_supervised
@@ -152,10 +153,13 @@ def compare(
         raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
     with reading() as connection:
         found = compare_runs(connection, selectors, by=by, baseline=baseline, scope=scope)
+        changes = neighbours.of_comparison(connection, found)
     if json:
-        as_json(found.as_dict())
+        as_json(neighbours.marked(found.as_dict(), changes))
         return
     console().print(tables.comparison(found))
+    for line in neighbours.footnotes(found, changes):
+        console().print(f"[yellow]![/] {escape(line)}")
     for entry in found.entries:
         if found.by == "run" and scope is None and entry.status != "running" and entry.coverage < LEAST_COVERAGE:
             console().print(f"[yellow]![/] {entry.label} was measured for {entry.coverage:.0%} of its time only")

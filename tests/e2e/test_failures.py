@@ -40,7 +40,12 @@ def scenes(home: Home) -> dict[int, Scene]:
     files = {
         40: rows(40, f"1,flaky,{WAITS},{{folder}}/a 3 0", "1,good,{scripts}/clocked.py,--seconds 0", later),
         41: rows(41, f"1,waits,{WAITS},{{folder}}/a wait", f"1,bad,{WAITS},{{folder}}/b 3 3", later),
-        42: rows(42, f"1,bad,{WAITS},{{folder}}/a 3 wait", f"1,waits,{WAITS},{{folder}}/b wait"),
+        42: rows(
+            42,
+            f"1,bad,{WAITS},{{folder}}/a 3 wait",
+            f"1,waits,{WAITS},{{folder}}/b wait",
+            "1,short,{scripts}/clocked.py,--seconds 1.5",
+        ),
         43: rows(43, f"1,interrupted,{WAITS},{{folder}}/a 3 wait", later),
         44: rows(44, f"1,waits,{WAITS},{{folder}}/a wait", "1,bad,{scripts}/gate.py,{folder}/gate", later),
     }
@@ -92,9 +97,22 @@ def test_the_first_failure_ends_what_runs_beside_it_and_nothing_follows(home: Ho
 def test_the_time_of_a_workload_ends_all_its_runs(home: Home, scenes: dict[int, Scene]) -> None:
     scenes[42].schedule.wait(status=1)
     over = "its workload ran longer than 3 s"
-    assert ends(home, 42) == [("bad", 1, "failed", "exit status 3"), ("waits", 1, "timeout", over)]
-    waits = home.runs(42)[1]
+    assert ends(home, 42) == [
+        ("bad", 1, "failed", "exit status 3"),
+        ("waits", 1, "timeout", over),
+        ("short", 1, "finished", None),
+    ]
+    _, waits, short = home.runs(42)
     assert 3 <= waits["duration"] < 3 + 5 + 3  # deaf to the request, and then to nothing
+    compared = {run["name"]: run["neighbours_changed"] for run in home.json("compare", "42")["runs"]}
+    [ended] = [one for one in compared["waits"] if one["run"] == "42/1/3"]
+    assert (ended["what"], ended["status"], ended["at"]) == (
+        "ended",
+        "finished",
+        pytest.approx(short["duration"], abs=0.01),
+    )
+    noted = r"42/1/2: neighbours changed after .*\(42/1/3 ended, finished\)"
+    assert re.search(noted, home.bench("compare", "42"))
 
 
 def test_an_interrupt_ends_a_repeated_run(home: Home, scenes: dict[int, Scene]) -> None:
