@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import subprocess
 import threading
@@ -64,6 +65,7 @@ class Dmon:
         )
         self._thread = threading.Thread(target=self._read, name="dcgmi dmon", daemon=True)
         self._thread.start()
+        atexit.register(self.close)
 
     @property
     def running(self) -> bool:
@@ -91,7 +93,8 @@ class Dmon:
         raise ServiceFailed("dcgmi dmon says nothing: the host engine of DCGM does not answer")
 
     def close(self) -> None:
-        """End the child."""
+        """End the child; a second time this changes nothing."""
+        atexit.unregister(self.close)
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()
         try:

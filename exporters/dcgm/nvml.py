@@ -20,7 +20,7 @@ _BOARD = {
     150: ("temperature", 1.0),
     155: ("power", 1.0),
     156: ("energy", 1e3),
-    160: ("power_limit", 1.0),
+    164: ("power_limit", 1.0),
     190: ("performance_state", 1.0),
     191: ("fan_speed", 100.0),
     202: ("pcie_replays", 1.0),
