@@ -9,10 +9,13 @@ from bench.errors import BadRequest, did_you_mean
 from bench.gpu import Gpu, Inventory
 from scheduler import user_file
 from scheduler.cells import LISTENERS, listener_words
+from scheduler.collocation import collocation_problem, workload_problems
 from scheduler.csv_text import Problem
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
 
 __all__ = ["check", "load"]
+
+_TO_DO = ("", "running")
 
 
 def load(path: Path, inventory: Inventory, exporters: Mapping[str, str | None]) -> ExperimentFile:
@@ -46,10 +49,20 @@ def check(file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, st
 
 
 def _problems(file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None]) -> Iterator[Problem]:
+    sound = []
     for row in file.rows:
-        for column, message in _row_problems(file, row, inventory, exporters):
-            cell = row.cells[column]
-            yield Problem(cell.line, cell.column, f"{column}: {message}")
+        before = list(_row_problems(file, row, inventory, exporters))
+        for column, message in before:
+            yield _problem(row, column, message)
+        if not before and row.status in _TO_DO:
+            sound.append(row)
+    for row, message in workload_problems(sound, inventory):
+        yield _problem(row, "Collocation", message)
+
+
+def _problem(row: Row, column: str, message: str) -> Problem:
+    cell = row.cells[column]
+    return Problem(cell.line, cell.column, f"{column}: {message}")
 
 
 def _row_problems(
@@ -66,7 +79,7 @@ def _row_problems(
         yield "Environment", message
     gpus, messages = _find_devices(row, inventory)
     yield from (("Devices", message) for message in messages)
-    if message := _collocation_problem(row, gpus):
+    if message := collocation_problem(row.collocation, row.devices, gpus):
         yield "Collocation", message
     for name in row.listeners:
         if message := _listener_problem(name, exporters):
@@ -106,24 +119,6 @@ def _environment_problem(file: ExperimentFile, row: Row) -> str | None:
         return None
     looked = " or ".join(str(path) for path in file.candidates(environment.value))
     return f"there is no virtual environment in {looked}: it has no bin/python"
-
-
-def _collocation_problem(row: Row, gpus: list[Gpu]) -> str | None:
-    collocation = row.collocation
-    if collocation.kind == "shared":
-        return None
-    if not row.devices:
-        return f"{collocation} needs a device, but the row has none"
-    if collocation.kind == "mig":
-        profile = collocation.profile or ""
-        if len(row.devices) > 1:
-            return f"the MIG profile {profile} takes one device, but the row has {len(row.devices)}"
-        for gpu in gpus:
-            if not gpu.mig_profiles:
-                return f"GPU {gpu.index} ({gpu.name}) has no MIG profiles that are known"
-            if profile not in gpu.mig_profiles:
-                return f"GPU {gpu.index} ({gpu.name}) has no MIG profile {profile!r}{did_you_mean(profile, gpu.mig_profiles)}"
-    return f"the collocation {collocation} is not supported yet: only - is"
 
 
 def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.gpu import Gpu, Inventory
 from scheduler import parameters
+from scheduler.cells import Collocation
 from scheduler.experiment_file import ExperimentFile, Row, fingerprint
 from scheduler.launch import Command, command_for
 from sql.runs import KnownRun
@@ -31,7 +32,7 @@ class Job:
     params: dict[str, str]
     shown_command: str
     environment: str
-    collocation: str
+    collocation: Collocation
     devices: tuple[Gpu, ...] | None
     fingerprint: str
     position: int
@@ -53,7 +54,7 @@ def job_from_row(
         params=parameters.named(row.params),
         shown_command=parameters.shown([Path(command.words[0]).name, row.script or "", *row.params]),
         environment=str(row.environment),
-        collocation=str(row.collocation),
+        collocation=row.collocation,
         devices=tuple(inventory.find(word) for word in row.devices),
         fingerprint=fingerprint(row),
         position=position,
@@ -63,8 +64,15 @@ def job_from_row(
     )
 
 
-def job_from_command(words: Sequence[str], *, name: str | None, devices: tuple[Gpu, ...] | None) -> Job:
+def job_from_command(
+    words: Sequence[str],
+    *,
+    name: str | None,
+    devices: tuple[Gpu, ...] | None,
+    collocation: Collocation | None = None,
+) -> Job:
     """Return the job of a command as typed."""
+    collocation = collocation or Collocation()
     uuids = None if devices is None else [gpu.uuid for gpu in devices]
     return Job(
         name=name or _name_of(words),
@@ -72,9 +80,9 @@ def job_from_command(words: Sequence[str], *, name: str | None, devices: tuple[G
         params=parameters.named(words[1:]),
         shown_command=parameters.shown(words),
         environment="-",
-        collocation="-",
+        collocation=collocation,
         devices=devices,
-        fingerprint=hashlib.sha256(json.dumps([list(words), uuids]).encode()).hexdigest(),
+        fingerprint=hashlib.sha256(json.dumps([list(words), uuids, str(collocation)]).encode()).hexdigest(),
         position=1,
         attempt=1,
     )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Inventory
 from bench.runfolder import RunFolder
 from scheduler.delivery import deliver
+from scheduler.devices import Devices
 from scheduler.experiment_file import ExperimentFile
 from scheduler.job import Job, job_from_row
 from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
@@ -46,6 +47,11 @@ class Scheduler:
     report: Report
     policy: Policy = field(default_factory=Policy)
 
+    @cached_property
+    def devices(self) -> Devices:
+        """What is made for runs on this host."""
+        return Devices(self.settings)
+
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
         """Run every row that is still to do, workload by workload, and return how each ended."""
         with self.database.session() as connection:
@@ -54,6 +60,7 @@ class Scheduler:
                 experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
                 experiments.lock_experiment(connection, experiment)
                 self._deliver_what_was_left(connection, experiment)
+            self._remove_what_was_left(connection)
             workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
             write_back = self._writer(file)
             outcomes: list[Outcome] = []
@@ -72,6 +79,7 @@ class Scheduler:
     def run_command(self, job: Job) -> Outcome:
         """Run one command, as a workload of its own in the experiment of the command line."""
         with self.database.session() as connection:
+            self._remove_what_was_left(connection)
             experiment, workload = experiments.next_command_workload(connection)
         command = PlannedWorkload(experiment, workload, ())
         [outcome] = self._workload(command, "bench run", lambda _: None, self.policy, None).run([job])
@@ -87,6 +95,7 @@ class Scheduler:
             database=self.database,
             settings=self.settings,
             tracking=self.tracking,
+            devices=self.devices,
             experiment=workload.experiment,
             experiment_name=f"{workload.experiment} {name}",
             workload=workload.workload,
@@ -144,6 +153,11 @@ class Scheduler:
                 continue
             if not deliver(connection, folder, self.tracking, run.mlflow_run_id, end):
                 return
+
+    def _remove_what_was_left(self, connection: Connection) -> None:
+        """Remove what a scheduler that died has made, where its runs are over."""
+        for problem in self.devices.clear(connection):
+            self.report(Event("warning", "", message=problem))
 
     def _resume(self, connection: Connection, run: PlannedRun) -> str | None:
         """Return the status of a run to attach to (``running``) or that has ended; end one that nobody supervises."""

@@ -37,7 +37,7 @@ from scheduler.limits import Memory
 from scheduler.policy import Policy
 from scheduler.reasons import Ending, exit_code, failure, last_lines
 from sql import runs
-from sql.database import Database, lost
+from sql.database import Connection, Database, lost
 
 __all__ = ["Order"]
 
@@ -221,11 +221,24 @@ def main(folder: RunFolder) -> None:
             return  # the scheduler is gone, or has thought better of it: the run was never released
         end = supervisor.run(started_at=float(words.split()[1]))
         supervisor.record(end)
-        if _input_ended() and not folder.delivered:
+        if _input_ended():
+            with supervisor.database.session() as connection:
+                _stand_in(supervisor, connection, end)
+
+
+def _stand_in(supervisor: Supervisor, connection: Connection, end: RunEnd) -> None:
+    """Do what the scheduler, which is gone, would have done when the run had ended."""
+    from scheduler.devices import Devices
+
+    try:
+        for problem in Devices(supervisor.database.settings).clear(connection):
+            sys.stderr.write(f"{problem}\n")
+    finally:
+        folder, order = supervisor.folder, supervisor.order
+        if not folder.delivered:
             from scheduler.delivery import deliver  # imports MLflow: a second of CPU
 
-            with supervisor.database.session() as connection:
-                deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end)
+            deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end)
 
 
 def _reap_orphans(root_pid: int) -> None:

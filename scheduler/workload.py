@@ -10,9 +10,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from bench.processes import end_run as end_processes
 from bench.processes import is_alive
 from bench.runfolder import RunEnd, RunFolder
 from scheduler.delivery import deliver
+from scheduler.devices import Devices, Given
 from scheduler.job import Job
 from scheduler.launch import client_folder, run_environment
 from scheduler.policy import FAILURES, Policy
@@ -36,6 +38,7 @@ from sql.database import Connection, Database
 __all__ = ["Event", "Outcome", "Workload"]
 
 _READY_SECONDS = 30.0
+_DISMISS_SECONDS = 5.0
 # Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
 _NOT_INHERITED = frozenset(
     {"BENCH_DSN", "BENCH_READ_DSN", "BENCH_SUPERVISOR", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"}
@@ -74,6 +77,7 @@ class _Active:
     process: subprocess.Popen[bytes] | None = None
     end: RunEnd | None = None
     status: str = "running"
+    given: Given | None = None
 
 
 class Workload:
@@ -97,6 +101,7 @@ class Workload:
         database: Database,
         settings: Settings,
         tracking: Tracking | None,
+        devices: Devices,
         experiment: int,
         experiment_name: str,
         workload: int,
@@ -107,7 +112,7 @@ class Workload:
     ) -> None:
         self.database, self.settings, self.tracking = database, settings, tracking
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
-        self.report, self.write_back = report, write_back
+        self.devices, self.report, self.write_back = devices, report, write_back
         self.policy, self.began = policy, began
         self._active: list[_Active] = []
         self._failed: _Active | None = None
@@ -118,7 +123,7 @@ class Workload:
         An interrupt (``KeyboardInterrupt``) stops all of them in order, records that, and is raised again.
         """
         with self.database.session() as connection:
-            self._attach(attached)
+            self._attach(connection, attached)
             try:
                 if jobs:
                     self._start(connection, jobs)
@@ -128,13 +133,16 @@ class Workload:
                 self._stop(connection)
                 raise
             finally:
-                self._deliver(connection)
+                try:
+                    self._free_devices()
+                finally:
+                    self._deliver(connection)
         return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
 
     def _software_runs(self) -> list[str]:
         return [active.folder.run_id for active in self._active if active.mlflow_run_id and active.end is None]
 
-    def _attach(self, jobs: Sequence[Job]) -> None:
+    def _attach(self, connection: Connection, jobs: Sequence[Job]) -> None:
         for job in jobs:
             assert job.previous is not None
             folder = RunFolder(self.settings.runs_dir / job.previous.run_id)
@@ -143,18 +151,26 @@ class Workload:
             if (state := folder.state()) is not None and state.started_at is not None:
                 self.began = min(self.began or state.started_at, state.started_at)
             self._tell("attached", self._active[-1])
+        self.devices.adopt(connection, [active.folder.run_id for active in self._active])
 
     def _start(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        # Before anything else: what cannot be had is refused while nothing of these runs is there.
+        by_id = {uuid.uuid4().hex: job for job in jobs}
+        given = self.devices.provide(connection, by_id, [active.folder.run_id for active in self._active])
         workload_id = experiments.open_workload(connection, self.experiment, self.workload)
-        starting = [self._prepare(job) for job in jobs]
+        starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
         self._active += starting
         runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
         self._write_back(starting)
-        client = client_folder(self.settings.home)
-        for active in starting:
-            self._start_supervisor(active, client)
-        for active in starting:
-            self._await_ready(active)
+        try:
+            client = client_folder(self.settings.home)
+            for active in starting:
+                self._start_supervisor(active, client)
+            for active in starting:
+                self._await_ready(active)
+        except Exception:
+            self._dismiss(starting)
+            raise
         # One moment for all: the placement is in the database before the first of them begins.
         started_at = time.time()
         self.began = self.began or started_at
@@ -168,10 +184,10 @@ class Workload:
         for active in starting:
             self._tell("started", active)
 
-    def _prepare(self, job: Job) -> _Active:
-        folder = RunFolder(self.settings.runs_dir / uuid.uuid4().hex)
+    def _prepare(self, run_id: str, job: Job, given: Given) -> _Active:
+        folder = RunFolder(self.settings.runs_dir / run_id)
         folder.create({"label": self._label(job), "command": job.shown_command})
-        return _Active(job, folder, self._open_tracking(job, folder))
+        return _Active(job, folder, self._open_tracking(job, folder), given=given)
 
     def _open_tracking(self, job: Job, folder: RunFolder) -> str | None:
         if self.tracking is None:
@@ -196,7 +212,7 @@ class Workload:
             owner=getpass.getuser(),
             command=job.shown_command,
             environment=job.environment,
-            collocation=job.collocation,
+            collocation=str(job.collocation),
             devices="+".join(gpu.uuid for gpu in job.devices or ()),
             params=job.params,
             host=platform.node(),
@@ -205,7 +221,8 @@ class Workload:
         )
 
     def _start_supervisor(self, active: _Active, client: Path) -> None:
-        job, folder = active.job, active.folder
+        job, folder, given = active.job, active.folder, active.given
+        assert given is not None
         additions: dict[str, str] = {
             **job.command.variables,
             "BENCH_EXPERIMENT": str(self.experiment),
@@ -216,9 +233,12 @@ class Workload:
             additions |= self.tracking.variables(
                 folder.run_id, active.mlflow_run_id, job.command.words, job.command.directory
             )
-        if job.devices is not None:
-            additions["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu in job.devices)
+        if given.visible is not None:
+            additions["CUDA_VISIBLE_DEVICES"] = ",".join(given.visible)
+        additions |= given.variables
         ours = _NOT_INHERITED | (self.tracking.own_variables if self.tracking else frozenset())
+        if job.collocation.kind != "shared":  # then what it is a client of, and how far, is not the shell's to say
+            ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
         base = {name: value for name, value in os.environ.items() if name not in ours}
         order = Order(
             words=list(job.command.words),
@@ -240,6 +260,7 @@ class Workload:
                 env={**own, "BENCH_SUPERVISOR": folder.run_id},
                 start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
                 cwd="/",
+                pass_fds=[given.claim.fileno()] if given.claim else [],
             )
         assert active.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
@@ -255,6 +276,15 @@ class Workload:
             last = active.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
             why = "".join(last) or f"it ended with status {active.process.wait()}"
             raise ServiceFailed(f"the supervisor of {self._label(active.job)} did not start: {why}")
+
+    def _dismiss(self, starting: Sequence[_Active]) -> None:
+        """End the supervisors of runs that will not be released: so their devices are free."""
+        for active in starting:
+            if active.process is not None and active.process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    active.process.stdin.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    active.process.wait(_DISMISS_SECONDS)
 
     def _wait(self, connection: Connection) -> None:
         pause = 0.02
@@ -300,6 +330,16 @@ class Workload:
                     end_processes(active.folder.run_id, grace=0)
             self._wait(connection)
 
+    def _free_devices(self) -> None:
+        """Remove what was made for the runs, as far as they are over; what stays is recorded, and removed later."""
+        for active in self._active:
+            if active.given and active.given.claim:
+                active.given.claim.release()
+        # Over a connection of its own: an interrupt or an error may have come in the middle of a statement.
+        with _uninterrupted(), self.database.session() as connection:
+            for problem in self.devices.clear(connection):
+                self.report(Event("warning", f"{self.experiment}/{self.workload}", message=problem))
+
     def _deliver(self, connection: Connection) -> None:
         for active in self._active:
             if active.end is not None and not active.folder.delivered:
@@ -340,8 +380,28 @@ class Workload:
         )
 
 
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let an interrupt wait until the end of this."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 def _placements(active: _Active) -> list[runs.Placement]:
     run_id, host = active.folder.run_id, platform.node()
+    if active.given and (instance := active.given.instance):
+        assert active.job.devices
+        gpu = active.job.devices[0].uuid
+        return [runs.Placement(run_id, host, gpu, instance.gpu_instance_id, instance.uuid)]
     if not active.job.devices:
         return [runs.Placement(run_id, host)]
     return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in active.job.devices]

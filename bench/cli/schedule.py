@@ -18,20 +18,24 @@ from bench.cli.common import console, reading
 from bench.cli.stack import LocalStack, availability, local_stack
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
-from bench.gpu import inventory
+from bench.gpu import Inventory, inventory
 from bench.processes import is_alive
 from bench.runfolder import RunFolder
 from dashboards import tables
 from dashboards.progress import Progress
 from scheduler import checks
+from scheduler.cells import Collocation
+from scheduler.collocation import collocation_problem
 from scheduler.experiment_file import ExperimentFile
-from scheduler.plan import Action
+from scheduler.instances import shown
+from scheduler.plan import Action, PlannedWorkload
 from scheduler.policy import Policy
 from sql.database import Database
 from sql.selection import select_runs
 from sql.summaries import Live, live_figures, summarised
 
 if TYPE_CHECKING:
+    from scheduler.collocation import Partition
     from scheduler.schedule import Scheduler
     from scheduler.workload import Event, Outcome
 
@@ -71,12 +75,12 @@ def schedule(
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
     policy = Policy(timeout, workload_timeout, retries, fail_fast).validate()
-    gpus = inventory(settings.simulate)
+    gpus = inventory(settings.simulate, settings.home)
     checked = checks.load(file, gpus, availability(settings))
     with Database(settings) as database:
         _refuse_foreign(database, checked, into)
+        _plan(settings, database, checked, gpus, rerun, show=dry_run)
         if dry_run:
-            _show_plan(database, checked, rerun)
             return
     outcomes = run_file(settings, checked, rerun=rerun, into=into, policy=policy)
     if not outcomes:
@@ -108,6 +112,7 @@ def run(
     command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command, behind --.")],
     name: Annotated[str | None, typer.Option(help="A name for people.")] = None,
     devices: Annotated[str | None, typer.Option(help="GPUs such as 0+1; by default those that the shell sees.")] = None,
+    collocation: Annotated[str, typer.Option(help="MPS, MPS:NN or a MIG profile such as 3g.20gb.")] = "-",
     timeout: Timeout = None,
 ) -> None:
     """Run one command without a file; it is measured like any other run."""
@@ -115,9 +120,15 @@ def run(
 
     policy = Policy(timeout).validate()
     settings = Settings.load()
-    gpus = inventory(settings.simulate)
-    chosen = None if devices is None else tuple(gpus.find(word) for word in devices.split("+") if word)
-    job = job_from_command(command, name=name, devices=chosen)
+    gpus = inventory(settings.simulate, settings.home)
+    words = [word for word in (devices or "").split("+") if word]
+    chosen = None if devices is None else tuple(gpus.find(word) for word in words)
+    wanted = Collocation.parse(collocation)
+    if wanted.kind != "shared" and not words:
+        raise BadRequest(f"--collocation {wanted} needs --devices")
+    if problem := collocation_problem(wanted, words, chosen or ()):
+        raise BadRequest(f"--collocation: {problem}")
+    job = job_from_command(command, name=name, devices=chosen, collocation=wanted)
     with scheduling(settings, policy=policy) as scheduler:
         outcome = scheduler.run_command(job)
         _settle(scheduler.database, [outcome.run_id])
@@ -163,7 +174,7 @@ def scheduling(settings: Settings, *, policy: Policy | None = None, quiet: bool 
             database=local.database,
             settings=settings,
             tracking=Tracking(local.tracking_uri),
-            inventory=inventory(settings.simulate),
+            inventory=inventory(settings.simulate, settings.home),
             report=lambda event: _show(progress, event),
             policy=policy or Policy(),
         )
@@ -207,24 +218,54 @@ def _refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> Non
                 raise BadRequest(problem, file=file.path, line=row.line)
 
 
-def _show_plan(database: Database, file: ExperimentFile, rerun: str | None) -> None:
+def _plan(
+    settings: Settings, database: Database, file: ExperimentFile, gpus: Inventory, rerun: str | None, *, show: bool
+) -> None:
+    """See that the GPUs can be shared as the file asks for, before the stack is started for it; show what would be run."""
+    from scheduler.collocation import partitions
+    from scheduler.devices import Devices
     from scheduler.schedule import planned
 
-    made = tables.table("run", "attempt", "name", "action", "environment", "devices", "command")
-    with database.session(read_only=True) as connection:
-        for workload in planned(connection, file, rerun):
-            for one in workload.runs:
-                row = one.row
-                action = "is done" if one.action is Action.SKIP else str(one.action)
-                made.add_row(
-                    f"{workload.experiment}/{workload.workload}/{one.position}",
-                    str(one.attempt),
-                    escape(row.name),
-                    action,
-                    escape(str(row.environment)),
-                    "+".join(row.devices) or "none (GPUs are hidden)",
-                    escape(" ".join([row.script or row.model or "", *row.params])),
-                )
+    with database.session(read_only=show) as connection:
+        workloads = planned(connection, file, rerun)
+        divided = partitions(connection, file, workloads, gpus, Devices(settings))
+    if show:
+        _show_plan(workloads)
+        _show_partitions(divided)
+
+
+def _show_plan(workloads: Sequence[PlannedWorkload]) -> None:
+    made = tables.table("run", "attempt", "name", "action", "environment", "devices", "collocation", "command")
+    for workload in workloads:
+        for one in workload.runs:
+            row = one.row
+            action = "is done" if one.action is Action.SKIP else str(one.action)
+            made.add_row(
+                f"{workload.experiment}/{workload.workload}/{one.position}",
+                str(one.attempt),
+                escape(row.name),
+                action,
+                escape(str(row.environment)),
+                "+".join(row.devices) or "none (GPUs are hidden)",
+                str(row.collocation),
+                escape(" ".join([row.script or row.model or "", *row.params])),
+            )
+    console().print(made)
+
+
+def _show_partitions(divided: Sequence[Partition]) -> None:
+    """Show the MIG instances of each GPU before a workload and during it; after it they are again what they were."""
+    if not divided:
+        return
+    made = tables.table("workload", "GPU", "MIG instances before and after", "for its runs")
+    for one in divided:
+        layout = one.choice.layout
+        made.add_row(
+            f"{one.experiment}/{one.workload}",
+            escape(f"{layout.index} ({layout.name})"),
+            shown(layout.placed) or "none",
+            one.choice.shown,
+        )
     console().print(made)
 
 

@@ -41,7 +41,7 @@ def demo() -> None:
     settings = Settings.load()
     folder = settings.home / "demo"
     _lay_out(folder, "demo", overwrite=True)
-    file = checks.load(folder / "demo.csv", inventory(settings.simulate), availability(settings))
+    file = checks.load(folder / "demo.csv", inventory(settings.simulate, settings.home), availability(settings))
     out = console()
     out.print(f"Running {escape(str(file.path))}: handwritten digits, learned alone and side by side.")
     outcomes = run_file(settings, file)
@@ -93,7 +93,7 @@ def doctor(json: Json = False) -> None:
     if settings.dsn is None and (kind := network_filesystem(settings.database_dir)):
         detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
         findings.append(("database folder", False, detail))
-    gpus = inventory(settings.simulate)
+    gpus = inventory(settings.simulate, settings.home)
     names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus.gpus)
     findings.append(("GPUs", bool(gpus.gpus), names or f"none ({gpus.reason}); try BENCH_SIMULATE=2xH100"))
     for name, reason in availability(settings).items():

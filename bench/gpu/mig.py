@@ -64,6 +64,11 @@ class Layout:
     instances: tuple[PlacedInstance, ...]
     pids: frozenset[int]
 
+    @property
+    def placed(self) -> list[tuple[Profile, int]]:
+        """Profile and first memory slice of each instance whose place is known."""
+        return [(one.profile, one.start) for one in self.instances if one.start is not None]
+
 
 class MigControl:
     """What divides GPUs.
@@ -131,7 +136,10 @@ class MigControl:
             try:
                 nvml.nvmlGpuInstanceCreateComputeInstance(made, self._whole(made))
                 identity = int(nvml.nvmlGpuInstanceGetInfo(made).id)
-                return next(one for one, _ in list_instances(nvml, device) if one.gpu_instance_id == identity)
+                for instance, _ in list_instances(nvml, device):
+                    if instance.gpu_instance_id == identity:
+                        return instance
+                raise GpuUnavailable(f"GPU {gpu_uuid} made a MIG instance {profile}, but shows no device for it")
             except BaseException:
                 with contextlib.suppress(nvml.NVMLError):
                     self._destroy(made)
