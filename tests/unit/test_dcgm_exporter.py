@@ -487,3 +487,21 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:  # a process that has just ended
         return ""
+
+
+def test_simulated_gpus_have_what_dcgm_gives(tmp_path: Path) -> None:
+    """An A100 has no GPM: the simulation stands for DCGM."""
+    listener = DcgmExporter(ExporterOptions(tmp_path, "1xA100:2x1g.5gb,1xT4"), environment={}, hostname="n1")
+    assert listener.check() is None
+    text = until(listener, lambda text: "DCGM_FI_PROF_SM_ACTIVE" in text)
+    listener.close()
+    assert re.findall(r'gpu="(\d)".*?(?:GPU_I_ID="(\d+)",)?Hostname', "\n".join(lines(text, "DCGM_FI_PROF_SM_ACTIVE"))) == [
+        ("0", "7"), ("0", "8"), ("1", ""),
+    ]  # fmt: skip
+    shown = [line for line in text.splitlines() if not line.startswith("#")]
+    assert all(',simulated="true"} ' in line for line in shown)
+
+
+def test_a_simulated_gpu_for_which_dcgm_has_no_profiling_is_refused(tmp_path: Path) -> None:
+    listener = DcgmExporter(ExporterOptions(tmp_path, "1xRTX4090"), environment={})
+    assert (listener.check() or "").endswith("; GPU 0 is an NVIDIA GeForce RTX 4090")
