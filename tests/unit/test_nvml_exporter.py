@@ -16,6 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.gpu.inventory import Gpu, MigInstance
 from bench.gpu.reading import DeviceReading, GpuProcess, GpuReading, Reading
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
+from collector.followed import Definitions, Followed
+from collector.metrics import CollectorMetrics
+from collector.targets import Target
 from exporters.nvml import NvmlExporter
 from exporters.registry import ExporterOptions
 from exporters.text import render
@@ -346,6 +349,40 @@ def test_the_last_interval_is_the_runs_own(page: Page, process: Start, tmp_path:
     gone = page.read(T0 + 62, moved(H100, joules=6000))
     assert gone.timestamps(run_id=run_id) == set()
     assert gone("other_energy_joules_total") == 0
+
+
+def test_the_collector_counts_every_joule_of_a_run_within_it(page: Page, process: Start, tmp_path: Path) -> None:
+    """It takes up the GPU seconds after its start, and ends between two scrapes."""
+    target = Target("http://n1:1/metrics", "n1", "nvml", "n1:1", {}, 1.0)
+    followed = Followed(target, 1, Definitions(), CollectorMetrics(), T0 - 10)
+    samples: list[tuple[float, float, float]] = []
+
+    def scrape(second: float, *gpus: GpuReading) -> None:
+        # It is asked a moment before the GPUs are read.
+        scrape = followed.parse(page.body(T0 + second + 0.01, *gpus))
+        record = followed.take(scrape, T0 + second, T0 + second, T0 + second)
+        assert record is not None
+        for time, ref, value, dt in zip(record.times, record.refs, record.values, record.dts, strict=True):
+            series = record.series[int(ref)]
+            if series.metric == "bench_gpu_attributed_energy_joules_total":
+                assert series.labels["run_id"] == run_id
+                samples.append((float(time), float(value), float(dt)))
+
+    scrape(-7, H100)
+    run_id = new_run(tmp_path)
+    pid = process(run_id)
+    scrape(-5, H100)
+    scrape(0, H100)
+    assert samples == []
+    scrape(1, moved(H100, GpuProcess(pid, GIB, 1.0), joules=570))
+    scrape(2, moved(H100, GpuProcess(pid, GIB, 0.5), joules=1340))
+    end_process(pid)
+    end_run(tmp_path, run_id, T0 + 2.5)
+    scrape(3, moved(H100, joules=1740))
+    scrape(4, moved(H100, joules=1810))
+    assert [time - T0 for time, _, _ in samples] == pytest.approx([1, 2, 2.499])
+    assert [dt for _, _, dt in samples] == pytest.approx([6, 1, 0.499])
+    assert sum(value * dt for _, value, dt in samples) == pytest.approx(500 + 700 + 330, rel=1e-6)
 
 
 def test_a_run_that_ended_during_a_reading_goes_on_until_the_next(page: Page, process: Start, tmp_path: Path) -> None:
