@@ -42,11 +42,12 @@ def check_parses(body: bytes) -> None:
     assert (len(scrape.refs), scrape.malformed, scrape.repeated) == (lines, 0, 0)
 
 
-def promtool_findings(name: str) -> list[str]:
-    """Return what Prometheus's linter finds in a golden body; skips where there is no promtool."""
+def promtool_findings(body: bytes | str) -> list[str]:
+    """Return what Prometheus's linter finds in a body, or in a golden one by name; skips where there is no promtool."""
     promtool = shutil.which("promtool")
     if promtool is None:
         pytest.skip("promtool is not installed: it comes with Debian's package prometheus")
-    body = (FOLDER / f"{name}.txt").read_bytes()
+    if isinstance(body, str):
+        body = (FOLDER / f"{body}.txt").read_bytes()
     done = subprocess.run([promtool, "check", "metrics"], input=body, capture_output=True, check=False, timeout=60)
     return (done.stdout + done.stderr).decode().splitlines()
