@@ -9,13 +9,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-__all__ = ["NAME", "install"]
+__all__ = ["NAME", "installed_mps"]
 
 NAME = "nvidia-cuda-mps-control"
 
 
-def install(folder: Path) -> Path:
-    """Lay the program into `folder`, which is to be put in front of ``PATH``, and return it.
+def installed_mps(folder: Path) -> Path:
+    """Lay the program into `folder`, and return that: it is to be put in front of ``PATH``.
 
     With ``FAKE_MPS_REFUSES`` in its environment it says that and does not start.
     """
@@ -23,7 +23,7 @@ def install(folder: Path) -> Path:
     path = folder / NAME
     path.write_text(f"#!{sys.executable} -SE\n{_PROGRAM}")
     path.chmod(0o755)
-    return path
+    return folder
 
 
 _PROGRAM = """

@@ -23,6 +23,7 @@ from scheduler.cells import Collocation, Environment
 from scheduler.checks import check, load
 from scheduler.csv_text import scan
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row, fingerprint
+from tests.fake_mps import installed_mps
 
 DATA = Path(__file__).parents[1] / "data" / "experiments"
 HEADER = "Experiment,Workload,Status,Run,Devices,Collocation,Environment,File,Listeners,Params\n"
@@ -33,6 +34,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from scheduler.experiment_file import ExperimentFile
+from tests.fake_mps import installed_mps
 
 file = ExperimentFile.read(Path(sys.argv[1]))
 for row in file.rows[int(sys.argv[2]) :: 4]:
@@ -282,15 +284,18 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
         ("1,1,,,,,,trian.py,,", "'trian.py' does not exist in {work} or beside the experiment file in {files} (did you mean"),
         ("1,1,,,,,,{files}/trian.py,,", "2:10: File: the script '{files}/trian.py' does not exist in {files} (did you m"),
         ("1,1,,,,,,..,,", "2:10: File: the script '..' is a folder"),
-        ("1,1,,,7,,,train.py,,", "2:7: Devices: device 7 does not exist: this host has GPUs 0, 1, 2"),
+        ("1,1,,,7,,,train.py,,", "2:7: Devices: device 7 does not exist: this host has GPUs 0, 1, 2, 3"),
         ("1,1,,,0+{uuid},,,train.py,,", "2:7: Devices: 0+{uuid} names a device twice"),
         ("1,1,,,0,3g.71gb,,train.py,,", "2:9: Collocation: GPU 0 (NVIDIA A100-SXM4-40GB) has no MIG profile '3g.71gb'"),
         ("1,1,,,0,1g.6gb,,train.py,,", "(did you mean '1g.5gb'?)"),
         ("1,1,,,2,1g.5gb,,train.py,,", "GPU 2 (Tesla T4) has no MIG profiles that are known"),
         ("1,1,,,0+1,3g.20gb,,train.py,,", "2:11: Collocation: the MIG profile 3g.20gb takes one device, but the row h"),
         ("1,1,,,,MPS,,train.py,,", "2:8: Collocation: MPS needs a device, but the row has none"),
-        ("1,1,,,0,3g.20gb,,train.py,,", "2:9: Collocation: the collocation 3g.20gb is not supported yet: only - is"),
-        ("1,1,,,0,MPS:50,,train.py,,", "2:9: Collocation: the collocation MPS:50 is not supported yet: only - is"),
+        ("1,1,,,0,3g.20gb,,train.py,,", "2:9: Collocation: GPU 0 (NVIDIA A100-SXM4-40GB) is not in MIG mode, which is yours to set: sudo nvidia-smi -i 0 -mig 1"),
+        ("1,1,,,3,,,train.py,,", "2:9: Collocation: GPU 3 (NVIDIA A100-SXM4-40GB) is in MIG mode, in which nobody can have the whole of it: name a profile (1g.5gb, 1g.10gb, "),
+        ("1,1,,,3,MPS,,train.py,,", "or sudo nvidia-smi -i 3 -mig 0"),
+        ("1,1,,,3,4g.20gb,,train.py,,\n1,1,,,{mig},4g.20gb,,train.py,,", "2:9: Collocation: 2 x 4g.20gb do not fit on GPU 3 (NVIDIA A100-SXM4-40GB); 4g.20gb + 3g.20gb, or 2 x 3g.20gb, or 4g.20gb + 2g.10gb would"),
+        ("1,1,,,3,7g.40gb,,train.py,,\n1,1,,,3,1g.5gb,,train.py,,\n1,2,,,3,7g.40gb,,train.py,,", "2:9: Collocation: 7g.40gb + 1g.5gb do not fit on GPU 3"),
         ("1,1,,,,,venv:env,train.py,,", "2:9: Environment: there is no virtual environment in {work}/env or {files}/env"),
         ("1,1,,,,,conda:x,train.py,,", "2:9: Environment: the environment 'conda:x' is not supported yet: only - and"),
         ("1,1,,,,,torch,train.py,,", "2:9: Environment: the environment 'torch' is not supported yet"),
@@ -302,9 +307,9 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_here(write: Write, row: str, message: str) -> None:
-    gpus = inventory("2xA100,1xT4")
+    gpus = inventory("2xA100,1xT4,1xA100:mig")
     path = write("")
-    names = {"files": path.parent, "work": Path.cwd(), "uuid": gpus.gpus[0].uuid}
+    names = {"files": path.parent, "work": Path.cwd(), "uuid": gpus.gpus[0].uuid, "mig": gpus.gpus[3].uuid}
     path.write_text(HEADER + row.format(**names) + "\n")
     file = ExperimentFile.read(path)
     with pytest.raises(BadExperimentFile) as caught:
@@ -328,6 +333,32 @@ def test_what_can_be_done_here(write: Write) -> None:
     file = load(path, inventory("2xA100"), EXPORTERS)
     assert [file.script(row) for row in file.rows] == [path.parent / "train.py"] * 3
     assert [file.venv_python(row) for row in file.rows] == [None, python, None]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["1,1,,,0,MPS,,train.py,,", "1,1,,,0,MPS:40,,train.py,,", "1,1,,,0,-,,train.py,,"],
+        ["1,1,,,1,3g.20gb,,train.py,,", "1,1,,,1,3g.20gb,,train.py,,", "1,2,,,1,7g.40gb,,train.py,,"],
+        ["1,1,finished,,1,7g.40gb,,train.py,,", "1,1,,,1,7g.40gb,,train.py,,"],
+    ],
+    ids=["MPS", "MIG", "what is done takes no room"],
+)
+def test_gpus_that_can_be_shared_so(write: Write, rows: list[str]) -> None:
+    file = load(write(HEADER + "\n".join(rows) + "\n"), inventory("1xA100,1xA100:mig"), EXPORTERS)
+    assert len(file.rows) == len(rows)
+
+
+def test_mps_on_real_gpus_needs_nvidias_program(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = Inventory(tuple(replace(gpu, simulated=False) for gpu in inventory("1xT4").gpus))
+    path = write(HEADER + "1,1,,,0,MPS,,train.py,,\n")
+    monkeypatch.setenv("PATH", str(path.parent))
+    with pytest.raises(
+        BadExperimentFile, match="2:9: Collocation: MPS needs nvidia-cuda-mps-control on PATH, which co"
+    ):
+        load(path, gpus, EXPORTERS)
+    installed_mps(path.parent)
+    load(path, gpus, EXPORTERS)
 
 
 def test_the_working_directory_comes_first(write: Write) -> None:

@@ -29,7 +29,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def daemon(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MpsDaemon]:
     """A daemon that is not started, with the program on PATH."""
-    monkeypatch.setenv("PATH", str(fake_mps.install(folder / "bin").parent), prepend=":")
+    monkeypatch.setenv("PATH", str(fake_mps.installed_mps(folder / "bin")), prepend=":")
     made = MpsDaemon(folder / "daemon")
     yield made
     made.stop(patience=0.1)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.errors import BadRequest
+from scheduler.cells import Collocation
 from scheduler.job import Job
 from scheduler.launch import Command
 from scheduler.policy import Policy
@@ -56,7 +57,7 @@ def test_the_earlier_deadline_counts(policy: Policy, workload_began: float | Non
 
 
 def job(position: int, name: str) -> Job:
-    return Job(name, Command(("x",), Path("/"), {}), {}, "x", "-", "-", (), "f", position, 1)
+    return Job(name, Command(("x",), Path("/"), {}), {}, "x", "-", Collocation(), (), "f", position, 1)
 
 
 @dataclass
