@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from bench.gpu import Inventory
 from collector.discovery import check_targets
-from scheduler import checks
+from scheduler import checks, sweep
+from scheduler.sweep_file import SweepFile
 
 ROOT = Path(__file__).parents[2]
 WORKS = dict.fromkeys(("host", "process"))
@@ -25,6 +27,20 @@ WORKS = dict.fromkeys(("host", "process"))
 )
 def test_experiment_files_are_in_order(path: str) -> None:
     assert checks.load(ROOT / path, Inventory(), WORKS).rows
+
+
+def test_the_sweep_becomes_an_experiment_file_in_order(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples/sweep", tmp_path, dirs_exist_ok=True)
+    written = tmp_path / "experiments.csv"
+    sweep.write(written, sweep.rows(SweepFile.read(tmp_path / "sweep.toml")))
+    assert len(checks.load(written, Inventory(), WORKS).rows) == 8
+
+
+def test_the_sweep_of_the_docs_is_in_order(tmp_path: Path) -> None:
+    shown = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs/experiments.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(shown) == 1
+    (tmp_path / "sweep.toml").write_text(shown[0])
+    assert len(sweep.rows(SweepFile.read(tmp_path / "sweep.toml"))) == 4 * 20 * 4
 
 
 def test_what_the_docs_show_of_targets_is_in_order(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Values drawn at random for the parameters of a sweep: for one seed the same ones on every platform.
+
+Of Python's generator only ``random()`` is used, which is promised to stay as it is; what is made of its numbers in
+between may differ between platforms in the last digit of a logarithm, so that numbers keep six digits. Each parameter has
+a generator of its own, seeded by its name: another parameter, or more draws, change none of its values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+
+__all__ = ["DISTRIBUTIONS", "Value", "draw"]
+
+Value = bool | int | float | str
+
+
+def draw(distribution: str, given: Sequence[Value], *, name: str, seed: int, count: int) -> list[Value]:
+    """Draw `count` values of the parameter `name`.
+
+    Parameters
+    ----------
+    distribution
+        One of `DISTRIBUTIONS`.
+    given
+        The two ends of the range, both included; of ``choice`` what there is to choose from.
+
+    Raises
+    ------
+    ValueError
+        Nothing can be drawn from what is given.
+    """
+    make = DISTRIBUTIONS[distribution](given)
+    random = Random(f"{seed}/{name}")
+    return [make(random.random()) for _ in range(count)]
+
+
+def _uniform(given: Sequence[Value]) -> Callable[[float], Value]:
+    low, high = _range(given)
+    return lambda share: _rounded(low + share * (high - low), low, high)
+
+
+def _loguniform(given: Sequence[Value]) -> Callable[[float], Value]:
+    low, high = _range(given)
+    if low <= 0:
+        raise ValueError(f"the range of a logarithm begins above 0, not at {given[0]}")
+    return lambda share: _rounded(low * math.exp(share * math.log(high / low)), low, high)
+
+
+def _int(given: Sequence[Value]) -> Callable[[float], Value]:
+    _range(given)
+    low, high = given
+    if not isinstance(low, int) or not isinstance(high, int):
+        raise ValueError(f"both ends are whole numbers, not {low} and {high}")
+    return lambda share: min(low + int(share * (high - low + 1)), high)
+
+
+def _choice(given: Sequence[Value]) -> Callable[[float], Value]:
+    if not given:
+        raise ValueError("there is nothing to choose from")
+    return lambda share: given[int(share * len(given))]
+
+
+def _range(given: Sequence[Value]) -> tuple[float, float]:
+    ends = [float(end) for end in given if isinstance(end, int | float) and not isinstance(end, bool)]
+    if len(given) != 2 or len(ends) != 2:
+        raise ValueError("a range is two numbers, [low, high]")
+    low, high = ends
+    if not low < high:
+        raise ValueError(f"the range ends at {given[1]}, which is not above its beginning {given[0]}")
+    return low, high
+
+
+def _rounded(value: float, low: float, high: float) -> float:
+    return min(max(float(f"{value:.6g}"), low), high)
+
+
+DISTRIBUTIONS: dict[str, Callable[[Sequence[Value]], Callable[[float], Value]]] = {
+    "uniform": _uniform,
+    "loguniform": _loguniform,
+    "int": _int,
+    "choice": _choice,
+}
