@@ -13,8 +13,8 @@ import pytest
 
 from bench.gpu import inventory
 from bench.gpu.simulated import World
-from tests import fake_mps
 from tests.e2e.home import Home, wait_for
+from tests.fake_mps import installed_mps
 
 GPUS = "2xA100,1xA100:mig,1xH100"
 HEADER = "Experiment,Workload,Name,Devices,Collocation,File,Params"
@@ -55,7 +55,7 @@ class GpuHome(Home):
 def place(short_folder: Path) -> Iterator[GpuHome]:
     """A stack on a host with four simulated GPUs."""
     folder = short_folder / uuid.uuid4().hex[:8]
-    home = GpuHome(folder / "home", folder / "work", programs=fake_mps.install(folder / "bin").parent)
+    home = GpuHome(folder / "home", folder / "work", programs=installed_mps(folder / "bin"))
     home.folder.mkdir(parents=True)
     home.bench("up")
     yield home
