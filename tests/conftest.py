@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings as hypothesis_settings
 from psycopg import conninfo
 
 from bench.config import Settings
@@ -21,6 +22,10 @@ from benchmarks.servers import installed_timescale
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.flavour import Flavour, inspect
+
+# How long an example takes says nothing where other tests run beside it.
+hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
+hypothesis_settings.load_profile("timeless")
 
 HOW_TO_GET_ONE = (
     "no TimescaleDB Community found: set BENCH_TEST_TIMESCALE_DSN to a server where databases may be created, or "

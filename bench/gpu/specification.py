@@ -31,8 +31,10 @@ class SpecifiedGpu:
     instances: tuple[tuple[Profile, int], ...] = ()
 
 
-def parse(specification: str) -> list[SpecifiedGpu]:
-    """Return the GPUs of a specification such as ``2xH100,4xA100:7x1g.5gb``; equal ones have equal UUIDs.
+def parse(specification: str, world: str = "") -> list[SpecifiedGpu]:
+    """Return the GPUs of a specification such as ``2xH100,4xA100:7x1g.5gb``.
+
+    Equal ones have equal UUIDs in one `world`, and others elsewhere: runs of one keep no GPU of another busy.
 
     Raises
     ------
@@ -52,9 +54,8 @@ def parse(specification: str) -> list[SpecifiedGpu]:
         instances = _instances(key, match[3]) if match[3] else ()
         for _ in range(int(match[1])):
             index = len(gpus)
-            gpus.append(
-                SpecifiedGpu(index, f"GPU-{simulated_uuid(f'{index}/{key}')}", MODELS[key], bool(match[3]), instances)
-            )
+            uuid = f"GPU-{simulated_uuid(f'{world}/{index}/{key}')}"
+            gpus.append(SpecifiedGpu(index, uuid, MODELS[key], bool(match[3]), instances))
     return gpus
 
 

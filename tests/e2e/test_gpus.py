@@ -74,7 +74,7 @@ def settled(home: Home) -> None:
 @pytest.fixture(scope="module")
 def runs(place: GpuHome) -> dict[str, dict[str, Any]]:
     """The runs of the paper's rows, by name."""
-    place.bench("schedule", place.sheet("paper", HEADER, ROWS).path)
+    place.start("schedule", place.sheet("paper", HEADER, ROWS).path).wait(timeout=240)
     settled(place)
     return {run["name"]: run for run in place.runs(20)}
 
@@ -180,7 +180,7 @@ def test_a_gpu_that_disappears_leaves_the_others_and_returns(place: GpuHome, run
 
 def test_a_repartition_in_the_middle(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     sheet = place.sheet("again", HEADER, ["21,1,small,2,1g.5gb,{scripts}/clocked.py,--seconds 4"])
-    place.bench("schedule", sheet.path)
+    place.start("schedule", sheet.path).wait(timeout=120)
     settled(place)
     [run] = place.runs(21)
     [placement] = place.ask("select gpu_uuid, gpu_instance_id from placements where run_id = %s", run["run_id"])

@@ -52,7 +52,7 @@ class World:
         BadRequest
             The specification cannot be read.
         """
-        return cls(parse(specification), Ledger(folder))
+        return cls(parse(specification, str(folder.resolve()) if folder else ""), Ledger(folder))
 
     def state(self) -> WorldState:
         """Return the world as it was last written, not to be changed.
