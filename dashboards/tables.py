@@ -30,6 +30,10 @@ _TITLES = {
     "gpu_power_watts": "GPU power",
     "gpu_energy_joules": "GPU energy",
 }
+# Behind the label of a run, and behind a figure.
+_SIMULATED = " *"
+_SIMULATED_NOTE = "* on simulated GPUs: their figures are made up"
+_SHARED = "†"
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -90,14 +94,21 @@ def comparison(found: Comparison) -> Table:
         found.by, "name", "status", *(f">{_TITLES.get(key, key)}" for key in figures), *(f">{k}" for k in software)
     )
     for entry in found.entries:
-        label = f"{entry.label} (baseline)" if entry.label == found.baseline else entry.label
+        label = entry.label + (_SIMULATED if entry.simulated else "")
         made.add_row(
-            label,
+            f"{label} (baseline)" if entry.label == found.baseline else label,
             escape(entry.name),
             status(entry.status),
-            *(figure(key, entry.figures.get(key)) + _change(entry, key) for key in figures),
+            *(figure(key, entry.figures.get(key)) + _whose(entry, key) + _change(entry, key) for key in figures),
             *(figure(key, entry.software.get(key)) + _change(entry, key) for key in software),
         )
+    notes = []
+    if any(entry.simulated for entry in found.entries):
+        notes.append(_SIMULATED_NOTE)
+    if any(_whose(entry, key) for entry in found.entries for key in figures):
+        notes.append(f"{_SHARED} the whole GPU's, or what others on it used as well: not the run's own")
+    if notes:
+        made.caption, made.caption_justify = "\n".join(notes), "left"
     return made
 
 
@@ -115,12 +126,15 @@ def runs(found: Sequence[RunInfo]) -> Table:
     made = table("run", "id", "name", "status", ">duration", "started", "params", "reason")
     for run in found:
         label = run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
+        label += _SIMULATED if run.simulated else ""
         started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
         params = " ".join(f"{key}={value}" for key, value in run.params.items())
         made.add_row(
             label, run.run_id[:8], escape(run.name), status(run.status), duration(run.duration), started,
             escape(params), escape(run.reason or ""),
         )  # fmt: skip
+    if any(run.simulated for run in found):
+        made.caption, made.caption_justify = _SIMULATED_NOTE, "left"
     return made
 
 
@@ -130,6 +144,10 @@ def coverage(found: Iterable[Coverage]) -> Table:
     for one in found:
         made.add_row(escape(one.quantity), one.unit, one.scopes, str(one.series), escape(one.metrics), one.help)
     return made
+
+
+def _whose(entry: Entry, key: str) -> str:
+    return _SHARED if entry.scopes.get(key) == "device" else ""
 
 
 def _change(entry: Entry, key: str) -> str:

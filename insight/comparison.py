@@ -3,55 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.errors import BadRequest, NoData
+from insight.columns import COLUMNS, SCOPES, figures_of
 from sql.database import Connection
 from sql.selection import RunInfo, select_runs
-from sql.summaries import FinalMetric, Summary, final_metrics, summaries
+from sql.summaries import FinalMetric, GpuFacts, Summary, final_metrics, gpu_facts, summaries
 
-__all__ = ["SCOPES", "Column", "Comparison", "Entry", "compare"]
+__all__ = ["Comparison", "Entry", "compare"]
 
-# The narrowest first: a host's figure is never passed off as a run's own where the run has one.
-SCOPES = ("process", "instance", "device", "host")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A figure that is compared: which statistic of which quantity, under which name and in which unit."""
-
-    key: str
-    quantity: str
-    statistic: str
-    unit: str
-
-
-# What a comparison shows where the runs have it. `own` quantities count in the scope of the run alone.
-_COLUMNS = (
-    Column("cpu_utilization", "cpu_usage", "mean", "cores"),
-    Column("cpu_seconds", "cpu_usage", "total", "seconds"),
-    Column("peak_memory_bytes", "memory_peak", "max", "bytes"),
-    Column("disk_read_bytes", "disk_read", "total", "bytes"),
-    Column("disk_write_bytes", "disk_write", "total", "bytes"),
-    Column("gpu_utilization", "gpu_utilization", "mean", "ratio"),
-    Column("gpu_sm_active", "gpu_sm_active", "mean", "ratio"),
-    Column("gpu_peak_memory_bytes", "gpu_memory_used", "max", "bytes"),
-    Column("gpu_power_watts", "gpu_power", "mean", "watts"),
-    Column("gpu_energy_joules", "gpu_power", "total", "joules"),
-)
-# A column that all runs have in common only at the width of a host says nothing about a run.
-_OWN = frozenset({"cpu_utilization", "cpu_seconds", "disk_read_bytes", "disk_write_bytes", "peak_memory_bytes"})
+_SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum")
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a comparison: a run, or a workload with what its runs have on average.
+    """One line of a comparison: a run, or a workload with what its runs have together or on average.
 
     Attributes
     ----------
     figures
-        By column: seconds, cores, bytes … as `Column.unit` says.
+        By column, in SI units; see `insight.columns` for what a workload's are.
     spread
         Of a workload, the least and the greatest of its runs by column.
     scopes
@@ -60,6 +33,10 @@ class Entry:
         Final values of software metrics; of a workload, their mean.
     changes
         By column or software metric, the relative difference to the baseline: 0.1 is 10 % more.
+    simulated
+        Whether it ran on simulated GPUs.
+    energy_method, gpu_coverage
+        See `insight.columns.Figures`; of a workload, all methods joined by ``+``, and the least coverage.
     """
 
     label: str
@@ -72,6 +49,9 @@ class Entry:
     quantities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     changes: Mapping[str, float] = field(default_factory=dict)
+    simulated: bool = False
+    energy_method: str | None = None
+    gpu_coverage: float | None = None
 
     @property
     def coverage(self) -> float:
@@ -107,6 +87,7 @@ def compare(
     by: str = "run",
     baseline: str | None = None,
     scope: str | None = None,
+    simulated: bool = False,
 ) -> Comparison:
     """Compare runs, or workloads by their runs.
 
@@ -117,7 +98,9 @@ def compare(
     baseline
         A selector; by default nothing is the baseline.
     scope
-        One of `SCOPES`; by default the narrowest that a run has for each quantity.
+        One of `insight.columns.SCOPES`; by default the narrowest that covers a run, for each quantity.
+    simulated
+        Whether power and energy of simulated GPUs count.
 
     Raises
     ------
@@ -128,7 +111,7 @@ def compare(
     base = [run for run in select_runs(connection, [baseline]) if run.started_at is not None] if baseline else []
     if not runs:
         raise NoData("none of the selected runs has started yet")
-    entries = _entries(connection, [*base, *(run for run in runs if run not in base)], by, scope)
+    entries = _entries(connection, [*base, *(run for run in runs if run not in base)], by, scope, simulated)
     base_entry = None
     if base:
         wanted = {_label(run, by) for run in base}
@@ -143,7 +126,9 @@ def _label(run: RunInfo, by: str) -> str:
     return run.label if by == "run" else f"{run.experiment_id}/{run.workload}"
 
 
-def _entries(connection: Connection, runs: Sequence[RunInfo], by: str, scope: str | None) -> list[Entry]:
+def _entries(
+    connection: Connection, runs: Sequence[RunInfo], by: str, scope: str | None, simulated: bool
+) -> list[Entry]:
     ids = [run.run_id for run in runs]
     by_run: dict[str, list[Summary]] = {}
     for summary in summaries(connection, ids):
@@ -151,7 +136,13 @@ def _entries(connection: Connection, runs: Sequence[RunInfo], by: str, scope: st
     software: dict[str, list[FinalMetric]] = {}
     for metric in final_metrics(connection, ids):
         software.setdefault(metric.run_id, []).append(metric)
-    entries = [_run_entry(run, by_run.get(run.run_id, ()), software.get(run.run_id, ()), scope) for run in runs]
+    facts = gpu_facts(connection, ids)
+    entries = [
+        _run_entry(
+            run, by_run.get(run.run_id, ()), facts[run.run_id], software.get(run.run_id, ()), scope, simulated=simulated
+        )
+        for run in runs
+    ]
     if by == "run":
         return entries
     groups: dict[str, list[Entry]] = {}
@@ -160,35 +151,24 @@ def _entries(connection: Connection, runs: Sequence[RunInfo], by: str, scope: st
     return [_workload_entry(label, group) for label, group in groups.items()]
 
 
-def _run_entry(run: RunInfo, found: Iterable[Summary], software: Iterable[FinalMetric], scope: str | None) -> Entry:
-    chosen: dict[str, Summary] = {}
-    for summary in sorted(found, key=lambda one: SCOPES.index(one.scope)):
-        if scope in (None, summary.scope):
-            chosen.setdefault(summary.quantity, summary)
-    figures: dict[str, float] = {} if run.duration is None else {"duration_seconds": run.duration}
-    scopes: dict[str, str] = {}
-    for column in _COLUMNS:
-        one = chosen.get(column.quantity)
-        value = getattr(one, column.statistic) if one else None
-        if one is None or value is None or (column.key in _OWN and scope is None and one.scope == "host"):
-            continue
-        figures[column.key], scopes[column.key] = value, one.scope
-    quantities = {
-        quantity: {
-            name: getattr(one, name)
-            for name in ("unit", "scope", "n", "seconds", "mean", "min", "max", "p50", "p95", "total")
-        }
-        for quantity, one in sorted(chosen.items())
-    }
+def _run_entry(
+    run: RunInfo, found: Iterable[Summary], facts: GpuFacts, software: Iterable[FinalMetric], scope: str | None, *,
+    simulated: bool,
+) -> Entry:  # fmt: skip
+    measured = figures_of(found, facts, run.duration, scope, electric=simulated or not facts.simulated)
+    figures = {**({} if run.duration is None else {"duration_seconds": run.duration}), **measured.values}
     final = {metric.key: metric.value for metric in software}
-    return Entry(run.label, run.name, run.status, (run,), figures, scopes, final, quantities)
+    return Entry(
+        run.label, run.name, run.status, (run,), figures, measured.scopes, final, measured.quantities,
+        simulated=facts.simulated, energy_method=measured.energy_method, gpu_coverage=measured.gpu_coverage,
+    )  # fmt: skip
 
 
 def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
     runs = tuple(run for entry in group for run in entry.runs)
     keys = dict.fromkeys(key for entry in group for key in entry.figures)
     values = {key: [entry.figures[key] for entry in group if key in entry.figures] for key in keys}
-    figures = {key: sum(found) / len(found) for key, found in values.items()}
+    figures = {key: sum(found) / (1 if key in _SUMMED else len(found)) for key, found in values.items()}
     spread = {key: (min(found), max(found)) for key, found in values.items()}
     starts = [run.started_at for run in runs if run.started_at is not None]
     ends = [run.ended_at for run in runs if run.ended_at is not None]
@@ -202,10 +182,17 @@ def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
             spread = {**spread, key: (min(known), max(known))}
     statuses = {entry.status for entry in group}
     status = next((s for s in ("running", "failed", "timeout", "stopped") if s in statuses), "finished")
-    scopes = {key: scope for entry in group for key, scope in entry.scopes.items()}
+    scopes: dict[str, str] = {}
+    for entry in group:  # the widest: a figure is no more the workload's own than it is each run's
+        for key, scope in entry.scopes.items():
+            scopes[key] = max(scopes.get(key, scope), scope, key=SCOPES.index)
+    covered = [entry.gpu_coverage for entry in group if entry.gpu_coverage is not None]
+    methods = sorted({entry.energy_method for entry in group if entry.energy_method})
     return Entry(
-        label, ", ".join(dict.fromkeys(e.name for e in group)), status, runs, figures, scopes, software, spread=spread
-    )
+        label, ", ".join(dict.fromkeys(e.name for e in group)), status, runs, figures, scopes, software, spread=spread,
+        simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
+        gpu_coverage=min(covered, default=None),
+    )  # fmt: skip
 
 
 def _against(entry: Entry, base: Entry) -> Entry:
@@ -217,10 +204,7 @@ def _against(entry: Entry, base: Entry) -> Entry:
             other = theirs.get(key)
             if value is not None and other:
                 changes[key] = value / other - 1
-    return Entry(
-        entry.label, entry.name, entry.status, entry.runs, entry.figures, entry.scopes, entry.software,
-        entry.quantities, entry.spread, changes,
-    )  # fmt: skip
+    return replace(entry, changes=changes)
 
 
 def _run_dict(entry: Entry) -> dict[str, Any]:
@@ -235,9 +219,12 @@ def _run_dict(entry: Entry) -> dict[str, Any]:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "params": run.params,
+        "simulated": entry.simulated,
         **entry.figures,
         **{f"final_{key}": value for key, value in entry.software.items()},
         "coverage": entry.coverage,
+        "gpu_coverage": entry.gpu_coverage,
+        "gpu_energy_method": entry.energy_method,
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "quantities": entry.quantities,
@@ -251,9 +238,12 @@ def _workload_dict(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "status": entry.status,
         "runs": [run.label for run in entry.runs],
+        "simulated": entry.simulated,
         **entry.figures,
         **{f"final_{key}": value for key, value in entry.software.items()},
         "spread": {key: {"min": low, "max": high} for key, (low, high) in entry.spread.items()},
+        "gpu_coverage": entry.gpu_coverage,
+        "gpu_energy_method": entry.energy_method,
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "changes": entry.changes,

@@ -12,10 +12,12 @@ from sql.database import Connection
 __all__ = [
     "Coverage",
     "FinalMetric",
+    "GpuFacts",
     "Live",
     "Summary",
     "coverage",
     "final_metrics",
+    "gpu_facts",
     "live_figures",
     "summaries",
     "summarised",
@@ -73,19 +75,59 @@ class Live:
     memory_used: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """What is to be known of a run's figures on GPUs.
+
+    Attributes
+    ----------
+    gpus
+        How many GPUs, or MIG instances, it is placed on.
+    simulated
+        Whether they are.
+    energy_method
+        How its share of their energy was found, as the listener says; several are joined by ``+``.
+    """
+
+    gpus: int
+    simulated: bool
+    energy_method: str | None
+
+
+def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFacts]:
+    """Return by run what is to be known of its figures on GPUs."""
+    rows = connection.execute(
+        """
+        select r.run_id, (select count(*) from placements where run_id = r.run_id and gpu_uuid is not null),
+               r.simulated or coalesce(x.simulated, false), x.method
+        from runs r cross join lateral (
+            select bool_or(s.labels ->> 'simulated' = 'true') as simulated,
+                   string_agg(distinct s.labels ->> 'method', '+') filter (where s.quantity = 'gpu_energy_attributed')
+                   as method
+            from run_sets rs join series s using (place_id)
+            where rs.run_id = r.run_id and s.quantity like 'gpu\\_%%') x
+        where r.run_id = any(%s)
+        """,
+        (list(run_ids),),
+    ).fetchall()
+    return {run_id: GpuFacts(*facts) for run_id, *facts in rows}
+
+
 def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
-    """Return the summaries of runs, each quantity over its devices."""
+    """Return the summaries of runs, each quantity over its devices: first in the narrowest scope that covers the run."""
     with connection.cursor(row_factory=class_row(Summary)) as cursor:
         return cursor.execute(
             """
+            with asked as materialized (
+                select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s))
             select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
                    total
-            from run_summary s
+            from run_summary s join asked using (run_id)
             left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
-            where s.run_id = any(%s) and s.metric is null and s.device is null
-            order by s.quantity, s.scope
+            where s.run_id = any(%(runs)s) and s.metric is null and s.device is null
+            order by s.quantity, scope_width(s.scope, asked.alone)
             """,
-            (list(run_ids),),
+            {"runs": list(run_ids)},
         ).fetchall()
 
 

@@ -18,7 +18,7 @@ from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
 from insight import neighbours
-from insight.comparison import SCOPES
+from insight.columns import SCOPES
 from insight.comparison import compare as compare_runs
 from scheduler.supervision import is_supervised
 from sql.flavour import inspect
@@ -144,6 +144,7 @@ def compare(
     by: Annotated[str, typer.Option(help="'run' or 'workload'.")] = "run",
     baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
     scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Power and energy of simulated GPUs as well.")] = False,
     json: Json = False,
 ) -> None:
     """Compare runs, or workloads, by what the hardware did."""
@@ -152,7 +153,7 @@ def compare(
     if scope is not None and scope not in SCOPES:
         raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
     with reading() as connection:
-        found = compare_runs(connection, selectors, by=by, baseline=baseline, scope=scope)
+        found = compare_runs(connection, selectors, by=by, baseline=baseline, scope=scope, simulated=simulated)
         changes = neighbours.of_comparison(connection, found)
     if json:
         as_json(neighbours.marked(found.as_dict(), changes))
@@ -163,6 +164,9 @@ def compare(
     for entry in found.entries:
         if found.by == "run" and scope is None and entry.status != "running" and entry.coverage < LEAST_COVERAGE:
             console().print(f"[yellow]![/] {entry.label} was measured for {entry.coverage:.0%} of its time only")
+        gpu = entry.gpu_coverage
+        if found.by == "run" and gpu is not None and entry.status != "running" and gpu < LEAST_COVERAGE:
+            console().print(f"[yellow]![/] the GPU of {entry.label} was measured for {gpu:.0%} of its time only")
 
 
 def logs(

@@ -5,6 +5,29 @@ create or replace function run_label(w workloads, r runs) returns text language 
     select concat_ws('/', w.experiment_id, w.workload, r.position) || case when r.attempt > 1 then '@' || r.attempt else '' end
 $$;
 
+-- Whether a run had its GPUs, or its MIG instance, to itself for most of its time on them; true where it has none.
+create or replace function mostly_alone(p_run text) returns boolean language sql stable as $$
+    select coalesce(bool_or(alone > shared), true)
+    from (select sum(seconds) filter (where scope = 'instance') as alone,
+                 coalesce(sum(seconds) filter (where scope = 'device'), 0) as shared
+          from (select p.kind, rs.scope, extract(epoch from coalesce(rs.ended_at, now()) - rs.started_at) as seconds
+                from run_sets rs join places p using (place_id)
+                where rs.run_id = p_run and rs.scope in ('instance', 'device')) spans
+          group by kind) kinds
+$$;
+
+-- The order of scopes, the narrowest first. What was measured in the moments that a run was alone on a GPU is not the run,
+-- where it shared the GPU for the rest.
+create or replace function scope_width(p_scope text, p_alone boolean) returns integer language sql immutable as $$
+    select array_position(case when p_alone then array['process', 'instance', 'device', 'host']
+                               else array['process', 'device', 'instance', 'host'] end, p_scope)
+$$;
+
+-- Whether a source that measured so many seconds covers what the best one did, `p_most` seconds.
+create or replace function covers(p_seconds float8, p_most float8) returns boolean language sql immutable as $$
+    select p_seconds >= least(0.9 * p_most, p_most - 5)
+$$;
+
 -- The tag alone decides. The condition on time only narrows the search, to the chunks and the part of each index that a
 -- run can have samples in: it is wider than the run by a scrape's longest interval. `offset 0` keeps it there: joined
 -- as they are, all samples of the series would be read.
@@ -26,7 +49,8 @@ cross join lateral (
     offset 0) x;
 
 -- What a run did, from its raw samples: one row a quantity, scope, metric and device, and one a quantity and scope over
--- all its devices (metric and device null), from the preferred source. Series of one device that are scraped together
+-- all its devices (metric and device null), from one source: of those that cover the run, the preferred one. A GPU that it
+-- does not measure is taken from the next. Series of one device that are scraped together
 -- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken. Not in SQL alone, or it
 -- would become part of every statement on summaries, and be planned for every chunk where nothing is to be computed.
 create or replace function compute_summary(p_run text)
@@ -38,12 +62,13 @@ begin
     with sources as materialized (
         select s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
-               dense_rank() over (partition by s.quantity, rs.scope order by coalesce(m.preference, 1), s.metric) as rank
+               coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several
         from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
         where rs.run_id = p_run
+        window one as (partition by s.quantity, rs.scope)
     ), read as not materialized (
-        select f.quantity, f.scope, f.metric, f.device, f.combine, f.rank, f.board, x.time, x.value * f.scale as value,
-               x.dt::float8 as dt
+        select f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.board, x.time,
+               x.value * f.scale as value, x.dt::float8 as dt
         from sources f cross join lateral (
             -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
             select time, value, dt from samples
@@ -52,26 +77,47 @@ begin
             offset 0) x
         where x.value is not null
     ), points as materialized (
-        select quantity, scope, metric, device, combine, rank, time, value, dt from read where not board
+        select quantity, scope, metric, device, combine, preference, several, time, value, dt from read where not board
         union all
         -- What is said of one board counts once, on however many of its instances it is repeated.
-        select quantity, scope, metric, device, combine, rank, time, avg(value), max(dt) from read where board
-        group by quantity, scope, metric, device, combine, rank, time
-    ), together as (
-        select quantity, scope, metric, device, time,
+        select quantity, scope, metric, device, combine, preference, several, time, avg(value), max(dt)
+        from read where board group by quantity, scope, metric, device, combine, preference, several, time
+    ), by_device as (
+        select quantity, scope, metric, device, preference, several,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
-               max(dt) as dt
-        from points group by grouping sets ((quantity, scope, metric, device, time, combine))
-        union all
-        select quantity, scope, null, null, time,
-               case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end,
-               max(dt)
-        from points where rank = 1 group by quantity, scope, time, combine
+               case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
+        from points group by grouping sets ((quantity, scope, metric, device, preference, several, time, combine))
+    ), figures as materialized (
+        select quantity, scope, metric, device, preference, several, count(*) as n, sum(dt) as seconds,
+               sum(coalesce(area, value * dt)) / nullif(sum(dt), 0) as mean, min(value) as min, max(value) as max,
+               percentile_cont(0.5) within group (order by value) as p50,
+               percentile_cont(0.95) within group (order by value) as p95,
+               sum(coalesce(area, value * dt)) as total
+        from by_device group by quantity, scope, metric, device, preference, several
+    ), measured as (
+        select *, sum(seconds) over (partition by quantity, scope, metric) as measured from figures where several
+    ), covering as (
+        select *, covers(measured, max(measured) over (partition by quantity, scope)) as covering from measured
+    ), chosen as materialized (
+        select quantity, scope, metric, coalesce(device, '') as device,
+               dense_rank() over (partition by quantity, scope, case when quantity like 'gpu\_%' then device end
+                                  order by covering desc, preference, metric) as rank
+        from covering
+    ), together as (
+        select quantity, scope,
+               case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
+               case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
+        from points
+        where not several or (quantity, scope, metric, coalesce(device, '')) in
+                             (select quantity, scope, metric, device from chosen where rank = 1)
+        group by quantity, scope, time, combine
     )
-    select p_run, quantity, scope, metric, device, count(*), sum(dt), sum(value * dt) / nullif(sum(dt), 0),
+    select p_run, quantity, scope, metric, device, n, seconds, mean, min, max, p50, p95, total from figures
+    union all
+    select p_run, quantity, scope, null, null, count(*), sum(dt), sum(coalesce(area, value * dt)) / nullif(sum(dt), 0),
            min(value), max(value), percentile_cont(0.5) within group (order by value),
-           percentile_cont(0.95) within group (order by value), sum(value * dt)
-    from together group by quantity, scope, metric, device;
+           percentile_cont(0.95) within group (order by value), sum(coalesce(area, value * dt))
+    from together group by quantity, scope;
 end $$;
 
 -- Written when a run has ended and its last sample is in; for a run that goes on, computed.

@@ -85,29 +85,46 @@ begin
         at_time := 'bin';
     end if;
 
-    with candidates as (
-        select r.run_id, run_label(w, r) as label, r.name, r.started_at as run_start,
-               s.series_id, s.quantity, rs.scope, s.device, rs.runset_id, rs.started_at, rs.ended_at,
+    with asked as materialized (
+        select r.run_id, run_label(w, r) as label, r.name, r.started_at as run_start, r.summarised,
+               run_chart_statement.scopes is not null or mostly_alone(r.run_id) as alone
+        from runs r join workloads w using (workload_id)
+        where r.run_id = any(run_chart_statement.runs) or r.mlflow_run_id = any(run_chart_statement.runs)
+    ), candidates as (
+        select a.*, s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
-               dense_rank() over (partition by r.run_id, s.quantity order by
-                   case when run_chart_statement.scopes is null
-                        then array_position(array['process', 'instance', 'device', 'host'], rs.scope) else 0 end)
-                   as width,
-               dense_rank() over (partition by r.run_id, s.quantity, rs.scope
-                   order by coalesce(m.preference, 1), s.metric) as rank
-        from runs r
-        join workloads w using (workload_id)
+               coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several,
+               dense_rank() over (partition by a.run_id, s.quantity order by
+                   case when run_chart_statement.scopes is null then scope_width(rs.scope, a.alone) else 0 end) as width
+        from asked a
         join run_sets rs using (run_id)
         join series s on s.place_id = rs.place_id and s.quantity = any(run_chart_statement.quantities)
         left join metrics m on m.metric_id = s.metric_id
-        where (r.run_id = any(run_chart_statement.runs) or r.mlflow_run_id = any(run_chart_statement.runs))
-          and (run_chart_statement.scopes is null or rs.scope = any(run_chart_statement.scopes))
+        where run_chart_statement.scopes is null or rs.scope = any(run_chart_statement.scopes)
+        window one as (partition by a.run_id, s.quantity, rs.scope)
+    ), measured as (
+        -- As in `compute_summary`. While a run goes on, what a source measured of it is taken to be all of a device's time.
+        select run_id, quantity, scope, metric,
+               covers(sum(seconds), max(sum(seconds)) over (partition by run_id, quantity, scope)) as covering
+        from (select distinct run_id, run_start, summarised, quantity, scope, metric, device
+              from candidates where width = 1 and several) c
+        cross join lateral (
+            select case when c.summarised then
+                       (select coalesce(sum(x.seconds), 0) from stored_summaries x
+                        where x.run_id = c.run_id and x.quantity = c.quantity and x.scope = c.scope
+                          and x.metric = c.metric and x.device is not distinct from c.device)
+                   else extract(epoch from now() - c.run_start) end::float8 as seconds) x
+        group by run_id, quantity, scope, metric
+    ), ranked as (
+        select *, dense_rank() over (partition by run_id, quantity, scope, case when quantity like 'gpu\_%' then device end
+                                     order by coalesce(covering, true) desc, preference, metric) as rank
+        from candidates left join measured using (run_id, quantity, scope, metric) where width = 1
     ), chosen as (
         select *, concat_ws(' ', label, nullif(name, ''), case when run_chart_statement.per_device then device end)
                    as series,
                dense_rank() over (order by label, quantity, run_id, scope,
                                   case when run_chart_statement.per_device then device end) as line
-        from candidates where width = 1 and rank = 1
+        from ranked where rank = 1
     ), sources as (
         select line, run_id, run_start, label, series, quantity, scope, combine, board, device, series_id, scale,
                array_agg(runset_id) as sets,
@@ -197,7 +214,7 @@ end $body$;
 -- start, stop the span; null for all. When `aligned`, in 1970: seconds since the run's start.
 -- step_ms     wanted distance of points; rounded up to a multiple of the bucket of the relation that fits
 -- max_series  how many series at most; the points are capped as well (by a longer step)
--- scopes      null: the narrowest that each run has for each quantity
+-- scopes      null: the narrowest that each run has for each quantity, and that covers it: see `scope_width`
 -- per_device  a series a device instead of one over all
 create or replace function run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,

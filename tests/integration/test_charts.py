@@ -43,11 +43,15 @@ def expected(
         """,
         (runs, quantities),
     ).fetchall()
-    widths = ["process", "instance", "device", "host"]
     narrowest: dict[tuple[str, str], int] = {}
+    widths = {run: scopes_of(world, run) for run in runs}
     for run, _, _, quantity, scope, *_ in rows:
-        narrowest[run, quantity] = min(narrowest.get((run, quantity), 9), widths.index(scope))
-    rows = [row for row in rows if (row[4] in scopes if scopes else widths.index(row[4]) == narrowest[row[0], row[3]])]
+        narrowest[run, quantity] = min(narrowest.get((run, quantity), 9), widths[run].index(scope))
+    rows = [
+        row
+        for row in rows
+        if (row[4] in scopes if scopes else widths[row[0]].index(row[4]) == narrowest[row[0], row[3]])
+    ]
     preferred: dict[tuple[str, str, str], tuple[int, str]] = {}
     for run, _, _, quantity, scope, metric, *rest in rows:
         mine = (rest[5], metric)
@@ -88,6 +92,19 @@ def expected(
         low, high = (sum(lows), sum(highs)) if combine == "sum" else (min(lows), max(highs))
         points.append((when, f"{label} {device}".strip(), quantity, scope, mean, low, high))
     return sorted(points)
+
+
+def scopes_of(world: World, run: str) -> list[str]:
+    """Return the scopes in the order in which they are preferred for a run on one whole GPU."""
+    seconds = dict(
+        world.connection.execute(
+            "select scope, sum(extract(epoch from ended_at - started_at)) from run_sets join places using (place_id)"
+            " where run_sets.run_id = %s and kind = 'gpu' group by scope",
+            (run,),
+        ).fetchall()
+    )
+    alone = not seconds or seconds.get("instance", 0) > seconds.get("device", 0)
+    return ["process", *(["instance", "device"] if alone else ["device", "instance"]), "host"]
 
 
 def chart(
