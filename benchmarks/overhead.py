@@ -36,7 +36,6 @@ from sql.flavour import inspect
 __all__ = ["measure"]
 
 SECONDS = 60
-SERIES = 300
 HALF_WIDTH = 0.01
 _BLOCK_SECONDS = 10.0
 _BLOCKS_AT_LEAST = 3
@@ -149,13 +148,12 @@ def _training(*words: str) -> subprocess.Popen[str]:
 
 
 def _gpus() -> Callable[[], bytes]:
-    """Return what gives bodies of simulated GPUs, `SERIES` series at most and a second older at each request."""
-    gpus = telemetry.gpus()
+    """Return what gives the body of simulated GPUs, a second older at each request."""
+    host = telemetry.Host()
 
     def body() -> bytes:
-        for gpu in gpus:
-            gpu.tick(100.0)
-        return telemetry.body([line for gpu in gpus for line in gpu.dcgm()][:SERIES])
+        host.tick(100.0)
+        return host.dcgm()
 
     return body
 

@@ -159,7 +159,7 @@ def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
         experiments.start_workload(connection, workload, run.started_at)
         places = [
             runs.Placement(run.run_id, HOST, gpu_uuid=gpu.uuid, gpu_instance_id=part.gi)
-            for gpu in telemetry.gpus()
+            for gpu in telemetry.Host().gpus
             for part in gpu.parts
         ]
         runs.start_runs(connection, [runs.Placement(run.run_id, HOST), *places], run.started_at)
@@ -200,14 +200,11 @@ def _by_listener(taken: Recording) -> dict[str, list[tuple[float, bytes]]]:
 
 def _simulated(taken: Recording) -> Iterator[tuple[float, bytes, bytes]]:
     """Yield time and both bodies for each second of the recording; scraped at their own shares of the second."""
-    gpus = telemetry.gpus()
+    host = telemetry.Host()
     first = int(taken.bodies[0].time)
     for at in range(first, int(taken.bodies[-1].time)):
-        since = next((at - run.started_at for run in taken.runs if run.started_at <= at < run.ended_at), None)
-        for gpu in gpus:
-            gpu.tick(since)
-        dcgm = telemetry.body(line for gpu in gpus for line in gpu.dcgm())
-        yield at + 0.414, dcgm, telemetry.body((line for gpu in gpus for line in gpu.nvml()), "bench_nvml_")
+        host.tick(next((at - run.started_at for run in taken.runs if run.started_at <= at < run.ended_at), None))
+        yield at + 0.414, host.dcgm(), host.nvml()
 
 
 def _measured(connection: Connection, rows_bytes: int) -> _Stored:

@@ -1,6 +1,6 @@
-"""Bodies as a dcgm-exporter and a listener on NVML give them, moving as GPUs in a training move.
+"""What the listeners ``nvml`` and ``dcgm`` say of GPUs that move as in a training.
 
-Simulated, since the machine that measures may have no GPU. Names, labels and formats are dcgm-exporter's; levels and noise
+Readings are made up, since the machine that measures may have no GPU; the listeners make bodies of them. Levels and noise
 are those of an H200 at work: a load phase, steps with noise of some per cent, evaluations, checkpoints with nothing to
 compute, clocks that yield to the power limit, temperatures that follow slowly. Nothing is rounded beyond what the
 device does: shares have six decimals, power has milliwatts.
@@ -9,12 +9,21 @@ device does: shares have six decimals, power has milliwatts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-__all__ = ["INSTANCES", "Gpu", "Instance", "gpus"]
+from bench.gpu import Gpu, MigInstance
+from bench.gpu.reading import DeviceReading, GpuReading, Reading
+from exporters.dcgm import DcgmExporter
+from exporters.nvml import NvmlExporter
+from exporters.registry import ExporterOptions
+from exporters.text import render
+
+__all__ = ["INSTANCES", "Host", "Part", "SimulatedBoard"]
 
 _MODEL = "NVIDIA H200"
 _DRIVER = "575.57"
@@ -37,14 +46,8 @@ _LEVELS = {
 }
 
 
-def gpus(seed: int = 0) -> list[Gpu]:
-    """Return four GPUs: two whole ones, and two that are divided into nine instances."""
-    random = np.random.default_rng(seed)
-    return [Gpu(number, profiles, random) for number, profiles in enumerate(INSTANCES)]
-
-
 @dataclass
-class Instance:
+class Part:
     """A MIG instance, or the whole GPU where `gi` is ``None``: what computes by itself."""
 
     profile: str
@@ -80,36 +83,29 @@ class Instance:
     def active(self) -> dict[str, float]:
         """Shares of the second in which parts of it were active."""
         wobble = self.random.normal(1, 0.008, 6)
-        names = (
-            "SM_ACTIVE",
-            "SM_OCCUPANCY",
-            "PIPE_TENSOR_ACTIVE",
-            "DRAM_ACTIVE",
-            "PIPE_FP16_ACTIVE",
-            "PIPE_FP32_ACTIVE",
-        )
+        names = ("sm_active", "sm_occupancy", "tensor_active", "memory_active", "fp16_active", "fp32_active")
         levels = (0.91, 0.34, 0.47, 0.38, 0.031, 0.12)
         figures = {
             name: min(self.compute * level * float(w), 1.0)
             for name, level, w in zip(names, levels, wobble, strict=True)
         }
-        return {"GR_ENGINE_ACTIVE": min(self.compute * 1.04, 1.0), **figures, "PIPE_FP64_ACTIVE": 0.0}
+        figures |= {"graphics_active": min(self.compute * 1.04, 1.0), "fp64_active": 0.0}
+        return {name: round(share, 6) for name, share in figures.items()}
 
 
-class Gpu:
-    """One GPU and its instances; `tick` brings it a second on, the others render it."""
+class SimulatedBoard:
+    """One GPU and its instances; `tick` brings it a second on."""
 
     def __init__(self, number: int, profiles: Iterable[tuple[str, int]], random: np.random.Generator) -> None:
         self.number, self._random = number, random
         self.uuid = f"GPU-{number:08x}-5d2c-4c0e-9f3a-{0x7D3E52A41B00 + number:012x}"
-        self.parts = [Instance(profile, gi, random, share=int(profile[0]) / 8) for profile, gi in profiles] or [
-            Instance("", None, random)
+        self.parts = [Part(profile, gi, random, share=int(profile[0]) / 8) for profile, gi in profiles] or [
+            Part("", None, random)
         ]
         self.power = 76.0
         self.temperature, self.memory_temperature = 29.0, 33.0
         self.clock = 345
         self.energy_mj = int(random.integers(10**11, 10**12))
-        self.nvlink_kib = 0
 
     @property
     def divided(self) -> bool:
@@ -130,92 +126,98 @@ class Gpu:
         hot = self.power > 640 and self._random.random() < 0.4
         self.clock = 345 if phase == "idle" else 1980 - 15 * int(self._random.integers(1, 9) if hot else 0)
         self.energy_mj += int(self.power * 1000)
-        if not self.divided:
-            self.nvlink_kib += int(4.1e7 * compute * float(self._random.normal(1, 0.02))) if compute > 0.05 else 0
 
-    def dcgm(self) -> Iterator[tuple[str, str, str]]:
-        """Yield name, labels and figure of each line of a dcgm-exporter."""
-        for part in self.parts:
-            labels = self._dcgm_labels(part)
-            for name, figure in self._device_fields(part):
-                yield f"DCGM_FI_DEV_{name}", labels, figure
-            for name, share in part.active.items():
-                yield f"DCGM_FI_PROF_{name}", labels, f"{share:.6f}"
-            if not self.divided:
-                yield "DCGM_FI_PROF_PCIE_RX_BYTES", labels, str(int(part.traffic))
-                yield "DCGM_FI_PROF_PCIE_TX_BYTES", labels, str(int(part.traffic * 0.21))
-
-    def _device_fields(self, part: Instance) -> Iterator[tuple[str, str]]:
-        total = int(_MEMORY_MIB * part.share)
-        yield "SM_CLOCK", str(self.clock)
-        yield "MEM_CLOCK", "3201"
-        yield "MEMORY_TEMP", str(int(self.memory_temperature))
-        yield "GPU_TEMP", str(int(self.temperature))
-        yield "POWER_USAGE", f"{int(self.power * 1000) / 1000:.6f}"
-        yield "TOTAL_ENERGY_CONSUMPTION", str(self.energy_mj)
-        yield "PCIE_REPLAY_COUNTER", "0"
-        if not self.divided:
-            yield "GPU_UTIL", str(_percent(part.compute * 1.07))
-            yield "MEM_COPY_UTIL", str(_percent(part.compute * 0.41))
-            yield "ENC_UTIL", "0"
-            yield "DEC_UTIL", "0"
-            yield "NVLINK_BANDWIDTH_TOTAL", str(self.nvlink_kib)
-        yield "XID_ERRORS", "0"
-        yield "FB_FREE", str(total - part.used_mib - 612)
-        yield "FB_USED", str(part.used_mib)
-        yield "FB_RESERVED", "612"
-        for name in ("UNCORRECTABLE_REMAPPED_ROWS", "CORRECTABLE_REMAPPED_ROWS", "ROW_REMAP_FAILURE"):
-            yield name, "0"
-
-    def _dcgm_labels(self, part: Instance) -> str:
-        instance = f'GPU_I_PROFILE="{part.profile}",GPU_I_ID="{part.gi}",' if part.gi is not None else ""
-        return (
-            f'gpu="{self.number}",UUID="{self.uuid}",pci_bus_id="00000000:{self.number + 7:02X}:00.0",'
-            f'device="nvidia{self.number}",modelName="{_MODEL}",{instance}Hostname="node1",'
-            f'DCGM_FI_DRIVER_VERSION="{_DRIVER}"'
+    def reading(self) -> GpuReading:
+        """Return what NVML says of it."""
+        instances = tuple(
+            MigInstance(part.gi, f"MIG-{self.number:08x}-0000-4000-8000-{part.gi:012x}", part.profile)
+            for part in self.parts
+            if part.gi is not None
+        )
+        throttled = {"sw_power_cap": 345 < self.clock < 1980}
+        board = {
+            "power": int(self.power * 1000) / 1000,
+            "power_limit": 700.0,
+            "energy": self.energy_mj / 1000,
+            "temperature": float(int(self.temperature)),
+            "memory_temperature": float(int(self.memory_temperature)),
+            "sm_clock": self.clock * 1e6,
+            "graphics_clock": self.clock * 1e6,
+            "memory_clock": 3201e6,
+            "video_clock": 1500e6,
+            "performance_state": 0.0,
+            **dict.fromkeys(("pcie_replays", "ecc_corrected", "ecc_uncorrected"), 0.0),
+            **dict.fromkeys(("remapped_corrected", "remapped_uncorrected", "remap_failure"), 0.0),
+        }
+        return GpuReading(
+            Gpu(self.number, self.uuid, _MODEL, _MEMORY_MIB << 20, instances, mig_enabled=self.divided),
+            self.number,
+            f"00000000:{self.number + 7:02X}:00.0",
+            board,
+            tuple(
+                DeviceReading(instance, self._figures(part))
+                for part, instance in zip(self.parts, instances or (None,), strict=True)
+            ),
+            throttle=throttled,
+            last_xid=0,
+            activity="gpm",
         )
 
-    def nvml(self) -> Iterator[tuple[str, str, str]]:
-        """Yield name, labels and figure of each line of a listener on NVML."""
-        labels = f'UUID="{self.uuid}",gpu="{self.number}"'
-        yield "power_milliwatts", labels, str(int(self.power * 1000))
-        yield "energy_millijoules_total", labels, str(self.energy_mj)
-        yield "temperature_celsius", labels, str(int(self.temperature))
-        yield "memory_temperature_celsius", labels, str(int(self.memory_temperature))
-        for clock, figure in (("graphics", self.clock), ("sm", self.clock), ("memory", 3201), ("video", 1500)):
-            yield "clock_megahertz", f'{labels},clock="{clock}"', str(figure)
-        yield "power_limit_milliwatts", labels, "700000"
-        yield "performance_state", labels, "0"
-        yield "throttle_reasons", labels, "4" if 345 < self.clock < 1980 else "0" if self.clock > 345 else "1"
-        if not self.divided:
-            part = self.parts[0]
-            yield "utilization_percent", labels, str(_percent(part.compute * 1.07))
-            yield "memory_utilization_percent", labels, str(_percent(part.compute * 0.41))
-            yield "pcie_receive_kilobytes", labels, str(int(part.traffic / 1000))
-            yield "pcie_transmit_kilobytes", labels, str(int(part.traffic * 0.21 / 1000))
-        for part in self.parts:
-            instance = f',GPU_I_ID="{part.gi}"' if part.gi is not None else ""
-            used = part.used_mib * 1_048_576 + 65_536 * (part.used_mib % 13)
-            yield "memory_used_bytes", labels + instance, str(used)
-            yield "memory_total_bytes", labels + instance, str(int(_MEMORY_MIB * part.share) * 1_048_576)
+    def _figures(self, part: Part) -> dict[str, float]:
+        total = int(_MEMORY_MIB * part.share)
+        memory = {"total": total, "used": part.used_mib, "free": total - part.used_mib - 612, "reserved": 612}
+        figures = {**part.active, **{f"memory_{name}": float(mib << 20) for name, mib in memory.items()}}
+        if self.divided:
+            return figures
+        nvlink = 4.1e10 * part.compute if part.compute > 0.05 else 0.0
+        return {
+            **figures,
+            "utilization": _percent(part.compute * 1.07) / 100,
+            "memory_utilization": _percent(part.compute * 0.41) / 100,
+            "encoder_utilization": 0.0,
+            "decoder_utilization": 0.0,
+            # GPM counts MiB.
+            "pcie_receive": float(int(part.traffic) >> 20 << 20),
+            "pcie_transmit": float(int(part.traffic * 0.21) >> 20 << 20),
+            "nvlink_transmit": float(int(nvlink) >> 20 << 20),
+            "nvlink_receive": float(int(nvlink) >> 20 << 20),
+        }
 
 
-_COUNTERS = {
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
-    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", "DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
-}  # fmt: skip
+class Host:
+    """A host with four GPUs, two of them divided; its listeners' bodies are those of our own."""
 
+    def __init__(self, seed: int = 0) -> None:
+        random = np.random.default_rng(seed)
+        self.gpus = [SimulatedBoard(number, profiles, random) for number, profiles in enumerate(INSTANCES)]
+        self._at = 0.0
+        options = ExporterOptions(Path(tempfile.gettempdir()) / "no home")
+        self._nvml = NvmlExporter(options, self)
+        self._dcgm = DcgmExporter(options, environment={}, nvml=self, reader=lambda _: self, hostname="node1")
 
-def body(lines: Iterable[tuple[str, str, str]], prefix: str = "") -> bytes:
-    """Return lines as a body in Prometheus's text format, one metric after the other."""
-    metrics: dict[str, list[str]] = {}
-    for name, labels, figure in lines:
-        metrics.setdefault(prefix + name, []).append(f"{prefix}{name}{{{labels}}} {figure}")
-    text = []
-    for name, given in metrics.items():
-        kind = "counter" if name in _COUNTERS or name.endswith("_total") else "gauge"
-        text += [f"# HELP {name} {name}", f"# TYPE {name} {kind}", *given]
-    return "\n".join([*text, ""]).encode()
+    def tick(self, since: float | None) -> None:
+        """Go on by one second; `since` are seconds from the run's start, ``None`` where nobody runs."""
+        self._at += 1.0
+        for gpu in self.gpus:
+            gpu.tick(since)
+
+    def problem(self) -> None:
+        """There is none."""
+
+    def read(self) -> Reading:
+        """Return what NVML says of all of them."""
+        return Reading(self._at, _DRIVER, tuple(gpu.reading() for gpu in self.gpus))
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def nvml(self) -> bytes:
+        """Return the body of the listener ``nvml``."""
+        return render(self._nvml.collect())
+
+    def dcgm(self) -> bytes:
+        """Return the body of the listener ``dcgm``."""
+        return render(self._dcgm.collect())
 
 
 def _phase(since: float | None) -> str:

@@ -81,12 +81,11 @@ def measure() -> dict[str, float | str]:
 
 
 def _bodies() -> list[bytes]:
-    gpus = telemetry.gpus()
+    host = telemetry.Host()
     bodies = []
     for second in range(SECONDS):
-        for gpu in gpus:
-            gpu.tick(float(second))
-        bodies.append(telemetry.body(line for gpu in gpus for line in gpu.dcgm()))
+        host.tick(float(second))
+        bodies.append(host.dcgm())
     return bodies
 
 
