@@ -22,7 +22,7 @@ from bench.gpu import MigInstance, load
 from bench.gpu.mig import Layout, MigControl, NotPermitted
 from bench.processes import RunProcesses, boot_id, identity, is_alive
 from bench.runfolder import RunFolder
-from scheduler.instances import Choice, choose, refuse_foreign, refuse_mig_mode, remove_instance, root_command
+from scheduler.instances import Choice, choose, needs_root, refuse_foreign, refuse_mig_mode, remove_instance
 from scheduler.job import Job
 from scheduler.mps import MpsDaemon, program
 from scheduler.supervision import is_supervised
@@ -113,7 +113,7 @@ class Devices:
         if not divided and not shared:
             return given
         with self._turn():
-            self._clear(connection)
+            self._clear(connection, mine=False)
             recorded = owned.on_host(connection, self._host)
             ours = self._pids(recorded)
             taken = {one.mig_uuid for one in recorded}
@@ -154,7 +154,7 @@ class Devices:
             return []
         try:
             with self._turn():
-                return self._clear(connection)
+                return self._clear(connection, mine=True)
         except GpuUnavailable as error:
             return [str(error)]
 
@@ -170,7 +170,7 @@ class Devices:
         """Return whether somebody supervises a run of this home."""
         return is_supervised(RunFolder(self._settings.runs_dir / run_id))
 
-    def _clear(self, connection: Connection) -> list[str]:
+    def _clear(self, connection: Connection, *, mine: bool) -> list[str]:
         problems: list[str] = []
         running = {
             run_id
@@ -178,7 +178,7 @@ class Devices:
             if any(not process.zombie for process in tree.members)
         }
         for one in owned.on_host(connection, self._host):
-            if one.home != self._holder.home or not self._is_over(one, running):
+            if one.home != self._holder.home or not self._is_over(one, running, mine):
                 continue
             try:
                 self._remove(one)
@@ -188,11 +188,11 @@ class Devices:
                 owned.forget(connection, one.owned_id)
         return problems
 
-    def _is_over(self, one: Owned, running: set[str]) -> bool:
-        same_boot = one.boot_id == self._holder.boot_id
-        mine = (one.holder_pid, one.holder_created) == (self._holder.pid, self._holder.created)
-        if same_boot and not mine and is_alive(one.holder_pid, one.holder_created):
-            return False
+    def _is_over(self, one: Owned, running: set[str], mine: bool) -> bool:
+        if one.boot_id == self._holder.boot_id and is_alive(one.holder_pid, one.holder_created):
+            is_mine = (one.holder_pid, one.holder_created) == (self._holder.pid, self._holder.created)
+            if not (mine and is_mine):
+                return False
         return not any(self._goes_on(run_id, running) for run_id in one.run_ids)
 
     def _goes_on(self, run_id: str, running: set[str]) -> bool:
@@ -223,8 +223,7 @@ class Devices:
                 made = self.control.create(gpu, profile, start)
             except NotPermitted as error:
                 owned.forget(connection, record.owned_id)
-                command = root_command(choice.layout, choice.made.values())
-                raise NotPermitted(f"making MIG instances takes root: {command}") from error
+                raise needs_root(choice.layout, choice.made.values()) from error
             owned.complete(connection, record.owned_id, made.gpu_instance_id, made.uuid)
             given[run_id] = Given((made.uuid,), made)
         return given

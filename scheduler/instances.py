@@ -17,11 +17,11 @@ from sql.owned import Owned
 __all__ = [
     "Choice",
     "choose",
+    "needs_root",
     "refusal",
     "refuse_foreign",
     "refuse_mig_mode",
     "remove_instance",
-    "root_command",
     "shown",
 ]
 
@@ -82,7 +82,7 @@ def choose(layout: Layout, wanted: Mapping[str, str], ours: Collection[int], usa
         return Choice(layout, there)
     fixed = layout.placed
     if len(fixed) < len(layout.instances):
-        raise NotPermitted(f"making MIG instances takes root: {root_command(layout, missing.values())}")
+        raise needs_root(layout, missing.values())
     starts = place(layout.profiles, list(missing.values()), fixed)
     if starts is None:
         raise GpuUnavailable(refusal(_gpu(layout), layout.profiles, list(missing.values()), fixed))
@@ -158,10 +158,11 @@ def _is_it(one: PlacedInstance, owned: Owned) -> bool:
     return in_place and one.gpu_instance_id == owned.gpu_instance_id and one.uuid in (owned.mig_uuid, None)
 
 
-def root_command(layout: Layout, wanted: Iterable[str | tuple[str, int]]) -> str:
-    """Return the command with which root makes instances, which are then used as they are."""
+def needs_root(layout: Layout, wanted: Iterable[str | tuple[str, int]]) -> NotPermitted:
+    """Return the error that names the command with which root makes instances: profiles, with places where known."""
     words = (one if isinstance(one, str) else f"{one[0]}:{one[1]}" for one in wanted)
-    return f"sudo nvidia-smi mig -i {layout.index} -cgi {','.join(words)} -C"
+    command = f"sudo nvidia-smi mig -i {layout.index} -cgi {','.join(words)} -C"
+    return NotPermitted(f"making MIG instances takes root: {command}; those that are there are used")
 
 
 def shown(placed: Iterable[tuple[Profile, int]]) -> str:

@@ -60,12 +60,12 @@ class Scheduler:
                 experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
                 experiments.lock_experiment(connection, experiment)
                 self._deliver_what_was_left(connection, experiment)
-            self._remove_what_was_left(connection)
             workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
             write_back = self._writer(file)
             outcomes: list[Outcome] = []
             for left, workload in zip(reversed(range(len(workloads))), workloads, strict=True):
                 jobs, attached = self._sort_out(connection, file, workload, write_back)
+                self._remove_what_was_left(connection)
                 opened = partial(self._workload, workload, file.path.stem, write_back)
                 say = partial(self._say, f"{workload.experiment}/{workload.workload}")
                 done = run_with_retries(self.policy, opened, jobs, attached, say)

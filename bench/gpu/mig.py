@@ -163,9 +163,10 @@ class MigControl:
                     self._destroy(nvml.nvmlDeviceGetGpuInstanceById(device, gpu_instance_id))
                 except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
                     return
-                except nvml.NVMLError_InUse:
+                except nvml.NVMLError_InUse as error:
                     if time.monotonic() >= deadline:
-                        raise
+                        what = f"a process is still on MIG instance {gpu_instance_id} of GPU {gpu_uuid}"
+                        raise GpuUnavailable(what) from error
                     time.sleep(_POLL_SECONDS)
                 else:
                     return
