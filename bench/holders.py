@@ -27,6 +27,7 @@ class Holders:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._held: int | None = None
+        self.shared = False  # whether there were other holders when this object became one
 
     @property
     def joined(self) -> bool:
@@ -40,8 +41,9 @@ class Holders:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._gate():
             descriptor = os.open(self._folder / "holders.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
             try:
+                self.shared = not _alone(descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_SH)
                 ensure()
             except BaseException:
                 os.close(descriptor)
@@ -82,3 +84,12 @@ class Holders:
         with (self._folder / "gate.lock").open("w") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             yield
+
+
+def _alone(descriptor: int) -> bool:
+    """Whether nobody else has a lock on a file; to be asked where nobody comes or goes."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -36,13 +36,17 @@ _STOP_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One running service; `created` makes sure that `pid` is still the same process."""
+    """One running service; `created` makes sure that `pid` is still the same process.
+
+    `simulate` is the ``BENCH_SIMULATE`` that it was started with.
+    """
 
     name: str
     pid: int
     created: float
     url: str
     health: str
+    simulate: str | None = None
 
     @property
     def alive(self) -> bool:
@@ -89,6 +93,11 @@ class Stack:
         """Keep the services from being stopped; `ensure` starts those that are missing."""
         self._holders.join(ensure)
 
+    @property
+    def shared(self) -> bool:
+        """Whether others held the services when this object began to."""
+        return self._holders.shared
+
     def release(self) -> None:
         """Let go of the services; the last holder stops them, unless ``bench up`` keeps them."""
         self._holders.leave(self._stop_unless_kept)
@@ -131,7 +140,8 @@ class Stack:
                 env=dict(environment),
                 start_new_session=True,
             )
-        service = Service(name, process.pid, identity(process.pid) or 0.0, url, health)
+        created = identity(process.pid) or 0.0
+        service = Service(name, process.pid, created, url, health, environment.get("BENCH_SIMULATE"))
         write_atomically(self._folder / f"{name}.service", json.dumps(asdict(service)))
         return service
 

@@ -8,7 +8,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from prometheus_client import start_http_server
@@ -34,7 +34,7 @@ _SWITCH_SECONDS = 0.001
 
 def collect(
     database: Database,
-    targets: Sequence[Target] | Path,
+    targets: Callable[[], Mapping[Key, Target]] | Path,
     spool_dir: Path,
     *,
     port: int,
@@ -47,8 +47,8 @@ def collect(
     Parameters
     ----------
     targets
-        Themselves, or the targets file, which is followed as it changes. Of a file, all have to be free; of others, those
-        that another collector has are left to it, and taken over when it ends.
+        What gives them by key, asked about once a second; or the targets file, which is followed as it changes. Of a
+        file, all have to be free; of others, those that another collector has are left to it, and taken over when it ends.
     port, bind
         Where the collector's own figures are served.
     interval
@@ -73,8 +73,7 @@ def collect(
         discovery = found = Discovery(targets, interval, metrics, shard)
         wanted = lambda: found.targets  # noqa: E731
     else:
-        fixed = {target.key: target for target in targets}
-        wanted = lambda: fixed  # noqa: E731
+        wanted = targets
     spool = Spool(spool_dir)
     lock = threading.Lock()
     leases = Leases(database, spool.source, metrics)

@@ -13,7 +13,7 @@ from insight.comparison import Comparison, Entry
 from sql.selection import ExperimentInfo, RunInfo
 from sql.summaries import Coverage
 
-__all__ = ["comparison", "coverage", "duration", "experiments", "figure", "runs", "table"]
+__all__ = ["SIMULATED", "comparison", "coverage", "duration", "experiments", "figure", "runs", "table"]
 
 _COLORS = {"finished": "green", "failed": "red", "timeout": "red", "stopped": "yellow", "running": "cyan"}
 _TITLES = {
@@ -31,7 +31,7 @@ _TITLES = {
     "gpu_energy_joules": "GPU energy",
 }
 # Behind the label of a run, and behind a figure.
-_SIMULATED = " *"
+SIMULATED = " *"
 _SIMULATED_NOTE = "* on simulated GPUs: their figures are made up"
 _SHARED = "†"
 
@@ -94,7 +94,7 @@ def comparison(found: Comparison) -> Table:
         found.by, "name", "status", *(f">{_TITLES.get(key, key)}" for key in figures), *(f">{k}" for k in software)
     )
     for entry in found.entries:
-        label = entry.label + (_SIMULATED if entry.simulated else "")
+        label = entry.label + (SIMULATED if entry.simulated else "")
         made.add_row(
             f"{label} (baseline)" if entry.label == found.baseline else label,
             escape(entry.name),
@@ -126,7 +126,7 @@ def runs(found: Sequence[RunInfo]) -> Table:
     made = table("run", "id", "name", "status", ">duration", "started", "params", "reason")
     for run in found:
         label = run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
-        label += _SIMULATED if run.simulated else ""
+        label += SIMULATED if run.simulated else ""
         started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
         params = " ".join(f"{key}={value}" for key, value in run.params.items())
         made.add_row(
@@ -147,7 +147,7 @@ def coverage(found: Iterable[Coverage]) -> Table:
 
 
 def _whose(entry: Entry, key: str) -> str:
-    return _SHARED if entry.scopes.get(key) == "device" else ""
+    return _SHARED if key.startswith("gpu_") and entry.scopes.get(key) in ("device", "host") else ""
 
 
 def _change(entry: Entry, key: str) -> str:

@@ -31,12 +31,15 @@ class Column:
     ----------
     over
         What a workload has of it: amounts are the ``sum`` over its runs, levels and peaks their ``mean``.
+    own
+        Whether it is left out where it is known of the whole host alone.
     """
 
     key: str
     quantity: str
     statistic: Literal["mean", "max", "total"]
     over: Literal["sum", "mean"]
+    own: bool = True
 
 
 COLUMNS = (
@@ -45,10 +48,10 @@ COLUMNS = (
     Column("peak_memory_bytes", "memory_peak", "max", "mean"),
     Column("disk_read_bytes", "disk_read", "total", "sum"),
     Column("disk_write_bytes", "disk_write", "total", "sum"),
-    Column("gpu_utilization", "gpu_utilization", "mean", "mean"),
-    Column("gpu_sm_active", "gpu_sm_active", "mean", "mean"),
-    Column("gpu_peak_memory_bytes", "gpu_memory_used", "max", "mean"),
-    Column("gpu_power_watts", "gpu_power", "mean", "mean"),
+    Column("gpu_utilization", "gpu_utilization", "mean", "mean", own=False),
+    Column("gpu_sm_active", "gpu_sm_active", "mean", "mean", own=False),
+    Column("gpu_peak_memory_bytes", "gpu_memory_used", "max", "mean", own=False),
+    Column("gpu_power_watts", "gpu_power", "mean", "mean", own=False),
     Column(ENERGY_KEY, _ATTRIBUTED, "total", "sum"),
 )
 
@@ -107,8 +110,8 @@ def figures_of(
             if summary is not None and scope is None and summary.scope != "instance":
                 summary = None
         value = getattr(summary, column.statistic) if summary else None
-        # What all runs have in common at the width of a host says nothing about one of them.
-        if summary is None or value is None or (scope is None and summary.scope == "host"):
+        # Of a host that all runs have in common, only its one GPU says anything about them.
+        if summary is None or value is None or (scope is None and summary.scope == "host" and column.own):
             continue
         values[column.key], scopes[column.key] = value, summary.scope
     return Figures(

@@ -13,9 +13,10 @@ import typer
 from rich.console import Console
 
 from bench.config import Settings
+from bench.gpu import Gpu
 from sql.database import Connection, Database
 
-__all__ = ["Json", "Selectors", "as_json", "console", "reading"]
+__all__ = ["Json", "Selectors", "as_json", "console", "gpu_words", "reading"]
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Selectors = Annotated[
@@ -34,6 +35,15 @@ def reading(settings: Settings | None = None) -> Iterator[Connection]:
     """Open the database for questions."""
     with Database(settings or Settings.load()) as database, database.session(read_only=True) as connection:
         yield connection
+
+
+def gpu_words(gpu: Gpu) -> str:
+    """Return a GPU's name and its MIG instances, and that it is simulated where it is."""
+    words = gpu.name
+    if gpu.mig_enabled:
+        instances = (f"{one.profile} ({one.gpu_instance_id})" for one in gpu.mig)
+        words += f", MIG: {' '.join(instances) or 'no instances'}"
+    return words + (", simulated" if gpu.simulated else "")
 
 
 def as_json(content: Any) -> None:

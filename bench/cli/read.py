@@ -11,9 +11,10 @@ import typer
 from rich.markup import escape
 
 from bench.cli.collector_figures import CollectorFigures
-from bench.cli.common import Json, Selectors, as_json, console, reading
+from bench.cli.common import Json, Selectors, as_json, console, gpu_words, reading
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, NoData, did_you_mean
+from bench.gpu import inventory
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
@@ -46,7 +47,8 @@ def register(app: typer.Typer) -> None:
 def status(json: Json = False) -> None:
     """Show what runs now, and whether database, collector, listeners and MLflow answer."""
     settings = Settings.load()
-    services = {name: (service.answers(), service.url) for name, service in Stack(settings).recorded().items()}
+    recorded = Stack(settings).recorded()
+    services = {name: (service.answers(), service.url) for name, service in recorded.items()}
     if settings.tracking_uri and "mlflow" not in services:
         configured = Service("mlflow", 0, 0.0, settings.tracking_uri, f"{settings.tracking_uri.rstrip('/')}/health")
         services["mlflow"] = (configured.answers(), settings.tracking_uri)
@@ -63,9 +65,13 @@ def status(json: Json = False) -> None:
             clocks = clock_offsets(connection)
     except BenchError as error:
         reason = str(error)
+    # Those that are measured, where that goes on.
+    measured = (one.simulate for name, one in recorded.items() if name.startswith("exporter-") and one.alive)
+    gpus = inventory(next(measured, settings.simulate), settings.home)
     if json:
         as_json(
             {
+                "gpus": [asdict(gpu) for gpu in gpus.gpus],
                 "database": {"up": reason is None, "server": database or None, "reason": reason},
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
                 "collector": asdict(collector) if collector else None,
@@ -89,6 +95,8 @@ def status(json: Json = False) -> None:
             out.print(f"           {escape(collector.line())}")
     if not services:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
+    for gpu in gpus.gpus:
+        out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
     _warn_of_clocks(clocks)
     if running:
         made = tables.table("run", "id", "name", ">for", ">CPU", ">memory")
@@ -96,7 +104,8 @@ def status(json: Json = False) -> None:
             live = figures.get(run.run_id)
             cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
             memory = tables.figure("_bytes", live.memory_used) if live else ""
-            made.add_row(run.label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory)
+            label = run.label + (tables.SIMULATED if run.simulated else "")
+            made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory)
         out.print(made)
     else:
         out.print("no run goes on")

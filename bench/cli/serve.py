@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import threading
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from rich.markup import escape
 
 from bench.addresses import require_loopback
 from bench.cli.common import Json, as_json, console
+from bench.cli.listeners import LocalListeners
 from bench.cli.stack import availability, ensure
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
@@ -48,7 +48,7 @@ def up() -> None:
     settings = Settings.load()
     stack = Stack(settings)
     with Database(settings) as database:
-        stack.hold(lambda: ensure(settings, database, console().print))
+        stack.hold(lambda: ensure(stack, settings, database, console().print))
         stack.keep(True)
         for name, service in stack.services().items():
             console().print(f"[green]up[/] {name} {service.url}")
@@ -130,26 +130,19 @@ def collector_run(
     """Run the collector until SIGTERM or Ctrl-C."""
     from collector.collector import collect
     from collector.config_file import read_config
-    from collector.targets import Shard, Target
+    from collector.targets import Shard
 
     require_loopback(bind, insecure=insecure)
     settings = Settings.load(interval=interval)
     share = Shard.parse(shard) if shard is not None else None
-    wanted: list[Target] | Path
+    wanted: LocalListeners | Path
     if targets is not None:
         read_config(targets, settings.interval)  # a bad file is refused before a database is started for it
         wanted = targets
     elif share is not None:
         raise BadRequest("--shard is for the targets of a file, see --targets")
     else:
-        # People who share a host and a database have a stack each: its processes are each one's own, the rest is measured
-        # by whoever was first.
-        wanted = [
-            Target(service.url, socket.gethostname(), listener, own, {}, settings.interval)
-            for name, service in Stack(settings).services().items()
-            if (listener := name.removeprefix("exporter-")) != name
-            for own in (str(settings.home) if listener == "process" else "",)
-        ]
+        wanted = LocalListeners(settings)
     with Database(settings) as database:
         collect(database, wanted, settings.spool_dir, port=port, bind=bind, interval=settings.interval, shard=share)
 

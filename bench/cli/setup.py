@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -12,12 +13,12 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from bench.cli.common import Json, as_json, console, reading
+from bench.cli.common import Json, as_json, console, gpu_words, reading
 from bench.cli.schedule import run_file
 from bench.cli.stack import availability
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
-from bench.gpu import inventory
+from bench.gpu import Inventory, inventory
 from bench.runfolder import write_atomically
 from dashboards import tables
 from insight.collocation import verdict
@@ -28,6 +29,8 @@ from sql.lease import network_filesystem
 
 __all__ = ["register"]
 
+_DEMO_GPUS = "1xH100"
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
@@ -37,13 +40,18 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """Run a small real experiment, from training to comparison; it is experiment 0."""
-    settings = Settings.load()
+    """Run a small real experiment, from training to comparison; it is experiment 0.
+
+    Where there is no GPU, one is simulated: the training is real, the GPU's figures are not.
+    """
+    settings, gpus = _with_a_gpu(Settings.load())
     folder = settings.home / "demo"
     _lay_out(folder, "demo", overwrite=True)
-    file = checks.load(folder / "demo.csv", inventory(settings.simulate, settings.home), availability(settings))
+    file = checks.load(folder / "demo.csv", gpus, availability(settings))
     out = console()
     out.print(f"Running {escape(str(file.path))}: handwritten digits, learned alone and side by side.")
+    if gpus.gpus[0].simulated:
+        out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): what is said of it is made up.")
     outcomes = run_file(settings, file)
     failed = [outcome for outcome in outcomes if outcome.status != "finished"]
     with reading(settings) as connection:
@@ -64,6 +72,15 @@ def demo() -> None:
     )
     if failed:
         raise typer.Exit(1)
+
+
+def _with_a_gpu(settings: Settings) -> tuple[Settings, Inventory]:
+    """Return the settings and the GPUs that there are with them: simulated ones where there are none."""
+    gpus = inventory(settings.simulate, settings.home)
+    if not gpus.gpus:
+        settings = replace(settings, simulate=_DEMO_GPUS)
+        gpus = inventory(settings.simulate, settings.home)
+    return settings, gpus
 
 
 def init(
@@ -94,8 +111,11 @@ def doctor(json: Json = False) -> None:
         detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
         findings.append(("database folder", False, detail))
     gpus = inventory(settings.simulate, settings.home)
-    names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus.gpus)
-    findings.append(("GPUs", bool(gpus.gpus), names or f"none ({gpus.reason}); try BENCH_SIMULATE=2xH100"))
+    findings += [(f"GPU {gpu.index}", True, gpu_words(gpu)) for gpu in gpus.gpus]
+    if not gpus.gpus:
+        findings.append(("GPUs", False, f"none ({gpus.reason}); try BENCH_SIMULATE=2xH100"))
+    elif gpus.reason:
+        findings.append(("GPUs", False, gpus.reason))
     for name, reason in availability(settings).items():
         findings.append((f"listener {name}", reason is None, reason or "works here"))
     home = settings.home

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.config import Settings
-from bench.errors import ServiceFailed
+from bench.errors import BadRequest, ServiceFailed
+from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from exporters.registry import ExporterOptions, Registry
+from scheduler.supervision import is_supervised
 from sql.database import Database
 
 __all__ = ["LocalStack", "availability", "ensure", "local_stack", "own_tracking_server"]
@@ -36,7 +38,7 @@ def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[Loca
     """
     stack = Stack(settings)
     with Database(settings) as database:
-        stack.hold(lambda: ensure(settings, database, say))
+        stack.hold(lambda: ensure(stack, settings, database, say))
         try:
             own = stack.services().get("mlflow") if own_tracking_server(settings) else None
             uri = own.url if own else settings.tracking_uri
@@ -59,9 +61,15 @@ def own_tracking_server(settings: Settings) -> bool:
     return not (settings.tracking_uri or "").startswith(("http://", "https://"))
 
 
-def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -> None:
-    """Start the services that do not run, at the same time, and wait until all answer."""
-    stack = Stack(settings)
+def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
+    """Start the services that do not run, at the same time, and wait until all answer.
+
+    Raises
+    ------
+    BadRequest
+        The listeners measure other GPUs than are wanted, real ones or simulated ones, and are needed as they are.
+    """
+    _stop_listeners_of_other_gpus(stack, settings, say)
     running = stack.services()
     environment = {**os.environ, **settings.environment()}
     environment.pop("PYTHONPATH", None)
@@ -88,6 +96,28 @@ def ensure(settings: Settings, database: Database, say: Callable[[str], None]) -
     except BaseException:
         stack.stop_all([service.name for service in started])
         raise
+
+
+def _stop_listeners_of_other_gpus(stack: Stack, settings: Settings, say: Callable[[str], None]) -> None:
+    others = [
+        service
+        for name, service in stack.services().items()
+        if name.startswith("exporter-") and service.simulate != settings.simulate
+    ]
+    if not others:
+        return
+    theirs, ours = (
+        f"BENCH_SIMULATE={one}" if one else "no BENCH_SIMULATE" for one in (others[0].simulate, settings.simulate)
+    )
+    going = sum(is_supervised(folder) for folder in RunFolder.all(settings.runs_dir))
+    if stack.shared or going:
+        by = f"{going} {'run' if going == 1 else 'runs'}" if going else "another command"
+        raise BadRequest(
+            f"the listeners that run were started with {theirs}, and {by} may need them so; this command has {ours}: "
+            f"give it the same, or wait until they have ended"
+        )
+    say(f"The listeners were started with {theirs}; starting them anew with {ours} …")
+    stack.stop_all([service.name for service in others])
 
 
 def _start_tracking(stack: Stack, settings: Settings, database: Database, environment: dict[str, str]) -> Service:
