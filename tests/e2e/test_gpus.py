@@ -102,6 +102,14 @@ def test_all_rows_finish_and_nothing_is_left(place: GpuHome, runs: dict[str, dic
     assert [len(gpu.mig) for gpu in inventory(GPUS, place.path).gpus] == [0, 0, 0, 0]
 
 
+def test_the_runs_are_marked_as_simulated(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
+    assert all(run["simulated"] for run in place.json("list", "20"))
+    compared = place.json("compare", "20")["runs"]
+    assert all(run["simulated"] and "gpu_energy_joules" not in run for run in compared)
+    assert "on simulated GPUs" in place.bench("compare", "20")
+    assert all(run["gpu_energy_joules"] >= 0 for run in place.json("compare", "20", "--simulated")["runs"])
+
+
 def test_a_run_on_an_instance_has_its_series_and_no_other(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     placements = place.ask(
         "select run_id, gpu_uuid, gpu_instance_id, mig_uuid from placements where mig_uuid is not null"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.gpu import Inventory
+from bench.gpu import Inventory, inventory
 from collector.discovery import check_targets
 from scheduler import checks, sweep
 from scheduler.sweep_file import SweepFile
@@ -26,7 +26,7 @@ WORKS = dict.fromkeys(("host", "process"))
     ],
 )
 def test_experiment_files_are_in_order(path: str) -> None:
-    assert checks.load(ROOT / path, Inventory(), WORKS).rows
+    assert checks.load(ROOT / path, inventory("1xH100"), WORKS).rows
 
 
 def test_the_sweep_becomes_an_experiment_file_in_order(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""A stack that is up, and commands that want other GPUs measured than it does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.home import Home, wait_for
+
+GPUS = "1xH100:2x1g.10gb"
+
+
+@dataclass
+class ChangingHome(Home):
+    """A home whose user changes ``BENCH_SIMULATE``."""
+
+    simulate: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, **({"BENCH_SIMULATE": self.simulate} if self.simulate else {})}
+
+    def pid(self, service: str) -> int:
+        """Return the process of a service."""
+        return int(json.loads((self.path / "stack" / f"{service}.service").read_text())["pid"])
+
+
+@pytest.fixture
+def place(short_folder: Path) -> Iterator[ChangingHome]:
+    folder = short_folder / uuid.uuid4().hex[:8]
+    home = ChangingHome(folder / "home", folder / "work")
+    home.folder.mkdir(parents=True)
+    yield home
+    home.end()
+    home.simulate = ""
+    home.bench("down", "--force")
+
+
+def test_listeners_are_started_anew_for_other_gpus_while_nobody_needs_them(place: ChangingHome) -> None:
+    place.bench("up")
+    collector, host = place.pid("collector"), place.pid("exporter-host")
+    assert not any(gpu["simulated"] for gpu in place.json("status")["gpus"])
+
+    place.simulate = GPUS
+    said = " ".join(place.bench("up").split())
+    assert f"started with no BENCH_SIMULATE; starting them anew with BENCH_SIMULATE={GPUS}" in said
+    assert place.pid("exporter-host") != host
+    assert place.pid("collector") == collector
+    wait_for(lambda: place.ask("select from series where metric = 'bench_gpu_power_watts'"), "a listener's samples")
+
+    place.simulate = ""  # what is measured shows all the same
+    [gpu] = place.json("status")["gpus"]
+    assert gpu["simulated"]
+    assert [one["profile"] for one in gpu["mig"]] == ["1g.10gb", "1g.10gb"]
+    place.simulate = GPUS
+    assert "GPU 0 ok NVIDIA H100 80GB HBM3, MIG: 1g.10gb (7) 1g.10gb (8), simulated" in " ".join(
+        place.bench("doctor").split()
+    )
+
+    run = place.start("run", "--", "sleep", "60")
+    wait_for(lambda: place.ask("select from runs where status = 'running'"), "the run")
+    place.simulate = "2xH100"
+    said = " ".join(place.bench("up", status=2).split())
+    assert f"were started with BENCH_SIMULATE={GPUS}, and 1 run may need them so; this command has" in said
+    run.interrupt()
+    run.wait(status=1)
