@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +24,13 @@ _VARIABLES = {
     "home": "BENCH_HOME",
     "tracking_uri": "MLFLOW_TRACKING_URI",
     "simulate": "BENCH_SIMULATE",
+    "output_limit": "BENCH_OUTPUT_LIMIT",
 }
+# What is not a string, and what else it may be in bench.toml.
+_NUMBERS = {"interval": "a number", "output_limit": "a size such as 512MiB"}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
+_UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
+_LEAST_OUTPUT = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,8 @@ class Settings:
         Simulated GPUs, such as ``2xH100,4xA100:7x1g.5gb``.
     interval
         Seconds between two scrapes of a target, 0.1 to 60.
+    output_limit
+        Bytes that are kept of a run's output; 0 for all.
     """
 
     home: Path
@@ -52,6 +61,7 @@ class Settings:
     tracking_uri: str | None = None
     simulate: str | None = None
     interval: float = 1.0
+    output_limit: int = 1 << 30
 
     @classmethod
     def load(
@@ -75,6 +85,8 @@ class Settings:
             if value := _variable(environment, variable):
                 found[name] = value
         found |= {name: value for name, value in flags.items() if value is not None}
+        if "output_limit" in found:
+            found["output_limit"] = _size("output_limit", found["output_limit"])
         home = Path(found.pop("home", None) or platformdirs.user_data_path("hypergauge"))
         settings = cls(home=home.expanduser().resolve(), **found)
         return settings.validate()
@@ -83,6 +95,10 @@ class Settings:
         """Refuse what no command could work with; return the settings themselves."""
         if not 0.1 <= self.interval <= 60:
             raise BadRequest(f"interval is {self.interval} s, but must lie between 0.1 s and 60 s")
+        if 0 < self.output_limit < _LEAST_OUTPUT:
+            raise BadRequest(
+                f"output_limit is {self.output_limit} bytes, but must be at least 1 MiB, or 0 for no limit"
+            )
         return self
 
     @property
@@ -127,6 +143,13 @@ def _variable(environment: Mapping[str, str], name: str) -> str | None:
     return None
 
 
+def _size(name: str, value: int | str) -> int:
+    """Return the bytes of a size as people write it: ``1073741824``, ``512MiB``, ``1.5 GB``."""
+    if (found := _SIZE.fullmatch(str(value).strip())) is None:
+        raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS[name]}")
+    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+
+
 def _nearest_file(directory: Path) -> Path | None:
     candidates = (folder / CONFIG_FILE for folder in (directory, *directory.parents))
     return next((path for path in candidates if path.is_file()), None)
@@ -144,11 +167,9 @@ def _from_file(path: Path | None) -> dict[str, Any]:
         if name not in known:
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
     for name, value in content.items():
-        kind = (int, float) if name == "interval" else str
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise BadRequest(
-                f"{name} is {value!r}, but must be a {'number' if name == 'interval' else 'string'}", file=path
-            )
+        kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS.get(name, 'a string')}", file=path)
     if "home" in content:  # relative to the file that says it, whatever the working directory
         content["home"] = path.parent / Path(content["home"]).expanduser()
     return content

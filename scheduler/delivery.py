@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench.client import SPAN_KINDS
 from bench.errors import TrackingUnavailable
+from bench.output import whole_output
 from bench.runfolder import RunEnd, RunFolder
 from scheduler.tracking import Tracking
 from sql.database import Connection
@@ -31,8 +32,9 @@ def deliver(
             figures = server.new_metrics(folder.run_id, everything=True)
             store_software_metrics(connection, folder.run_id, figures)
             tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
-            left = [folder.output, folder.spans]
-            server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
+            with whole_output(folder.output) as output:
+                left = [output, folder.spans]
+                server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
         except TrackingUnavailable:
             return False
     folder.mark_delivered()

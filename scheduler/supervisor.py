@@ -34,6 +34,7 @@ from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
 from scheduler.limits import Memory
+from scheduler.output_limit import OutputLimit
 from scheduler.policy import Policy
 from scheduler.reasons import Ending, exit_code, failure, last_lines
 from sql import runs
@@ -122,10 +123,13 @@ class Supervisor:
         self.folder.write_state(state)
         lease = _Lease(self.database, run_id, process.pid)
         lease.start()
+        limit = OutputLimit(run_id, self.folder.output, self.database.settings.output_limit)
+        limit.start()
         status, ended_at = self._watch(process, started_at)
         lease.end()
         end_processes(run_id, grace=_GRACE_SECONDS)
         _reap_all()
+        limit.end()
         reason = self._reason(status, started_at, process.returncode, memory)
         return self._end(started_at, ended_at, status, exit_code(process.returncode), reason)
 

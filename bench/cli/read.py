@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from dataclasses import asdict
@@ -15,6 +16,7 @@ from bench.cli.common import Json, Selectors, as_json, console, gpu_words, readi
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, NoData, did_you_mean
 from bench.gpu import inventory
+from bench.output import OutputReader
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
@@ -191,28 +193,24 @@ def logs(
     if not folder.path.exists():
         where = f"; it ran on {chosen.host}" if chosen.mlflow_run_id is None else "; MLflow keeps it as an artifact"
         raise NoData(f"the output of {chosen.label} is not on this host{where}")
-    if json:
-        output = folder.output.read_bytes() if folder.output.exists() else b""
-        as_json({"run": chosen.label, "run_id": chosen.run_id, "output": output.decode(errors="replace")})
-    else:
-        _copy(folder, follow)
+    with contextlib.closing(OutputReader(folder.output)) as reader:
+        if json:
+            output = b"".join(reader.new())
+            as_json({"run": chosen.label, "run_id": chosen.run_id, "output": output.decode(errors="replace")})
+        else:
+            _copy(folder, reader, follow)
 
 
-def _copy(folder: RunFolder, follow: bool) -> None:
-    while follow and not folder.output.exists() and folder.end() is None:
-        time.sleep(0.1)
-    if not folder.output.exists():
-        return
-    with folder.output.open("rb") as file:
-        while True:
-            # Asked first, so that what came before the end is shown. Without a supervisor nothing more will be written.
-            ended = folder.end() is not None or (folder.state() is not None and not is_supervised(folder))
-            while chunk := file.read(1 << 16):
-                sys.stdout.buffer.write(chunk)
-            sys.stdout.buffer.flush()
-            if ended or not follow:
-                return
-            time.sleep(0.2)
+def _copy(folder: RunFolder, reader: OutputReader, follow: bool) -> None:
+    while True:
+        # Asked first, so that what came before the end is shown. Without a supervisor nothing more will be written.
+        ended = folder.end() is not None or (folder.state() is not None and not is_supervised(folder))
+        for chunk in reader.new():
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+        if ended or not follow:
+            return
+        time.sleep(0.2)
 
 
 def _word(up: bool) -> str:

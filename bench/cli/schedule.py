@@ -45,6 +45,9 @@ __all__ = ["register", "run_file", "scheduling"]
 _SETTLE_SECONDS = 10.0
 
 Timeout = Annotated[float | None, typer.Option(help="Seconds after which a run is ended, with status timeout.")]
+OutputLimit = Annotated[
+    str | None, typer.Option(help="How much is kept of a run's output, such as 512MiB; 0 for all of it.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -69,9 +72,10 @@ def schedule(
         bool, typer.Option("--fail-fast/--keep-going", help="Whether the first failure ends the schedule.")
     ] = False,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
+    output_limit: OutputLimit = None,
 ) -> None:
     """Run every row of an experiment file that is still to do, workload by workload."""
-    settings = Settings.load()
+    settings = Settings.load(output_limit=output_limit)
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
     policy = Policy(timeout, workload_timeout, retries, fail_fast).validate()
@@ -114,12 +118,13 @@ def run(
     devices: Annotated[str | None, typer.Option(help="GPUs such as 0+1; by default those that the shell sees.")] = None,
     collocation: Annotated[str, typer.Option(help="MPS, MPS:NN or a MIG profile such as 3g.20gb.")] = "-",
     timeout: Timeout = None,
+    output_limit: OutputLimit = None,
 ) -> None:
     """Run one command without a file; it is measured like any other run."""
     from scheduler.job import job_from_command
 
     policy = Policy(timeout).validate()
-    settings = Settings.load()
+    settings = Settings.load(output_limit=output_limit)
     gpus = inventory(settings.simulate, settings.home)
     words = [word for word in (devices or "").split("+") if word]
     chosen = None if devices is None else tuple(gpus.find(word) for word in words)

@@ -49,6 +49,9 @@ def test_a_child_gets_the_same_settings(tmp_path: Path) -> None:
         ("dsn = \n", r"bench\.toml: not valid TOML: .*line 1"),
         ("interval = 'x'\n", r"bench\.toml: interval is 'x', but must be a number"),
         ("home = 3\n", r"bench\.toml: home is 3, but must be a string"),
+        ("output_limit = 'much'\n", r"output_limit is 'much', but must be a size such as 512MiB"),
+        ("output_limit = 1.5\n", r"bench\.toml: output_limit is 1\.5, but must be a size such as 512MiB"),
+        ("output_limit = '4 KiB'\n", r"output_limit is 4096 bytes, but must be at least 1 MiB, or 0 for no limit"),
         ("interval = 0.01\n", r"interval is 0\.01 s, but must lie between 0\.1 s and 60 s"),
     ],
 )
@@ -56,6 +59,19 @@ def test_a_bad_file_is_refused(tmp_path: Path, content: str, message: str) -> No
     (tmp_path / "bench.toml").write_text(content)
     with pytest.raises(BadRequest, match=message):
         Settings.load({}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("1048576", 2**20), ("0", 0), ("2MiB", 2**21), ("1.5 GB", 1_500_000_000), ("3 gib", 3 * 2**30),
+        ("2000kB", 2_000_000), ("1TiB", 2**40), ("5000000 B", 5_000_000),
+    ],
+)  # fmt: skip
+def test_a_size_is_read_with_its_unit(tmp_path: Path, written: str, expected: int) -> None:
+    settings = Settings.load({"BENCH_OUTPUT_LIMIT": written}, tmp_path)
+    assert settings.output_limit == expected
+    assert Settings.load(settings.environment(), tmp_path) == settings
 
 
 def test_a_missing_secret_file_is_refused(tmp_path: Path) -> None:
