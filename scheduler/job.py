@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.gpu import Gpu, Inventory
@@ -39,6 +39,10 @@ class Job:
     attempt: int
     line: int | None = None
     previous: KnownRun | None = None
+
+    def again(self) -> Job:
+        """Return the same job as its next attempt."""
+        return replace(self, attempt=self.attempt + 1, previous=None)
 
 
 def job_from_row(

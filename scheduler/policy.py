@@ -12,6 +12,7 @@ __all__ = ["FAILURES", "Policy"]
 # What counts as a failure; a run that somebody stopped has not failed.
 FAILURES = frozenset({"failed", "timeout"})
 _MOST_RETRIES = 1000
+_MOST_REPETITIONS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +29,15 @@ class Policy:
         How often the failed runs of a workload are repeated.
     fail_fast
         Whether the first failure ends the other runs of the workload, and no further workload begins.
+    repeat
+        How often each workload is run, one after the other in turn.
     """
 
     timeout: float | None = None
     workload_timeout: float | None = None
     retries: int = 0
     fail_fast: bool = False
+    repeat: int = 1
 
     def validate(self) -> Policy:
         """Refuse what makes no sense; return the policy itself.
@@ -41,13 +45,15 @@ class Policy:
         Raises
         ------
         BadRequest
-            A timeout is not positive, or the retries are not a number of times.
+            A timeout is not positive, or the retries or repetitions are not a number of times.
         """
         for name, value in (("--timeout", self.timeout), ("--workload-timeout", self.workload_timeout)):
             if value is not None and not 0 < value < math.inf:
                 raise BadRequest(f"{name} is a positive number of seconds, not {value:g}")
         if not 0 <= self.retries <= _MOST_RETRIES:
             raise BadRequest(f"--retries is a number from 0 to {_MOST_RETRIES}, not {self.retries}")
+        if not 1 <= self.repeat <= _MOST_REPETITIONS:
+            raise BadRequest(f"--repeat is a number from 1 to {_MOST_REPETITIONS}, not {self.repeat}")
         return self
 
     def deadline(self, started_at: float, workload_began: float | None) -> tuple[float, str]:

@@ -66,8 +66,4 @@ def run_with_retries(
 
 
 def _next_attempts(outcomes: Iterable[Outcome]) -> list[Job]:
-    return [
-        replace(outcome.job, attempt=outcome.job.attempt + 1, previous=None)
-        for outcome in outcomes
-        if outcome.status in FAILURES
-    ]
+    return [outcome.job.again() for outcome in outcomes if outcome.status in FAILURES]

@@ -17,6 +17,7 @@ from scheduler.experiment_file import ExperimentFile
 from scheduler.job import Job, job_from_row
 from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
 from scheduler.policy import FAILURES, Policy
+from scheduler.repetition import next_attempts, turns
 from scheduler.retries import run_with_retries
 from scheduler.supervision import end_lost_run, is_supervised, was_seen
 from scheduler.tracking import Tracking
@@ -53,7 +54,7 @@ class Scheduler:
         return Devices(self.settings)
 
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
-        """Run every row that is still to do, workload by workload, and return how each ended."""
+        """Run every row that is still to do, workload by workload, and return how each ended, in each repetition."""
         with self.database.session() as connection:
             for experiment in dict.fromkeys(row.experiment for row in file.rows):
                 source = str(file.path.resolve())
@@ -63,16 +64,21 @@ class Scheduler:
             workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
             write_back = self._writer(file)
             outcomes: list[Outcome] = []
-            for left, workload in zip(reversed(range(len(workloads))), workloads, strict=True):
-                jobs, attached = self._sort_out(connection, file, workload, write_back)
+            again: dict[str, list[Job]] = {}
+            for turn in turns(workloads, self.policy.repeat):
+                say = partial(self._say, turn.label)
+                if turn.repetition == 1:
+                    jobs, attached, settled = self._sort_out(connection, file, turn.workload, write_back)
+                else:
+                    jobs, attached, settled = again[turn.label], [], []
                 self._remove_what_was_left(connection)
-                opened = partial(self._workload, workload, file.path.stem, write_back)
-                say = partial(self._say, f"{workload.experiment}/{workload.workload}")
+                opened = partial(self._workload, turn.workload, file.path.stem, write_back)
                 done = run_with_retries(self.policy, opened, jobs, attached, say)
+                again[turn.label] = next_attempts(done, settled)
                 outcomes += done
-                if left and self.policy.fail_fast and any(outcome.status in FAILURES for outcome in done):
-                    follow = "1 workload that follows is" if left == 1 else f"{left} workloads that follow are"
-                    say(f"a run failed, and the {follow} not started")
+                if turn.left and self.policy.fail_fast and any(outcome.status in FAILURES for outcome in done):
+                    what = "1 workload that follows is" if turn.left == 1 else f"{turn.left} workloads that follow are"
+                    say(f"a run failed, and the {what} not started")
                     break
         return outcomes
 
@@ -124,10 +130,11 @@ class Scheduler:
         file: ExperimentFile,
         workload: PlannedWorkload,
         write_back: WriteBack,
-    ) -> tuple[list[Job], list[Job]]:
-        """Return the jobs to start and those to attach to; settle rows whose runs have ended meanwhile."""
+    ) -> tuple[list[Job], list[Job], list[Job]]:
+        """Return the jobs to start, those to attach to, and the next attempts of rows whose runs have ended meanwhile."""
         start: list[Job] = []
         attach: list[Job] = []
+        settled: list[Job] = []
         for run in workload.runs:
             if run.action is Action.SKIP:
                 continue
@@ -141,9 +148,10 @@ class Scheduler:
                     attach.append(job)
                 else:
                     write_back({run.row.line: (status, run.previous.run_id)})
+                    settled.append(job)
             else:
                 start.append(job)
-        return start, attach
+        return start, attach, settled
 
     def _deliver_what_was_left(self, connection: Connection, experiment: int) -> None:
         """Deliver what an earlier command could not, since the tracking server was away."""

@@ -193,7 +193,8 @@ class Workload:
         if self.tracking is None:
             return None
         name = f"{self._label(job)} {job.name}"
-        tags = {"hypergauge.run": f"{self._label(job)}@{job.attempt}", "hypergauge.command": job.shown_command}
+        run = f"{self.experiment}/{self.workload}/{job.position}@{job.attempt}"
+        tags = {"hypergauge.run": run, "hypergauge.command": job.shown_command}
         try:
             return self.tracking.create_run(folder.run_id, self.experiment_name, name, job.params, tags)
         except TrackingUnavailable as error:
@@ -363,7 +364,8 @@ class Workload:
             self.write_back(rows)
 
     def _label(self, job: Job) -> str:
-        return f"{self.experiment}/{self.workload}/{job.position}"
+        label = f"{self.experiment}/{self.workload}/{job.position}"
+        return label if job.attempt == 1 else f"{label}@{job.attempt}"
 
     def _tell(self, kind: str, active: _Active) -> None:
         end = active.end

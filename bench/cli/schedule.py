@@ -71,6 +71,7 @@ def schedule(
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast/--keep-going", help="Whether the first failure ends the schedule.")
     ] = False,
+    repeat: Annotated[int, typer.Option(help="How often each workload is run: all of them in turn, then again.")] = 1,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
     output_limit: OutputLimit = None,
 ) -> None:
@@ -78,12 +79,12 @@ def schedule(
     settings = Settings.load(output_limit=output_limit)
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
-    policy = Policy(timeout, workload_timeout, retries, fail_fast).validate()
+    policy = Policy(timeout, workload_timeout, retries, fail_fast, repeat).validate()
     gpus = inventory(settings.simulate, settings.home)
     checked = checks.load(file, gpus, availability(settings))
     with Database(settings) as database:
         _refuse_foreign(database, checked, into)
-        _plan(settings, database, checked, gpus, rerun, show=dry_run)
+        _plan(settings, database, checked, gpus, rerun, repeat, show=dry_run)
         if dry_run:
             return
     outcomes = run_file(settings, checked, rerun=rerun, into=into, policy=policy)
@@ -91,7 +92,8 @@ def schedule(
         console().print("Nothing is left to do in this file; `--rerun failed` or `--rerun all` repeats runs.")
     else:
         ids = list(dict.fromkeys(row.experiment for row in checked.rows))
-        console().print(f"Compare with: bench compare {' '.join(map(str, ids))}")
+        words = ["bench compare", *map(str, ids), *(["--by row"] if repeat > 1 else [])]
+        console().print(f"Compare with: {' '.join(words)}")
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -224,8 +226,9 @@ def _refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> Non
 
 
 def _plan(
-    settings: Settings, database: Database, file: ExperimentFile, gpus: Inventory, rerun: str | None, *, show: bool
-) -> None:
+    settings: Settings, database: Database, file: ExperimentFile, gpus: Inventory, rerun: str | None, repeat: int, *,
+    show: bool,
+) -> None:  # fmt: skip
     """See that the GPUs can be shared as the file asks for, before the stack is started for it; show what would be run."""
     from scheduler.collocation import partitions
     from scheduler.devices import Devices
@@ -235,27 +238,30 @@ def _plan(
         workloads = planned(connection, file, rerun)
         divided = partitions(connection, file, workloads, gpus, Devices(settings))
     if show:
-        _show_plan(workloads)
+        _show_plan(workloads, repeat)
         _show_partitions(divided)
 
 
-def _show_plan(workloads: Sequence[PlannedWorkload]) -> None:
+def _show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
     made = tables.table("run", "attempt", "name", "action", "environment", "devices", "collocation", "command")
     for workload in workloads:
         for one in workload.runs:
             row = one.row
-            action = "is done" if one.action is Action.SKIP else str(one.action)
+            done = one.action is Action.SKIP
+            last = one.attempt if done else one.attempt + repeat - 1
             made.add_row(
                 f"{workload.experiment}/{workload.workload}/{one.position}",
-                str(one.attempt),
+                str(one.attempt) if last == one.attempt else f"{one.attempt}-{last}",
                 escape(row.name),
-                action,
+                "is done" if done else str(one.action),
                 escape(str(row.environment)),
                 "+".join(row.devices) or "none (GPUs are hidden)",
                 str(row.collocation),
                 escape(" ".join([row.script or row.model or "", *row.params])),
             )
     console().print(made)
+    if repeat > 1:
+        console().print(f"The workloads are run in turn, {repeat} times each.")
 
 
 def _show_partitions(divided: Sequence[Partition]) -> None:

@@ -28,6 +28,8 @@ from scheduler.workload import Outcome
         (Policy(workload_timeout=math.inf), "--workload-timeout is a positive number of seconds, not inf"),
         (Policy(retries=-1), "--retries is a number from 0 to 1000, not -1"),
         (Policy(retries=1001), "--retries is a number from 0 to 1000, not 1001"),
+        (Policy(repeat=0), "--repeat is a number from 1 to 10000, not 0"),
+        (Policy(repeat=10_001), "--repeat is a number from 1 to 10000, not 10001"),
     ],
 )
 def test_what_makes_no_sense_is_refused(policy: Policy, expected: str) -> None:
@@ -36,7 +38,7 @@ def test_what_makes_no_sense_is_refused(policy: Policy, expected: str) -> None:
     assert str(refused.value) == expected
 
 
-@pytest.mark.parametrize("policy", [Policy(), Policy(0.5, 10, 1000, fail_fast=True)])
+@pytest.mark.parametrize("policy", [Policy(), Policy(0.5, 10, 1000, fail_fast=True, repeat=10_000)])
 def test_what_makes_sense_is_taken(policy: Policy) -> None:
     assert policy.validate() is policy
 
