@@ -90,8 +90,14 @@ def comparison(found: Comparison) -> Table:
     # What nobody has more than a trace of would only push the columns that matter off the screen.
     figures = [key for key in figures if any(entry.figures.get(key, 0) > 0 for entry in found.entries)]
     software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
+    attempts = [">attempts"] if found.by == "row" else []
     made = table(
-        found.by, "name", "status", *(f">{_TITLES.get(key, key)}" for key in figures), *(f">{k}" for k in software)
+        found.by,
+        "name",
+        "status",
+        *attempts,
+        *(f">{_TITLES.get(key, key)}" for key in figures),
+        *(f">{k}" for k in software),
     )
     for entry in found.entries:
         label = entry.label + (SIMULATED if entry.simulated else "")
@@ -99,8 +105,12 @@ def comparison(found: Comparison) -> Table:
             f"{label} (baseline)" if entry.label == found.baseline else label,
             escape(entry.name),
             status(entry.status),
-            *(figure(key, entry.figures.get(key)) + _whose(entry, key) + _change(entry, key) for key in figures),
-            *(figure(key, entry.software.get(key)) + _change(entry, key) for key in software),
+            *(_attempts(entry) for _ in attempts),
+            *(
+                figure(key, entry.figures.get(key)) + _deviation(entry, key) + _whose(entry, key) + _change(entry, key)
+                for key in figures
+            ),
+            *(figure(key, entry.software.get(key)) + _deviation(entry, key) + _change(entry, key) for key in software),
         )
     notes = []
     if any(entry.simulated for entry in found.entries):
@@ -144,6 +154,16 @@ def coverage(found: Iterable[Coverage]) -> Table:
     for one in found:
         made.add_row(escape(one.quantity), one.unit, one.scopes, str(one.series), escape(one.metrics), one.help)
     return made
+
+
+def _attempts(entry: Entry) -> str:
+    counted, there = len(entry.counted), len(entry.runs)
+    return str(there) if counted == there else f"{counted} of {there}"
+
+
+def _deviation(entry: Entry, key: str) -> str:
+    deviation = entry.deviations.get(key)
+    return "" if deviation is None else f" ± {figure(key, deviation)}"
 
 
 def _whose(entry: Entry, key: str) -> str:

@@ -35,7 +35,7 @@ def marked(content: dict[str, Any], changes: Changes) -> dict[str, Any]:
 def footnotes(comparison: Comparison, changes: Changes) -> Iterator[str]:
     """Yield a line for each run whose neighbours changed; of many only the first."""
     changed = [
-        (run.label, found)
+        (entry.label if comparison.by == "run" else run.label, found)
         for entry in comparison.entries
         for run in entry.runs
         if (found := changes.get(run.run_id, ()))

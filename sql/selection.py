@@ -73,8 +73,10 @@ _RUNS = """
 """
 
 
-def select_runs(connection: Connection, selectors: Sequence[str]) -> list[RunInfo]:
+def select_runs(connection: Connection, selectors: Sequence[str], *, every_attempt: bool = False) -> list[RunInfo]:
     """Return the runs that `selectors` name, in their order and each once; all latest attempts where there are none.
+
+    With `every_attempt`, a selector that names no attempt means all of them.
 
     Raises
     ------
@@ -85,7 +87,7 @@ def select_runs(connection: Connection, selectors: Sequence[str]) -> list[RunInf
         return _query(connection, _LATEST, {})
     found: dict[str, RunInfo] = {}
     for text in selectors:
-        for run in _select(connection, Selector.parse(text), text):
+        for run in _select(connection, Selector.parse(text), text, every_attempt):
             found.setdefault(run.run_id, run)
     return list(found.values())
 
@@ -127,7 +129,7 @@ _LATEST = f"""
 """  # noqa: S608 - text of ours alone
 
 
-def _select(connection: Connection, selector: Selector, text: str) -> list[RunInfo]:
+def _select(connection: Connection, selector: Selector, text: str, every_attempt: bool) -> list[RunInfo]:
     if selector.prefix is not None:
         matching = _query(
             connection,
@@ -139,7 +141,8 @@ def _select(connection: Connection, selector: Selector, text: str) -> list[RunIn
         if not matching:
             raise BadRequest(f"no run's id begins with {text}")
         return matching
-    source = _LATEST if selector.attempt is None else f"select * from ({_RUNS}) runs"  # noqa: S608
+    latest = selector.attempt is None and not every_attempt
+    source = _LATEST if latest else f"select * from ({_RUNS}) runs"  # noqa: S608
     runs = _query(
         connection,
         source
@@ -147,7 +150,7 @@ def _select(connection: Connection, selector: Selector, text: str) -> list[RunIn
         where experiment_id = %(experiment)s and (%(workload)s::int is null or workload = %(workload)s)
           and (%(position)s::int is null or position = %(position)s)
           and (%(attempt)s::int is null or attempt = %(attempt)s)
-        order by workload, position
+        order by workload, position, attempt
         """,
         {
             "experiment": selector.experiment,

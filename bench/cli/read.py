@@ -36,6 +36,8 @@ LEAST_COVERAGE = 0.9
 # Seconds by which a host's clock may surely be off before it is said: a tenth of the interval between two scrapes.
 CLOCK_SECONDS = 0.1
 
+Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
@@ -124,9 +126,12 @@ def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
 
 
 def list_(
-    selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None, json: Json = False
+    selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None,
+    attempts: Attempts = "latest",
+    json: Json = False,
 ) -> None:
     """List experiments, or the runs of one, with status and duration."""
+    every = _every(attempts)
     with reading() as connection:
         if selector is None:
             experiments = list_experiments(connection)
@@ -136,7 +141,7 @@ def list_(
                 else "There is no experiment yet; `bench demo` makes one."
             )
         else:
-            runs = select_runs(connection, [selector])
+            runs = select_runs(connection, [selector], every_attempt=every)
             as_json([{**asdict(run), "run": run.label} for run in runs]) if json else console().print(tables.runs(runs))
 
 
@@ -152,19 +157,26 @@ def metrics(selectors: Selectors = None, json: Json = False) -> None:
 
 def compare(
     selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    by: Annotated[str, typer.Option(help="'run' or 'workload'.")] = "run",
+    by: Annotated[str, typer.Option(help="'run', 'row' or 'workload'.")] = "run",
+    attempts: Attempts = "latest",
     baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
     scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
     simulated: Annotated[bool, typer.Option("--simulated", help="Power and energy of simulated GPUs as well.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare runs, or workloads, by what the hardware did."""
-    if by not in ("run", "workload"):
-        raise BadRequest(f"--by is 'run' or 'workload', not {by!r}")
+    """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
+    if by not in ("run", "row", "workload"):
+        raise BadRequest(f"--by is 'run', 'row' or 'workload', not {by!r}")
+    if (every := _every(attempts)) and by == "workload":
+        raise BadRequest(
+            "--attempts all goes with --by run or --by row: the attempts of a workload's runs do not add up"
+        )
     if scope is not None and scope not in SCOPES:
         raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
     with reading() as connection:
-        found = compare_runs(connection, selectors, by=by, baseline=baseline, scope=scope, simulated=simulated)
+        found = compare_runs(
+            connection, selectors, by=by, baseline=baseline, scope=scope, simulated=simulated, every_attempt=every
+        )
         changes = neighbours.of_comparison(connection, found)
     if json:
         as_json(neighbours.marked(found.as_dict(), changes))
@@ -211,6 +223,12 @@ def _copy(folder: RunFolder, reader: OutputReader, follow: bool) -> None:
         if ended or not follow:
             return
         time.sleep(0.2)
+
+
+def _every(attempts: str) -> bool:
+    if attempts not in ("latest", "all"):
+        raise BadRequest(f"--attempts is 'latest' or 'all', not {attempts!r}")
+    return attempts == "all"
 
 
 def _word(up: bool) -> str:

@@ -1,0 +1,126 @@
+"""A line of a comparison, and how it is written to JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sql.selection import RunInfo
+
+__all__ = ["Entry"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a comparison: a run, or what the attempts of a row or the runs of a workload have together.
+
+    Attributes
+    ----------
+    figures
+        By column, in SI units; see `insight.columns` for what a workload's are.
+    spread
+        Of a row or a workload, the least and the greatest of its runs by column.
+    deviations
+        Of a row, the standard deviation over its attempts (that of a sample) by column or software metric, where two of
+        them have it.
+    counted
+        Of a row, the attempts that its figures are the mean of: those that finished, where any has.
+    scopes
+        By column, the scope that the figure was measured in.
+    software
+        Final values of software metrics; of a row or a workload, their mean.
+    changes
+        By column or software metric, the relative difference to the baseline: 0.1 is 10 % more.
+    simulated
+        Whether it ran on simulated GPUs.
+    energy_method, gpu_coverage
+        See `insight.columns.Figures`; of a workload, all methods joined by ``+``, and the least coverage.
+    """
+
+    label: str
+    name: str
+    status: str
+    runs: tuple[RunInfo, ...]
+    figures: Mapping[str, float]
+    scopes: Mapping[str, str]
+    software: Mapping[str, float | None]
+    quantities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    deviations: Mapping[str, float] = field(default_factory=dict)
+    counted: tuple[int, ...] = ()
+    changes: Mapping[str, float] = field(default_factory=dict)
+    simulated: bool = False
+    energy_method: str | None = None
+    gpu_coverage: float | None = None
+
+    @property
+    def coverage(self) -> float:
+        """The share of its duration in which its own processes were measured, 0 to 1."""
+        measured = self.quantities.get("cpu_usage", {})
+        duration = self.figures.get("duration_seconds")
+        if measured.get("scope") != "process" or not duration:
+            return 0.0
+        return min(1.0, float(measured["seconds"] or 0.0) / duration)
+
+    def as_dict(self, by: str) -> dict[str, Any]:
+        """Return the line of a comparison by ``run``, ``row`` or ``workload`` as it is written to JSON."""
+        return _BY[by](self)
+
+
+def _run(entry: Entry) -> dict[str, Any]:
+    [run] = entry.runs
+    return {
+        "run": entry.label,
+        "run_id": run.run_id,
+        "mlflow_run_id": run.mlflow_run_id,
+        "attempt": run.attempt,
+        "name": entry.name,
+        "status": entry.status,
+        "started_at": run.started_at,
+        "ended_at": run.ended_at,
+        "params": run.params,
+        "simulated": entry.simulated,
+        **entry.figures,
+        **{f"final_{key}": value for key, value in entry.software.items()},
+        "coverage": entry.coverage,
+        "gpu_coverage": entry.gpu_coverage,
+        "gpu_energy_method": entry.energy_method,
+        "scopes": entry.scopes,
+        "software_metrics": entry.software,
+        "quantities": entry.quantities,
+        "changes": entry.changes,
+    }
+
+
+def _row(entry: Entry) -> dict[str, Any]:
+    return {
+        "row": entry.label,
+        **_group(entry),
+        "attempts": [run.attempt for run in entry.runs],
+        "counted_attempts": entry.counted,
+        "deviations": entry.deviations,
+    }
+
+
+def _workload(entry: Entry) -> dict[str, Any]:
+    return {"workload": entry.label, **_group(entry), "runs": [run.label for run in entry.runs]}
+
+
+def _group(entry: Entry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "status": entry.status,
+        "simulated": entry.simulated,
+        **entry.figures,
+        **{f"final_{key}": value for key, value in entry.software.items()},
+        "spread": {key: {"min": low, "max": high} for key, (low, high) in entry.spread.items()},
+        "gpu_coverage": entry.gpu_coverage,
+        "gpu_energy_method": entry.energy_method,
+        "scopes": entry.scopes,
+        "software_metrics": entry.software,
+        "changes": entry.changes,
+    }
+
+
+_BY = {"run": _run, "row": _row, "workload": _workload}

@@ -1,0 +1,90 @@
+"""Workloads that are run several times, in turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.home import Home, processes_of, wait_for
+
+HEADER = "Experiment,Workload,Name,File,Params"
+CLOCKED = "{scripts}/clocked.py,--seconds 0"
+
+
+def test_workloads_take_turns_and_each_repetition_is_an_attempt(home: Home) -> None:
+    sheet = home.sheet("turns", HEADER, [f"80,1,first,{CLOCKED}", f"80,2,second,{CLOCKED}", f"80,2,third,{CLOCKED}"])
+    planned = home.bench("schedule", sheet.path, "--repeat", "2", "--dry-run")
+    assert planned.count("1-2") == 3
+    assert "The workloads are run in turn, 2 times each." in planned
+    said = home.bench("schedule", sheet.path, "--repeat", "2")
+    runs = home.runs(80)
+    order = [(run["workload"], run["attempt"]) for run in sorted(runs, key=lambda run: run["started"])]
+    assert order == [(1, 1), (2, 1), (2, 1), (1, 2), (2, 2), (2, 2)]
+    starts = {(run["workload"], run["attempt"]): run["started"] for run in runs}
+    assert all(starts[run["workload"], run["attempt"]] == run["started"] for run in runs)
+    assert "80/1/1@2 first started" in said
+    assert "bench compare 80 --by row" in said
+    assert sheet.column("Status") == ["finished"] * 3
+    assert sheet.column("Run") == [run["run_id"] for run in runs if run["attempt"] == 2]
+    assert home.mlflow_run(runs[1]["mlflow_run_id"])["tags"]["hypergauge.run"] == "80/1/1@2"
+
+    assert [run["attempt"] for run in home.json("list", "80")] == [2, 2, 2]
+    assert [run["attempt"] for run in home.json("list", "80", "--attempts", "all")] == [1, 2, 1, 2, 1, 2]
+    labels = [run["run"] for run in home.json("compare", "80/2", "--attempts", "all")["runs"]]
+    assert labels == ["80/2/1@1", "80/2/1@2", "80/2/2@1", "80/2/2@2"]
+    [row] = home.json("compare", "80/1", "--by", "row")["rows"]
+    first = [run["duration"] for run in runs if run["workload"] == 1]
+    assert (row["attempts"], row["duration_seconds"]) == ([1, 2], pytest.approx(sum(first) / 2))
+    assert row["deviations"]["duration_seconds"] == pytest.approx(abs(first[0] - first[1]) / 2**0.5)
+    assert " ± " in home.bench("compare", "80/1", "--by", "row")
+
+    assert "Nothing is left to do" in home.bench("schedule", sheet.path, "--repeat", "2")
+
+
+def test_an_interrupt_in_the_second_repetition_ends_them_all(home: Home) -> None:
+    folder = home.folder / "repeated"
+    folder.mkdir()
+    # It ends at once in the first repetition, and waits in the second.
+    rows = [f"81,1,waits,{{scripts}}/attempts.py,{folder}/a 0 wait", f"81,2,other,{CLOCKED}"]
+    sheet = home.sheet("repeated", HEADER, rows)
+    schedule = home.start("schedule", sheet.path, "--repeat", "3")
+    [run] = home.running(81)
+    assert run["attempt"] == 2
+    schedule.interrupt()
+    schedule.wait(status=1)
+    assert not processes_of(run["run_id"])
+    assert [(run["workload"], run["attempt"], run["status"]) for run in home.runs(81)] == [
+        (1, 1, "finished"), (1, 2, "stopped"), (2, 1, "finished"),
+    ]  # fmt: skip
+    assert sheet.column("Status") == ["stopped", "finished"]
+
+
+def test_a_failed_repetition_keeps_no_other_from_running_and_a_stopped_row_is_not_started_again(home: Home) -> None:
+    folder = home.folder / "uneven"
+    folder.mkdir()
+    rows = [
+        f"82,1,uneven,{{scripts}}/attempts.py,{folder}/a 3 0 0",
+        f"82,1,stopped,{{scripts}}/attempts.py,{folder}/b wait",
+    ]
+    sheet = home.sheet("uneven", HEADER, rows)
+    schedule = home.start("schedule", sheet.path, "--repeat", "3")
+    home.running(82)
+    wait_for(lambda: home.runs(82)[0]["status"] == "failed", "the failure")
+    home.bench("stop", "82/1/2")
+    schedule.wait(status=1)
+    assert [(run["position"], run["attempt"], run["status"]) for run in home.runs(82)] == [
+        (1, 1, "failed"), (1, 2, "finished"), (1, 3, "finished"), (2, 1, "stopped"),
+    ]  # fmt: skip
+    assert sheet.column("Status") == ["finished", "stopped"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["compare", "80", "--by", "attempt"], "--by is 'run', 'row' or 'workload', not 'attempt'"),
+        (["compare", "80", "--attempts", "first"], "--attempts is 'latest' or 'all', not 'first'"),
+        (["compare", "80", "--by", "workload", "--attempts", "all"], "--attempts all goes with --by run or --by row"),
+        (["list", "80", "--attempts", "1"], "--attempts is 'latest' or 'all', not '1'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(home: Home, words: list[str], expected: str) -> None:
+    assert expected in " ".join(home.bench(*words, status=2).split())
