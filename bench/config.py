@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import platformdirs
 
 from bench.errors import BadRequest, did_you_mean
 
-__all__ = ["CONFIG_FILE", "Settings"]
+__all__ = ["CONFIG_FILE", "NamedEnvironment", "Settings", "named_environments"]
 
 CONFIG_FILE = "bench.toml"
 
@@ -31,6 +31,57 @@ _NUMBERS = {"interval": "a number", "output_limit": "a size such as 512MiB"}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
 _UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
 _LEAST_OUTPUT = 1 << 20
+
+
+# What a section `[environments.NAME]` may say, and of which kind that is.
+_ENVIRONMENT_KEYS: Mapping[str, type[str] | type[list[str]] | type[dict[str, str]]] = {
+    "conda": str,
+    "directory": str,
+    "docker": str,
+    "entry_point": str,
+    "mounts": list,
+    "python": str,
+    "variables": dict,
+    "venv": str,
+}
+_KINDS: Mapping[object, str] = {str: "a string", list: "a list of strings", dict: "a table of strings"}
+
+
+@dataclass(frozen=True, slots=True)
+class NamedEnvironment:
+    """A section ``[environments.NAME]`` of ``bench.toml``.
+
+    Attributes
+    ----------
+    name, file
+        Its name, and the file that it stands in: relative paths count from there.
+    entry_point
+        The command line of rows with a model, with ``{python}``, ``{model}``, ``{data}``, ``{params}`` and ``{name}``.
+    python, conda, venv, docker
+        The interpreter, or what brings it: at most one of the latter three; none of the four is this interpreter.
+    directory
+        The working directory of its runs; ``None`` for that of the scheduler.
+    variables
+        What is added to the environment of its runs.
+    mounts
+        Folders of the host that a container sees besides its working directory, each ``PATH`` or ``PATH:ro``.
+    """
+
+    name: str
+    file: Path
+    entry_point: str | None = None
+    python: str | None = None
+    conda: str | None = None
+    venv: str | None = None
+    docker: str | None = None
+    directory: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
+    mounts: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder that relative paths count from."""
+        return self.file.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +131,7 @@ class Settings:
             ``bench.toml`` cannot be parsed, or holds a setting that does not exist.
         """
         environment = os.environ if environment is None else environment
-        found: dict[str, Any] = _from_file(_nearest_file(directory or Path.cwd()))
+        found, _ = _from_file(_nearest_file(directory or Path.cwd()))
         for name, variable in _VARIABLES.items():
             if value := _variable(environment, variable):
                 found[name] = value
@@ -132,6 +183,19 @@ class Settings:
         return {variable: str(value) for variable, value in values.items() if value is not None}
 
 
+def named_environments(directory: Path | None = None) -> Mapping[str, NamedEnvironment]:
+    """Return the sections ``[environments.NAME]`` that a command started in `directory` sees, by name.
+
+    They are no part of `Settings`, which travel to other processes: their variables may hold secrets.
+
+    Raises
+    ------
+    BadRequest
+        As `Settings.load`.
+    """
+    return _from_file(_nearest_file(directory or Path.cwd()))[1]
+
+
 def _variable(environment: Mapping[str, str], name: str) -> str | None:
     if name in environment:
         return environment[name]
@@ -155,21 +219,46 @@ def _nearest_file(directory: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def _from_file(path: Path | None) -> dict[str, Any]:
+def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, NamedEnvironment]]:
+    """Return the settings that a file holds, and the environments that it names."""
     if path is None:
-        return {}
+        return {}, {}
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"not valid TOML: {error}", file=path) from error
-    known = {*_VARIABLES, "interval"}
+    known = {*_VARIABLES, "interval", "environments"}
     for name in content:
         if name not in known:
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
+    sections = content.pop("environments", {})
     for name, value in content.items():
         kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS.get(name, 'a string')}", file=path)
     if "home" in content:  # relative to the file that says it, whatever the working directory
         content["home"] = path.parent / Path(content["home"]).expanduser()
-    return content
+    if not isinstance(sections, dict):
+        raise BadRequest("environments is no section: write [environments.NAME]", file=path)
+    return content, {name: _environment(name, section, path) for name, section in sections.items()}
+
+
+def _environment(name: str, section: object, path: Path) -> NamedEnvironment:
+    where = f"[environments.{name}]"
+    if not isinstance(section, dict):
+        raise BadRequest(f"environments.{name} is {section!r}, but must be a section {where}", file=path)
+    for key, value in section.items():
+        if key not in _ENVIRONMENT_KEYS:
+            raise BadRequest(f"{where}: unknown setting {key!r}{did_you_mean(key, _ENVIRONMENT_KEYS)}", file=path)
+        kind = _ENVIRONMENT_KEYS[key]
+        values = value.values() if kind is dict and isinstance(value, dict) else value if kind is list else [value]
+        if not isinstance(value, kind) or not all(isinstance(one, str) for one in values):
+            raise BadRequest(f"{where}: {key} must be {_KINDS[kind]}", file=path)
+    kinds = [key for key in ("conda", "venv", "docker") if key in section]
+    if "python" in section and kinds != ["docker"]:
+        kinds.append("python")
+    if len(kinds) > 1:
+        raise BadRequest(f"{where}: {' and '.join(kinds)} contradict each other; leave one", file=path)
+    if "mounts" in section and "docker" not in section:
+        raise BadRequest(f"{where}: mounts are for a container, but there is no docker", file=path)
+    return NamedEnvironment(name, path.absolute(), **{**section, "mounts": tuple(section.get("mounts", ()))})
