@@ -7,9 +7,9 @@ from pathlib import Path
 
 from bench.errors import BadRequest, did_you_mean
 from bench.gpu import Gpu, Inventory
-from scheduler import user_file
 from scheduler.cells import LISTENERS, listener_words
 from scheduler.collocation import collocation_problem, workload_problems
+from scheduler.commands import command_problems
 from scheduler.csv_text import Problem
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
 
@@ -69,14 +69,7 @@ def _row_problems(
     file: ExperimentFile, row: Row, inventory: Inventory, exporters: Mapping[str, str | None]
 ) -> Iterator[tuple[str, str]]:
     """Yield the column and the message of what is wrong; a column that a row does not have is never wrong."""
-    if row.model:
-        yield "Model", f"a model ({row.model!r}) instead of a script is not supported yet"
-    elif not file.script(row):
-        yield "File", _no_script(file, row.script or "")
-    if row.script and row.data:
-        yield "Data", "data is for a model's entry point, and this row has a script: say it in Params"
-    if message := _environment_problem(file, row):
-        yield "Environment", message
+    yield from command_problems(file, row)
     gpus, messages = _find_devices(row, inventory)
     yield from (("Devices", message) for message in messages)
     if message := collocation_problem(row.collocation, row.devices, gpus):
@@ -98,27 +91,6 @@ def _find_devices(row: Row, inventory: Inventory) -> tuple[list[Gpu], list[str]]
     if len({gpu.uuid for gpu in gpus}) < len(gpus):
         messages.append(f"{'+'.join(row.devices)} names a device twice")
     return gpus, messages
-
-
-def _no_script(file: ExperimentFile, word: str) -> str:
-    places = file.candidates(word)
-    if any(path.is_dir() for path in places):
-        return f"the script {word!r} is a folder"
-    where = " or beside the experiment file in ".join(str(path.parent) for path in places)
-    hints = (user_file.nearest_file(path.name, path.parent) for path in places)
-    return f"the script {word!r} does not exist in {where}{next(filter(None, hints), '')}"
-
-
-def _environment_problem(file: ExperimentFile, row: Row) -> str | None:
-    environment = row.environment
-    if environment.kind == "self":
-        return None
-    if environment.kind != "venv":
-        return f"the environment {str(environment)!r} is not supported yet: only - and venv:PATH are"
-    if file.venv_python(row):
-        return None
-    looked = " or ".join(str(path) for path in file.candidates(environment.value))
-    return f"there is no virtual environment in {looked}: it has no bin/python"
 
 
 def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:

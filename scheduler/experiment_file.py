@@ -19,6 +19,7 @@ from scheduler.table import COLUMNS, Table, identity
 __all__ = ["COLUMNS", "BadExperimentFile", "ExperimentFile", "Row", "fingerprint"]
 
 T = TypeVar("T")
+_PROJECT_FILE = "mlproject"
 
 
 class BadExperimentFile(BadRequest):
@@ -136,13 +137,18 @@ class ExperimentFile:
         return list(dict.fromkeys(folder / wanted for folder in (Path.cwd(), self.path.absolute().parent)))
 
     def script(self, row: Row) -> Path | None:
-        """Return the script of a row, ``None`` where it does not exist."""
-        return next((path for path in self.candidates(row.script or "") if path.is_file()), None)
+        """Return the script of a row, ``None`` where it does not exist, or is an MLflow project's file."""
+        found = next((path for path in self.candidates(row.script or "") if path.is_file()), None)
+        return None if found and found.name.lower() == _PROJECT_FILE else found
 
-    def venv_python(self, row: Row) -> Path | None:
-        """Return the interpreter of a row's virtual environment, ``None`` where it does not exist."""
-        folders = self.candidates(row.environment.value) if row.environment.kind == "venv" else []
-        return next((path for folder in folders if (path := folder / "bin" / "python").is_file()), None)
+    def project(self, row: Row) -> Path | None:
+        """Return the folder of a row's MLflow project, ``None`` where its `script` is none: a folder with an MLproject."""
+        for path in self.candidates(row.script or ""):
+            folder = path if path.is_dir() else path.parent
+            wanted = path.name.lower() == _PROJECT_FILE if path.is_file() else path.is_dir()
+            if wanted and any(one.name.lower() == _PROJECT_FILE for one in folder.iterdir()):
+                return folder
+        return None
 
     def update(self, changes: Mapping[int, tuple[str, str]]) -> frozenset[int]:
         """Write statuses and run ids back, into the file as it is by now.

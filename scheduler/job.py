@@ -11,8 +11,9 @@ from pathlib import Path
 from bench.gpu import Gpu, Inventory
 from scheduler import parameters
 from scheduler.cells import Collocation
+from scheduler.commands import command_of
 from scheduler.experiment_file import ExperimentFile, Row, fingerprint
-from scheduler.launch import Command, command_for
+from scheduler.launch import Command
 from sql.runs import KnownRun
 
 __all__ = ["Job", "job_from_command", "job_from_row"]
@@ -49,14 +50,17 @@ def job_from_row(
     file: ExperimentFile, row: Row, inventory: Inventory, *, position: int, attempt: int, previous: KnownRun | None
 ) -> Job:
     """Return the job that a row asks for; the file has been checked."""
-    script = file.script(row)
-    assert script is not None
-    command = command_for(script, row.params, file.venv_python(row))
+    command = command_of(file, row)
+    given = {"model": row.model, "data": row.data} if row.model else {}
+    if file.script(row):  # as it stands in the file, not where it was found
+        shown = parameters.shown([Path(command.words[0]).name, row.script or "", *row.params])
+    else:
+        shown = parameters.shown([Path(command.words[0]).name, *command.words[1:]])
     return Job(
         name=row.name,
         command=command,
-        params=parameters.named(row.params),
-        shown_command=parameters.shown([Path(command.words[0]).name, row.script or "", *row.params]),
+        params={name: value for name, value in given.items() if value} | parameters.named(row.params),
+        shown_command=shown,
         environment=str(row.environment),
         collocation=row.collocation,
         devices=tuple(inventory.find(word) for word in row.devices),

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from bench.runfolder import write_atomically
+from bench.runfolder import RunFolder, write_atomically
+from scheduler.containers import Container
 
-__all__ = ["Command", "client_folder", "command_for", "run_environment"]
+__all__ = ["Command", "client_folder", "launched", "run_environment"]
+
+_MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is to be executed: the words, the folder, and the variables that its environment adds."""
+    """What is to be executed.
+
+    Attributes
+    ----------
+    words
+        The command line; that inside of the container, where there is one.
+    directory
+        The working directory.
+    variables
+        What the environment adds to the shell's.
+    python
+        The word that starts the environment's interpreter; ``None`` where nobody knows of one.
+    container, folders
+        How its container is started, and which folders it sees besides the working directory.
+    """
 
     words: tuple[str, ...]
     directory: Path
     variables: Mapping[str, str]
-
-
-def command_for(script: Path, params: list[str], python: Path | None) -> Command:
-    """Return the command of a script in this interpreter, or in that of the virtual environment of `python`."""
-    variables: dict[str, str] = {}
-    if python is not None:
-        environment = python.parent.parent
-        variables["VIRTUAL_ENV"] = str(environment)
-        variables["PATH"] = os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)])
-    return Command((str(python or sys.executable), str(script), *params), Path.cwd(), variables)
+    python: str | None = None
+    container: Container | None = None
+    folders: tuple[Path, ...] = ()
 
 
 def client_folder(home: Path) -> Path:
@@ -52,3 +61,38 @@ def run_environment(base: Mapping[str, str], additions: Mapping[str, str], clien
     path = os.pathsep.join(filter(None, [str(client), base.get("PYTHONPATH")]))
     # Unbuffered, so that output shows while the run goes on, and what a killed run had printed is there.
     return {"PYTHONUNBUFFERED": "1", **base, **additions, "PYTHONPATH": path}
+
+
+def launched(
+    command: Command,
+    folder: RunFolder,
+    *,
+    shell: Mapping[str, str],
+    additions: Mapping[str, str],
+    client: Path,
+    gpus: Sequence[str],
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command line that starts a run, and the variables that it is started with.
+
+    Parameters
+    ----------
+    shell
+        The variables of the shell. A container gets none of them: they are about another file system.
+    additions
+        The run's own.
+    gpus
+        UUIDs of the GPUs and instances that a container is to see; real ones.
+    """
+    container = command.container
+    if container is None:
+        return list(command.words), run_environment(shell, additions, client)
+    inside = {"PYTHONUNBUFFERED": "1", **additions, "PYTHONPATH": str(client)}
+    pipes = [Path(inside[_MPS_PIPES])] if _MPS_PIPES in inside else []
+    return container.start(
+        command.words,
+        run_id=folder.run_id,
+        directory=command.directory,
+        folders=[client, folder.path, *command.folders, *pipes],
+        variables=inside,
+        gpus=gpus,
+    ), {**shell, **container.taken(inside)}

@@ -11,6 +11,7 @@ from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Inventory
 from bench.runfolder import RunFolder
+from scheduler.commands import make_environments
 from scheduler.delivery import deliver
 from scheduler.devices import Devices
 from scheduler.experiment_file import ExperimentFile
@@ -62,6 +63,8 @@ class Scheduler:
                 experiments.lock_experiment(connection, experiment)
                 self._deliver_what_was_left(connection, experiment)
             workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
+            due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
+            make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
             write_back = self._writer(file)
             outcomes: list[Outcome] = []
             again: dict[str, list[Job]] = {}

@@ -7,6 +7,7 @@ import time
 from bench.processes import end_run as end_processes
 from bench.processes import is_alive
 from bench.runfolder import RunEnd, RunFolder
+from scheduler.containers import end_container
 from sql import runs
 from sql.database import Connection
 
@@ -31,6 +32,7 @@ def end_lost_run(connection: Connection, folder: RunFolder) -> RunEnd:
     released is ``stopped``, since nothing has failed. Again is harmless.
     """
     killed = end_processes(folder.run_id)
+    end_container(folder)
     end = folder.end()
     if end is None:
         state = folder.state()

@@ -33,6 +33,7 @@ from bench.processes import end_run as end_processes
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
+from scheduler.containers import end_container
 from scheduler.limits import Memory
 from scheduler.output_limit import OutputLimit
 from scheduler.policy import Policy
@@ -128,6 +129,7 @@ class Supervisor:
         status, ended_at = self._watch(process, started_at)
         lease.end()
         end_processes(run_id, grace=_GRACE_SECONDS)
+        end_container(self.folder)
         _reap_all()
         limit.end()
         reason = self._reason(status, started_at, process.returncode, memory)

@@ -11,13 +11,15 @@ from pathlib import Path
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
 
 from mlflow.entities import Param, Run, RunTag
-from mlflow.exceptions import MlflowException
+from mlflow.exceptions import ExecutionException, MlflowException
+from mlflow.projects._project_spec import load_project
 from mlflow.tracking import MlflowClient
+from yaml import YAMLError
 
-from bench.errors import TrackingUnavailable
+from bench.errors import BadRequest, TrackingUnavailable
 from sql.software import SoftwareMetric
 
-__all__ = ["Tracking"]
+__all__ = ["Tracking", "project_command"]
 
 # For this process alone; MLflow reads them when it needs them.
 _VARIABLES = {
@@ -151,6 +153,23 @@ class Tracking:
                 raise
             made = known.experiment_id
         return made
+
+
+def project_command(folder: Path, params: Mapping[str, str]) -> str:
+    """Return the shell command of the entry point ``main`` of the MLflow project in `folder`, as MLflow puts it together.
+
+    Raises
+    ------
+    BadRequest
+        MLflow cannot read the project, has no such entry point in it, or wants other parameters.
+    """
+    try:
+        # Without a folder to load remote parameters into; they are passed on as they stand.
+        return str(load_project(str(folder)).get_entry_point("main").compute_command(dict(params), None))
+    except (ExecutionException, MlflowException) as error:
+        raise BadRequest(f"{folder}: {str(error).splitlines()[0]}") from error
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, YAMLError) as error:
+        raise BadRequest(f"{folder}: MLflow cannot read the project: {error!r}") from error
 
 
 @contextlib.contextmanager

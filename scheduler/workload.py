@@ -26,7 +26,7 @@ from bench.runfolder import RunEnd, RunFolder
 from scheduler.delivery import deliver
 from scheduler.devices import Devices, Given
 from scheduler.job import Job
-from scheduler.launch import client_folder, run_environment
+from scheduler.launch import client_folder, launched
 from scheduler.policy import FAILURES, Policy
 from scheduler.software import SoftwareWatch
 from scheduler.supervision import end_lost_run, is_supervised
@@ -47,7 +47,7 @@ _NOT_INHERITED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that people want to see: ``started``, ``attached``, ``ended``, ``lost`` or ``warning``."""
+    """Something that people want to see: ``started``, ``attached``, ``ended``, ``lost``, ``warning`` or ``note``."""
 
     kind: str
     label: str
@@ -186,7 +186,8 @@ class Workload:
 
     def _prepare(self, run_id: str, job: Job, given: Given) -> _Active:
         folder = RunFolder(self.settings.runs_dir / run_id)
-        folder.create({"label": self._label(job), "command": job.shown_command})
+        container = job.command.container.name(run_id) if job.command.container else None
+        folder.create({"label": self._label(job), "command": job.shown_command, "container": container})
         return _Active(job, folder, self._open_tracking(job, folder), given=given)
 
     def _open_tracking(self, job: Job, folder: RunFolder) -> str | None:
@@ -218,7 +219,7 @@ class Workload:
             params=job.params,
             host=platform.node(),
             fingerprint=job.fingerprint,
-            simulated=any(gpu.simulated for gpu in job.devices or ()),
+            simulated=_is_simulated(job),
         )
 
     def _start_supervisor(self, active: _Active, client: Path) -> None:
@@ -241,10 +242,12 @@ class Workload:
         if job.collocation.kind != "shared":  # then what it is a client of, and how far, is not the shell's to say
             ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
         base = {name: value for name, value in os.environ.items() if name not in ours}
+        gpus: Sequence[str] = [] if _is_simulated(job) else given.visible or []
+        words, environment = launched(job.command, folder, shell=base, additions=additions, client=client, gpus=gpus)
         order = Order(
-            words=list(job.command.words),
+            words=words,
             directory=str(job.command.directory),
-            environment=run_environment(base, additions, client),
+            environment=environment,
             settings=_plain(self.settings),
             policy=asdict(self.policy),
             workload_began=self.began,
@@ -396,6 +399,10 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             signal.raise_signal(signal.SIGINT)
+
+
+def _is_simulated(job: Job) -> bool:
+    return any(gpu.simulated for gpu in job.devices or ())
 
 
 def _placements(active: _Active) -> list[runs.Placement]:

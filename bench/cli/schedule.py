@@ -285,6 +285,8 @@ def _show(progress: Progress, event: Event) -> None:
         progress.started(event.run_id, event.label, event.name, attached=event.kind == "attached")
     elif event.kind in ("ended", "lost"):
         progress.ended(event.run_id, event.label, event.name, event.status, event.seconds, event.message)
+    elif event.kind == "note":
+        progress.say(escape(event.message))
     else:
         progress.say(f"[yellow]![/] {event.label} {escape(event.message)}")
 
