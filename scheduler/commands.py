@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.config import CONFIG_FILE, NamedEnvironment, named_environments
 from bench.errors import BadRequest, did_you_mean
-from scheduler import user_file
+from scheduler import parameters, user_file
 from scheduler.containers import Mount
 from scheduler.csv_text import Problem
 from scheduler.environments import (
@@ -51,19 +51,30 @@ def command_of(file: ExperimentFile, row: Row) -> Command:
     environment, section = environment_of(file, row), _section(row)
     python, directory = environment.python(), _directory(section)
     variables = {**environment.variables(), **(section.variables if section else {})}
+    public = shlex.split(parameters.shown(row.params))
     folders: tuple[Path, ...] = ()
     if row.model is not None:
-        words = _entry_words(section, row, python)
+        words = _entry_words(section, row, python, row.params)
+        shown = _entry_words(section, row, python, public)
     elif (script := file.script(row)) is not None:
         words, folders = [python, str(script), *row.params], (script.resolve().parent,)
+        shown = [python, row.script or "", *row.params]  # as it stands in the file, not where it was found
     else:
         project = file.project(row)
         assert project is not None
         directory = project.resolve()
-        words = _project_words(project, row.params)
+        words, shown = _project_words(project, row.params), _project_words(project, public)
         if environment.container is None:  # its command says `python`
             variables.setdefault("PATH", in_front_of_path(Path(python).parent))
-    return Command(tuple(words), directory, variables, python, environment.container, folders)
+    return Command(
+        tuple(words),
+        directory,
+        variables,
+        python=python,
+        container=environment.container,
+        folders=folders,
+        shown=parameters.shown([Path(shown[0]).name, *shown[1:]]),
+    )
 
 
 def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]]:
@@ -138,7 +149,7 @@ def _data_mounts(row: Row) -> tuple[Mount, ...]:
     return (Mount(path, read_only=True),) if path.is_absolute() and path.exists() else ()
 
 
-def _entry_words(section: NamedEnvironment | None, row: Row, python: str) -> list[str]:
+def _entry_words(section: NamedEnvironment | None, row: Row, python: str, params: Sequence[str]) -> list[str]:
     """Return an entry point with everything in its place; parameters go to the end where none is for them."""
     assert section is not None
     assert section.entry_point is not None
@@ -146,8 +157,8 @@ def _entry_words(section: NamedEnvironment | None, row: Row, python: str) -> lis
     words: list[str] = []
     template = shlex.split(section.entry_point)
     for word in template:
-        words += row.params if word == "{params}" else [word.format(**values, params=shlex.join(row.params))]
-    return words if "{params}" in section.entry_point else words + row.params
+        words += params if word == "{params}" else [word.format(**values, params=shlex.join(params))]
+    return words if "{params}" in section.entry_point else [*words, *params]
 
 
 def _entry_problem(section: NamedEnvironment | None, row: Row, environment: RunEnvironment) -> str | None:

@@ -52,15 +52,11 @@ def job_from_row(
     """Return the job that a row asks for; the file has been checked."""
     command = command_of(file, row)
     given = {"model": row.model, "data": row.data} if row.model else {}
-    if file.script(row):  # as it stands in the file, not where it was found
-        shown = parameters.shown([Path(command.words[0]).name, row.script or "", *row.params])
-    else:
-        shown = parameters.shown([Path(command.words[0]).name, *command.words[1:]])
     return Job(
         name=row.name,
         command=command,
         params={name: value for name, value in given.items() if value} | parameters.named(row.params),
-        shown_command=shown,
+        shown_command=command.shown,
         environment=str(row.environment),
         collocation=row.collocation,
         devices=tuple(inventory.find(word) for word in row.devices),
@@ -84,7 +80,7 @@ def job_from_command(
     uuids = None if devices is None else [gpu.uuid for gpu in devices]
     return Job(
         name=name or _name_of(words),
-        command=Command(tuple(words), Path.cwd(), {}),
+        command=Command(tuple(words), Path.cwd(), {}, shown=parameters.shown(words)),
         params=parameters.named(words[1:]),
         shown_command=parameters.shown(words),
         environment="-",

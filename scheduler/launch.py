@@ -33,6 +33,8 @@ class Command:
         The word that starts the environment's interpreter; ``None`` where nobody knows of one.
     container, folders
         How its container is started, and which folders it sees besides the working directory.
+    shown
+        The command line as it may be recorded and shown.
     """
 
     words: tuple[str, ...]
@@ -41,6 +43,7 @@ class Command:
     python: str | None = None
     container: Container | None = None
     folders: tuple[Path, ...] = ()
+    shown: str = ""
 
 
 def client_folder(home: Path) -> Path:

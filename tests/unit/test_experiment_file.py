@@ -21,6 +21,7 @@ from bench.errors import BadRequest
 from bench.gpu import Inventory, inventory
 from scheduler.cells import Collocation, Environment
 from scheduler.checks import check, load
+from scheduler.commands import command_of
 from scheduler.csv_text import scan
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row, fingerprint
 from tests.fake_mps import installed_mps
@@ -297,8 +298,6 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
         ("1,1,,,3,4g.20gb,,train.py,,\n1,1,,,{mig},4g.20gb,,train.py,,", "2:9: Collocation: 2 x 4g.20gb do not fit on GPU 3 (NVIDIA A100-SXM4-40GB); 4g.20gb + 3g.20gb, or 2 x 3g.20gb, or 4g.20gb + 2g.10gb would"),
         ("1,1,,,3,7g.40gb,,train.py,,\n1,1,,,3,1g.5gb,,train.py,,\n1,2,,,3,7g.40gb,,train.py,,", "2:9: Collocation: 7g.40gb + 1g.5gb do not fit on GPU 3"),
         ("1,1,,,,,venv:env,train.py,,", "2:9: Environment: there is no virtual environment in {work}/env or {files}/env"),
-        ("1,1,,,,,conda:x,train.py,,", "2:9: Environment: the environment 'conda:x' is not supported yet: only - and"),
-        ("1,1,,,,,torch,train.py,,", "2:9: Environment: the environment 'torch' is not supported yet"),
         ("1,1,,,,,,train.py,tpo,", "2:19: Listeners: there is no listener 'tpo' (did you mean 'top'?)"),
         ("1,1,,,,,,train.py,wether,", "2:19: Listeners: there is no listener 'wether' (did you mean 'weather'?)"),
         ("1,1,,,,,,train.py,smi,", "2:19: Listeners: the listener 'nvml' cannot work here: Driver Not Loaded"),
@@ -318,11 +317,6 @@ def test_what_cannot_be_done_here(write: Write, row: str, message: str) -> None:
     assert len(caught.value.problems) == 1
 
 
-def test_a_model_is_not_supported_yet(write: Write) -> None:
-    with pytest.raises(BadExperimentFile, match=r"a model \('resnet50'\) instead of a script is not supported yet"):
-        load(sample(write, "deem23.csv"), Inventory(), EXPORTERS)
-
-
 def test_what_can_be_done_here(write: Write) -> None:
     path = write(
         HEADER + "1,1,,,0+1,-,-,train.py,top+weather,\n" + "1,1,,,0,,venv:env,train.py,,\n" + "2,1,,,,,,train.py,,\n"
@@ -332,7 +326,7 @@ def test_what_can_be_done_here(write: Write) -> None:
     python.symlink_to("/bin/sh")
     file = load(path, inventory("2xA100"), EXPORTERS)
     assert [file.script(row) for row in file.rows] == [path.parent / "train.py"] * 3
-    assert [file.venv_python(row) for row in file.rows] == [None, python, None]
+    assert [command_of(file, row).python for row in file.rows] == [sys.executable, str(python), sys.executable]
 
 
 @pytest.mark.parametrize(
