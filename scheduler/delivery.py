@@ -10,6 +10,7 @@ from bench.client import SPAN_KINDS
 from bench.errors import TrackingUnavailable
 from bench.output import whole_output
 from bench.runfolder import RunEnd, RunFolder
+from scheduler.record import FILES
 from scheduler.tracking import Tracking
 from sql.database import Connection
 from sql.software import SpanRecord, store_software_metrics, store_spans
@@ -33,7 +34,7 @@ def deliver(
             store_software_metrics(connection, folder.run_id, figures)
             tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
             with whole_output(folder.output) as output:
-                left = [output, folder.spans]
+                left = [output, folder.spans, *(folder.path / name for name in FILES)]
                 server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
         except TrackingUnavailable:
             return False

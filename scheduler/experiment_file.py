@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
@@ -130,6 +132,24 @@ class ExperimentFile:
             raise BadRequest("there is a header, but no rows", file=path, line=table.header[0].line)
         rows = [_parse_row(table, record, problems) for record in table.records]
         return cls(path, [row for row in rows if row]), problems
+
+    @classmethod
+    def from_cells(cls, path: Path, cells: Mapping[str, str]) -> ExperimentFile:
+        """Return a file `path` that would have one row with these cells, whatever stands there now.
+
+        Raises
+        ------
+        BadExperimentFile
+            The row is not well-formed.
+        """
+        text = io.StringIO()
+        csv.writer(text).writerows([cells.keys(), cells.values()])
+        problems: list[Problem] = []
+        table = Table.parse(text.getvalue(), problems)
+        rows = [_parse_row(table, record, problems) for record in table.records] if table else []
+        if problems:
+            raise BadExperimentFile(path, problems)
+        return cls(path, [row for row in rows if row])
 
     def candidates(self, word: str) -> list[Path]:
         """Return where a relative path in a cell may lead: from the working directory, then from beside the file."""

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from bench.gpu import Gpu, Inventory
 from scheduler import parameters
@@ -14,6 +18,7 @@ from scheduler.cells import Collocation
 from scheduler.commands import command_of
 from scheduler.experiment_file import ExperimentFile, Row, fingerprint
 from scheduler.launch import Command
+from scheduler.parameters import HIDDEN
 from sql.runs import KnownRun
 
 __all__ = ["Job", "job_from_command", "job_from_row"]
@@ -25,7 +30,8 @@ class Job:
 
     `devices` is ``None`` where the run sees the GPUs that the shell sees, and empty where they are hidden from it;
     `line` is that of its row in the experiment file; `previous` the run that the plan found at its position: the one to
-    attach to, or that this one is the next attempt of.
+    attach to, or that this one is the next attempt of; `asked` what it takes to ask for the same again, in the words of
+    the file or the command line, without secrets.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Job:
     attempt: int
     line: int | None = None
     previous: KnownRun | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def again(self) -> Job:
         """Return the same job as its next attempt."""
@@ -65,6 +72,7 @@ def job_from_row(
         attempt=attempt,
         line=row.line,
         previous=previous,
+        asked={"directory": str(Path.cwd()), "file": str(file.path.absolute()), "cells": _asked(row)},
     )
 
 
@@ -80,7 +88,14 @@ def job_from_command(
     uuids = None if devices is None else [gpu.uuid for gpu in devices]
     return Job(
         name=name or _name_of(words),
-        command=Command(tuple(words), Path.cwd(), {}, shown=parameters.shown(words)),
+        command=Command(
+            tuple(words),
+            Path.cwd(),
+            {},
+            python=_python_of(words),
+            folders=_folders_of(words),
+            shown=parameters.shown(words),
+        ),
         params=parameters.named(words[1:]),
         shown_command=parameters.shown(words),
         environment="-",
@@ -89,7 +104,26 @@ def job_from_command(
         fingerprint=hashlib.sha256(json.dumps([list(words), uuids, str(collocation)]).encode()).hexdigest(),
         position=1,
         attempt=1,
+        asked={"directory": str(Path.cwd()), "words": shlex.split(parameters.shown(words))},
     )
+
+
+def _asked(row: Row) -> dict[str, str]:
+    """Return a row's cells by column; with what looks secret in its parameters hidden."""
+    cells = {column: cell.text for column, cell in row.cells.items() if column not in ("Status", "Run")}
+    if (shown := parameters.shown(row.params)) and HIDDEN in shown:
+        cells["Params"] = shown
+    return cells
+
+
+def _python_of(words: Sequence[str]) -> str | None:
+    """Return the interpreter that a command begins with, ``None`` where it begins with something else."""
+    return shutil.which(words[0]) if re.fullmatch(r"python[0-9.]*", Path(words[0]).name) else None
+
+
+def _folders_of(words: Sequence[str]) -> tuple[Path, ...]:
+    """Return the folder of the script in a command."""
+    return tuple(Path(word).resolve().parent for word in words[1:] if word.endswith(".py") and Path(word).is_file())[:1]
 
 
 def _name_of(words: Sequence[str]) -> str:

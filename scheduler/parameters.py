@@ -6,10 +6,12 @@ import re
 import shlex
 from collections.abc import Sequence
 
-__all__ = ["HIDDEN", "named", "shown"]
+__all__ = ["HIDDEN", "SECRET", "named", "shown"]
 
 HIDDEN = "***"
-_SECRET = re.compile(r"passw|secret|token|api[-_]?key|credential|private[-_]?key", re.IGNORECASE)
+# What is in the name of something secret, as a regular expression.
+SECRET = "passw|secret|token|api[-_]?key|credential|private[-_]?key"  # noqa: S105
+_SECRET = re.compile(SECRET, re.IGNORECASE)
 
 
 def named(words: Sequence[str]) -> dict[str, str]:

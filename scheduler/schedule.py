@@ -6,6 +6,7 @@ import platform
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 
 from bench.config import Settings
 from bench.errors import BadRequest
@@ -18,6 +19,8 @@ from scheduler.experiment_file import ExperimentFile
 from scheduler.job import Job, job_from_row
 from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
 from scheduler.policy import FAILURES, Policy
+from scheduler.record import Recorder, differences
+from scheduler.repeating import RecordedRun
 from scheduler.repetition import next_attempts, turns
 from scheduler.retries import run_with_retries
 from scheduler.supervision import end_lost_run, is_supervised, was_seen
@@ -53,6 +56,11 @@ class Scheduler:
     def devices(self) -> Devices:
         """What is made for runs on this host."""
         return Devices(self.settings)
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """What finds out what runs begin with."""
+        return Recorder(self.settings.home, self.inventory)
 
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
         """Run every row that is still to do, workload by workload, and return how each ended, in each repetition."""
@@ -94,6 +102,19 @@ class Scheduler:
         [outcome] = self._workload(command, "bench run", lambda _: None, self.policy, None).run([job])
         return outcome
 
+    def run_again(self, recorded: RecordedRun, job: Job, experiment: int, workload: int) -> list[Outcome]:
+        """Run what a run was once more, as its next attempt; say in what it differs from then."""
+        again = PlannedWorkload(experiment, workload, ())
+        name = Path(recorded.content["asked"].get("file", "bench run")).stem
+        with self.database.session() as connection:
+            if experiment != experiments.COMMAND_EXPERIMENT:
+                experiments.lock_experiment(connection, experiment)
+            self._remove_what_was_left(connection)
+            for difference in differences(recorded.files, self.recorder.begin([job]).files(job)):
+                self._say(recorded.label, difference)
+            opened = partial(self._workload, again, name, lambda _: None)
+            return run_with_retries(self.policy, opened, [job], [], partial(self._say, recorded.label))
+
     def _say(self, label: str, message: str) -> None:
         self.report(Event("warning", label, message=message))
 
@@ -105,6 +126,7 @@ class Scheduler:
             settings=self.settings,
             tracking=self.tracking,
             devices=self.devices,
+            recorder=self.recorder,
             experiment=workload.experiment,
             experiment_name=f"{workload.experiment} {name}",
             workload=workload.workload,

@@ -28,6 +28,7 @@ from scheduler.devices import Devices, Given
 from scheduler.job import Job
 from scheduler.launch import client_folder, launched
 from scheduler.policy import FAILURES, Policy
+from scheduler.record import Recorder
 from scheduler.software import SoftwareWatch
 from scheduler.supervision import end_lost_run, is_supervised
 from scheduler.supervisor import Order
@@ -102,6 +103,7 @@ class Workload:
         settings: Settings,
         tracking: Tracking | None,
         devices: Devices,
+        recorder: Recorder,
         experiment: int,
         experiment_name: str,
         workload: int,
@@ -112,7 +114,7 @@ class Workload:
     ) -> None:
         self.database, self.settings, self.tracking = database, settings, tracking
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
-        self.devices, self.report, self.write_back = devices, report, write_back
+        self.devices, self.recorder, self.report, self.write_back = devices, recorder, report, write_back
         self.policy, self.began = policy, began
         self._active: list[_Active] = []
         self._failed: _Active | None = None
@@ -154,6 +156,7 @@ class Workload:
         self.devices.adopt(connection, [active.folder.run_id for active in self._active])
 
     def _start(self, connection: Connection, jobs: Sequence[Job]) -> None:
+        recording = self.recorder.begin(jobs)
         # Before anything else: what cannot be had is refused while nothing of these runs is there.
         by_id = {uuid.uuid4().hex: job for job in jobs}
         given = self.devices.provide(connection, by_id, [active.folder.run_id for active in self._active])
@@ -166,6 +169,8 @@ class Workload:
             client = client_folder(self.settings.home)
             for active in starting:
                 self._start_supervisor(active, client)
+            for active in starting:  # while the supervisors come up
+                recording.write(active.folder, active.job)
             for active in starting:
                 self._await_ready(active)
         except Exception:

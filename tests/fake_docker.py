@@ -146,7 +146,7 @@ def run(given):
                   f"not exist: {fields['source']}", file=sys.stderr)
             sys.exit(125)
         mounted.append(fields["target"])
-    if not any(os.path.commonpath([given.workdir, target]) == target for target in mounted):
+    if given.workdir and not any(os.path.commonpath([given.workdir, target]) == target for target in mounted):
         sys.exit("the stand-in has no such folder in its image: " + given.workdir)
     if given.image not in IMAGES:
         print(f"docker: Error response from daemon: No such image: {given.image}", file=sys.stderr)

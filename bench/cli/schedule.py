@@ -31,7 +31,7 @@ from scheduler.instances import shown
 from scheduler.plan import Action, PlannedWorkload
 from scheduler.policy import Policy
 from sql.database import Database
-from sql.selection import select_runs
+from sql.selection import select_run, select_runs
 from sql.summaries import Live, live_figures, summarised
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 
 
 def schedule(
-    file: Annotated[Path, typer.Argument(help="The experiment file, CSV.")],
+    file: Annotated[Path | None, typer.Argument(help="The experiment file, CSV.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be run, and run nothing.")] = False,
     rerun: Annotated[
         str | None, typer.Option(help="Run again what 'failed' (or timed out, or was stopped), or 'all'.")
@@ -74,12 +74,22 @@ def schedule(
     repeat: Annotated[int, typer.Option(help="How often each workload is run: all of them in turn, then again.")] = 1,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
     output_limit: OutputLimit = None,
+    from_run: Annotated[
+        str | None, typer.Option("--from-run", help="Instead of a file: this run once more, from its record.")
+    ] = None,
 ) -> None:
     """Run every row of an experiment file that is still to do, workload by workload."""
     settings = Settings.load(output_limit=output_limit)
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
     policy = Policy(timeout, workload_timeout, retries, fail_fast, repeat).validate()
+    if from_run is not None:
+        if file is not None or rerun or into:
+            raise BadRequest("--from-run repeats one run from its record, without a file, --rerun or --into")
+        _repeat(settings, from_run, policy, show=dry_run)
+        return
+    if file is None:
+        raise BadRequest("an experiment file is missing; `bench init` writes one, --from-run RUN repeats a run")
     gpus = inventory(settings.simulate, settings.home)
     checked = checks.load(file, gpus, availability(settings))
     with Database(settings) as database:
@@ -94,6 +104,36 @@ def schedule(
         ids = list(dict.fromkeys(row.experiment for row in checked.rows))
         words = ["bench compare", *map(str, ids), *(["--by row"] if repeat > 1 else [])]
         console().print(f"Compare with: {' '.join(words)}")
+    if any(outcome.status != "finished" for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
+    """Run a run of the past once more, from the directory that it was scheduled in."""
+    from scheduler.repeating import RecordedRun
+    from sql.runs import known_runs
+
+    with reading(settings) as connection:
+        chosen = select_run(connection, selector)
+        others = [one for one in known_runs(connection, chosen.experiment_id) if one.workload == chosen.workload]
+    attempts = [one for one in others if one.position == chosen.position]
+    recorded = RecordedRun.read(chosen.label, RunFolder(settings.runs_dir / chosen.run_id), chosen.host)
+    [previous] = [one for one in attempts if one.run_id == chosen.run_id]
+    with contextlib.chdir(recorded.directory):
+        gpus = inventory(settings.simulate, settings.home)
+        job = recorded.job(gpus, availability(settings), previous, max(one.attempt for one in attempts) + 1)
+        console().print(f"{chosen.label}@{job.attempt} {escape(job.name)}: {escape(job.shown_command)}")
+        if show:
+            return
+        beside = len({one.position for one in others}) - 1
+        if beside:
+            what = "another run" if beside == 1 else f"{beside} other runs"
+            console().print(
+                f"[yellow]![/] It had {what} beside it, which {'is' if beside == 1 else 'are'} not repeated."
+            )
+        with scheduling(settings, policy=policy) as scheduler:
+            outcomes = scheduler.run_again(recorded, job, chosen.experiment_id, chosen.workload)
+            _settle(scheduler.database, [outcome.run_id for outcome in outcomes])
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
 

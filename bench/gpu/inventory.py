@@ -47,10 +47,15 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The GPUs of this host and, where something could not be seen, the `reason`."""
+    """The GPUs of this host and, where something could not be seen, the `reason`.
+
+    `driver` is NVIDIA's version, and `cuda` the latest version of CUDA that it runs; ``None`` where there is none.
+    """
 
     gpus: tuple[Gpu, ...] = ()
     reason: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
 
     def find(self, word: str) -> Gpu:
         """Return the GPU with the index or UUID `word`; the beginning of a UUID will do where it is the only one.
@@ -94,7 +99,9 @@ def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nv
     except nvml.NVMLError as error:
         return Inventory(reason=str(error))
     gpus, reasons = [], []
+    driver = cuda = None
     try:
+        driver, cuda = _versions(nvml)
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 gpus.append(list_gpu(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index)))
@@ -104,7 +111,13 @@ def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nv
         reasons.append(str(error))
     finally:
         nvml.nvmlShutdown()
-    return Inventory(tuple(gpus), "; ".join(reasons) or None)
+    return Inventory(tuple(gpus), "; ".join(reasons) or None, driver, cuda)
+
+
+def _versions(nvml: Nvml) -> tuple[str, str]:
+    driver = nvml.nvmlSystemGetDriverVersion()
+    cuda = int(nvml.nvmlSystemGetCudaDriverVersion_v2())  # 12040 is 12.4
+    return driver.decode() if isinstance(driver, bytes) else str(driver), f"{cuda // 1000}.{cuda % 1000 // 10}"
 
 
 def list_gpu(nvml: Nvml, index: int, handle: object) -> Gpu:

@@ -87,6 +87,10 @@ class Session:
         self._state()
         return "575.57.08"
 
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
+        self._state()
+        return 12090
+
     def _state(self) -> WorldState:
         """Return the world for questions about what there is; it may lag behind in what goes on with time."""
         return self._checked(self._world.state)
