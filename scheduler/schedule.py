@@ -20,7 +20,7 @@ from scheduler.job import Job, job_from_row
 from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
 from scheduler.policy import FAILURES, Policy
 from scheduler.record import Recorder, differences
-from scheduler.repeating import RecordedRun
+from scheduler.recorded import RecordedRun
 from scheduler.repetition import next_attempts, turns
 from scheduler.retries import run_with_retries
 from scheduler.supervision import end_lost_run, is_supervised, was_seen

@@ -110,7 +110,7 @@ def schedule(
 
 def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
     """Run a run of the past once more, from the directory that it was scheduled in."""
-    from scheduler.repeating import RecordedRun
+    from scheduler.recorded import RecordedRun
     from sql.runs import known_runs
 
     with reading(settings) as connection:

@@ -20,7 +20,7 @@ from scheduler.hardware import hardware
 from scheduler.job import Job, job_from_command, job_from_row
 from scheduler.packages import packages_of
 from scheduler.record import DIFF, LOCK, RECORD, Recorder, differences, read_record
-from scheduler.repeating import RecordedRun
+from scheduler.recorded import RecordedRun
 from scheduler.sources import MOST_CHARACTERS, Sources
 from sql.runs import KnownRun
 from tests import fake_docker
