@@ -96,7 +96,7 @@ def expected(
 
 def scopes_of(world: World, run: str) -> list[str]:
     """Return the scopes in the order in which they are preferred for a run on one whole GPU."""
-    seconds = dict(
+    seconds: dict[str, float] = dict(
         world.connection.execute(
             "select scope, sum(extract(epoch from ended_at - started_at)) from run_sets join places using (place_id)"
             " where run_sets.run_id = %s and kind = 'gpu' group by scope",
