@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -99,9 +100,8 @@ def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nv
     except nvml.NVMLError as error:
         return Inventory(reason=str(error))
     gpus, reasons = [], []
-    driver = cuda = None
+    driver, cuda = _versions(nvml)
     try:
-        driver, cuda = _versions(nvml)
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 gpus.append(list_gpu(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index)))
@@ -114,10 +114,15 @@ def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nv
     return Inventory(tuple(gpus), "; ".join(reasons) or None, driver, cuda)
 
 
-def _versions(nvml: Nvml) -> tuple[str, str]:
-    driver = nvml.nvmlSystemGetDriverVersion()
-    cuda = int(nvml.nvmlSystemGetCudaDriverVersion_v2())  # 12040 is 12.4
-    return driver.decode() if isinstance(driver, bytes) else str(driver), f"{cuda // 1000}.{cuda % 1000 // 10}"
+def _versions(nvml: Nvml) -> tuple[str | None, str | None]:
+    """Return the versions of driver and CUDA, ``None`` where they are not told: the GPUs are there all the same."""
+    driver = cuda = None
+    with contextlib.suppress(nvml.NVMLError):
+        said = nvml.nvmlSystemGetDriverVersion()
+        driver = said.decode() if isinstance(said, bytes) else str(said)
+        number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())  # 12040 is 12.4
+        cuda = f"{number // 1000}.{number % 1000 // 10}"
+    return driver, cuda
 
 
 def list_gpu(nvml: Nvml, index: int, handle: object) -> Gpu:

@@ -98,7 +98,7 @@ def scopes_of(world: World, run: str) -> list[str]:
     """Return the scopes in the order in which they are preferred for a run on one whole GPU."""
     seconds: dict[str, float] = dict(
         world.connection.execute(
-            "select scope, sum(extract(epoch from ended_at - started_at)) from run_sets join places using (place_id)"
+            "select scope, sum(extract(epoch from ended_at - started_at))::float8 from run_sets join places using (place_id)"
             " where run_sets.run_id = %s and kind = 'gpu' group by scope",
             (run,),
         ).fetchall()

@@ -433,6 +433,9 @@ class Mig(NoNvml):
     def nvmlSystemGetDriverVersion(self) -> str:
         return "450.80.02"
 
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
+        return 11000
+
     def nvmlDeviceGetCount(self) -> int:
         return 1
 
