@@ -143,13 +143,14 @@ class Home:
 
     path: Path
     folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
     _started: list[Started] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of a shell in which only the home is set."""
+        """The variables of a shell in which only the home, and `variables`, are set."""
         others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
-        return {**others, "BENCH_HOME": str(self.path)}
+        return {**others, "BENCH_HOME": str(self.path), **self.variables}
 
     def bench(self, *words: str | Path, status: int = 0) -> str:
         """Run a command to its end, and return what it wrote to both outputs."""

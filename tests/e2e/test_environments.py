@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.home import Home
+from tests import fake_conda, fake_docker
+from tests.e2e.home import SCRIPTS, Home, processes_of, wait_for
 
+IMAGE = "pytorch:25.01"
 SKINNY = "mlflow-skinny==3.4.0"  # another version than ours
 
 
@@ -107,3 +112,108 @@ def test_a_script_that_sets_its_experiment_needs_no_change(home: Home, here: dic
 def test_autologging_needs_no_change(home: Home, here: dict[str, dict[str, Any]]) -> None:
     logged = {key: value for key, _, value in figures(home, here["autologged"])}
     assert logged["training_accuracy_score"] == 1.0
+
+
+# --- conda and docker -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def equipped(home: Home, short_folder: Path) -> Iterator[Home]:
+    """The same home, for a shell that finds conda and docker."""
+    programs = short_folder / "conda" / "bin"
+    fake_conda.install(programs)
+    with fake_docker.daemon(fake_docker.install(programs, IMAGE)):
+        variables = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "CONDA_EXE": "", "ONLY_IN_THE_SHELL": "1"}
+        folder = home.folder / "equipped"
+        folder.mkdir()
+        (folder / "environment.yml").write_text("name: torch\ndependencies: [python]\n")
+        yield Home(home.path, folder, variables)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(equipped: Home) -> dict[str, dict[str, Any]]:
+    """Runs in a conda environment that is made for them, and in a container."""
+    sheet = equipped.sheet(
+        "elsewhere",
+        "Experiment,Workload,Name,Environment,File,Params",
+        [
+            "33,1,conda,torch,{scripts}/surroundings.py,--lr 0.1",
+            f"33,1,docker,docker:{IMAGE},{{scripts}}/surroundings.py,--lr 0.1 --token hunter2",
+        ],
+    )
+    said = equipped.bench("schedule", sheet.path)
+    assert f"Making the conda environment 'torch' from {equipped.folder}/environment.yml" in said
+    return {run["name"]: run for run in equipped.runs(33)}
+
+
+def surroundings(home: Home, run: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run has said of its surroundings."""
+    assert (run["status"], run["reason"]) == ("finished", None)
+    assert home.ask("select name from spans where run_id = %s", run["run_id"]) == [{"name": "inside"}]
+    found: dict[str, Any] = json.loads(home.output(run["run_id"]).splitlines()[0])
+    return found
+
+
+def test_a_run_in_a_conda_environment(equipped: Home, elsewhere: dict[str, dict[str, Any]], short_folder: Path) -> None:
+    found = surroundings(equipped, elsewhere["conda"])
+    prefix = f"{short_folder}/conda/envs/torch"
+    assert found["python"] == f"{prefix}/bin/python"
+    assert (found["variables"]["CONDA_PREFIX"], found["variables"]["ONLY_IN_THE_SHELL"]) == (prefix, "1")
+
+
+def test_a_run_in_a_container(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
+    run = elsewhere["docker"]
+    found = surroundings(equipped, run)
+    assert (found["arguments"], found["folder"]) == (["--lr", "0.1", "--token", "hunter2"], str(equipped.folder))
+    variables = found["variables"]
+    assert "ONLY_IN_THE_SHELL" not in variables
+    assert (variables["BENCH_RUN_ID"], variables["MLFLOW_RUN_ID"]) == (run["run_id"], run["mlflow_run_id"])
+    # It was measured by what its own processes used, which are not the supervisor's children.
+    wait_for(
+        lambda: equipped.ask(
+            "select from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process' and total > 0.3",
+            run["run_id"],
+        ),
+        "its CPU time",
+    )
+
+
+def test_a_container_ends_with_its_run(equipped: Home, elsewhere: object) -> None:
+    row = f"34,1,docker:{IMAGE},{{scripts}}/gate.py,{equipped.folder}/never --deaf --grandchild"
+    sheet = equipped.sheet("stopped", "Experiment,Workload,Environment,File,Params", [row])
+    going = equipped.start("schedule", sheet.path)
+    [run] = equipped.running(34)
+    inside = [process for process in processes_of(run["run_id"]) if "gate.py" in " ".join(process.cmdline()[:2])]
+    assert len(inside) == 2
+    equipped.bench("stop", "34")
+    going.wait(status=1)
+    assert not any(process.is_running() for process in inside)
+    assert [one["status"] for one in equipped.runs(34)] == ["stopped"]
+    gone = subprocess.run(
+        ["docker", "rm", "--force", f"bench-{run['run_id']}"], env=equipped.environment, capture_output=True, check=True
+    )
+    assert b"No such container" in gone.stderr
+
+
+# --- the record -------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_run_began_with_is_kept_with_it(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
+    run = elsewhere["docker"]
+    record = json.loads(equipped.artifact(run["mlflow_run_id"], "record.json"))
+    assert (record["image"], record["command"]) == (IMAGE, f"python {SCRIPTS}/surroundings.py --lr 0.1 --token '***'")
+    assert record["hardware"]["kernel"].startswith("Linux ")
+    assert b"\npytest==" in equipped.artifact(run["mlflow_run_id"], "requirements.lock")
+
+
+def test_a_run_is_repeated_from_its_record(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
+    sheet = equipped.folder / "elsewhere.csv"
+    before = sheet.read_bytes()
+    label = f"33/1/{elsewhere['conda']['position']}"
+    said = equipped.bench("schedule", "--from-run", label)
+    assert "It had another run beside it, which is not repeated." in said
+    again = equipped.runs(33)[elsewhere["conda"]["position"]]
+    assert (again["attempt"], again["status"], again["command"]) == (2, "finished", elsewhere["conda"]["command"])
+    assert surroundings(equipped, again)["arguments"] == ["--lr", "0.1"]
+    assert sheet.read_bytes() == before
+    assert "a parameter that looks secret" in equipped.bench("schedule", "--from-run", "33/1/2", status=2)

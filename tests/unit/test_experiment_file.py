@@ -97,13 +97,20 @@ def test_reads_a_file_written_for_radt(write: Write) -> None:
 
 
 def test_reads_a_file_in_the_form_of_the_paper(write: Write) -> None:
-    rows = ExperimentFile.read(sample(write, "deem23.csv")).rows
+    path = sample(write, "deem23.csv")
+    with pytest.raises(
+        BadExperimentFile, match=r":5:11: Collocation: unknown collocation 'PPS' \(did you mean 'MPS'\?\)$"
+    ):
+        ExperimentFile.read(path)
+    path.write_text(path.read_text().replace("PPS", "MPS"))
+    rows = ExperimentFile.read(path).rows
     assert [(row.workload, row.model, row.script, row.data) for row in rows] == [
-        (workload, "resnet50", None, "/data/imagenet") for workload in (1, 2, 2)
+        (workload, "resnet50", None, "/data/imagenet") for workload in (1, 2, 2, 3)
     ]
     assert rows[0].name == "resnet50"
     assert rows[0].environment == Environment("named", "pytorch")
-    assert rows[1].params == ["--batch-size=128", "--epochs=5"]
+    assert rows[2].params == ["--batch-size=128", "--epochs=5"]
+    assert [str(row.collocation) for row in rows] == ["-", "3g.20gb", "3g.20gb", "MPS"]
 
 
 def test_reads_what_a_spreadsheet_writes(write: Write) -> None:
