@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.config import Settings
+from bench.config import Settings, named_environments
 from bench.errors import BadRequest
 
 
@@ -32,6 +32,23 @@ def test_home_in_a_file_is_relative_to_it(tmp_path: Path) -> None:
     assert Settings.load({}, below).home == tmp_path.resolve() / "data"
 
 
+def test_environments_have_names(tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text(
+        "interval = 2\n[environments.torch]\ndocker = 'torch:1'\npython = 'python3'\nmounts = ['/data:ro']\n[environments.plain]\n"
+    )
+    below = tmp_path / "a"
+    below.mkdir()
+    found = named_environments(below)
+    assert Settings.load({}, below).interval == 2
+    assert (found["torch"].docker, found["torch"].python, found["torch"].mounts) == (
+        "torch:1",
+        "python3",
+        ("/data:ro",),
+    )
+    assert (found["plain"].folder, found["plain"].entry_point) == (tmp_path, None)
+    assert named_environments(tmp_path.parent) == {}
+
+
 def test_a_secret_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("postgresql://u:p@h/d\n")
     assert Settings.load({"BENCH_DSN_FILE": str(tmp_path / "secret")}, tmp_path).dsn == "postgresql://u:p@h/d"
@@ -52,6 +69,22 @@ def test_a_child_gets_the_same_settings(tmp_path: Path) -> None:
         ("output_limit = 'much'\n", r"output_limit is 'much', but must be a size such as 512MiB"),
         ("output_limit = 1.5\n", r"bench\.toml: output_limit is 1\.5, but must be a size such as 512MiB"),
         ("output_limit = '4 KiB'\n", r"output_limit is 4096 bytes, but must be at least 1 MiB, or 0 for no limit"),
+        ("environments = 3\n", r"bench\.toml: environments is no section: write \[environments.NAME\]"),
+        ("[environments]\nx = 3\n", r"environments\.x is 3, but must be a section \[environments\.x\]"),
+        (
+            "[environments.x]\nentrypoint = 'a'\n",
+            r"\[environments\.x\]: unknown setting 'entrypoint' \(did you mean 'entry_point'\?\)",
+        ),
+        ("[environments.x]\nvariables = {A = 1}\n", r"\[environments\.x\]: variables must be a table of strings"),
+        ("[environments.x]\nconda = 'a'\nvenv = 'b'\n", r"\[environments\.x\]: conda and venv contradict each other"),
+        (
+            "[environments.x]\nconda = 'a'\npython = 'b'\n",
+            r"\[environments\.x\]: conda and python contradict each other",
+        ),
+        (
+            "[environments.x]\nmounts = ['a']\n",
+            r"\[environments\.x\]: mounts are for a container, but there is no docker",
+        ),
         ("interval = 0.01\n", r"interval is 0\.01 s, but must lie between 0\.1 s and 60 s"),
     ],
 )

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.config import named_environments
 from bench.gpu import Inventory, inventory
 from collector.discovery import check_targets
 from scheduler import checks, sweep
+from scheduler.commands import command_of
 from scheduler.sweep_file import SweepFile
 
 ROOT = Path(__file__).parents[2]
@@ -37,10 +39,29 @@ def test_the_sweep_becomes_an_experiment_file_in_order(tmp_path: Path) -> None:
 
 
 def test_the_sweep_of_the_docs_is_in_order(tmp_path: Path) -> None:
-    shown = re.findall(r"^```toml\n(.*?)^```", (ROOT / "docs/experiments.md").read_text(), re.MULTILINE | re.DOTALL)
+    shown = re.findall(
+        r"^```toml\n(\[experiment\].*?)^```", (ROOT / "docs/experiments.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     assert len(shown) == 1
     (tmp_path / "sweep.toml").write_text(shown[0])
     assert len(sweep.rows(SweepFile.read(tmp_path / "sweep.toml"))) == 4 * 20 * 4
+
+
+def test_rows_with_models_become_commands_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "examples/entry-point")
+    file = checks.load(Path("experiments.csv"), Inventory(), WORKS)
+    assert [command_of(file, row).words[1:] for row in file.rows[2:]] == [
+        ("train.py", "--model", "forest", "--data", "digits", "--trees=400"),
+        ("train.py", "--model", "logistic", "--data", "digits"),
+    ]
+
+
+def test_what_the_docs_show_of_environments_is_in_order(tmp_path: Path) -> None:
+    [shown] = re.findall(
+        r"^```toml\n(\[environments.*?)^```", (ROOT / "docs/experiments.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "bench.toml").write_text(shown)
+    assert set(named_environments(tmp_path)) == {"pytorch", "tensorflow"}
 
 
 def test_what_the_docs_show_of_targets_is_in_order(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_reads_a_file_written_for_radt(write: Write) -> None:
 def test_reads_a_file_in_the_form_of_the_paper(write: Write) -> None:
     path = sample(write, "deem23.csv")
     with pytest.raises(
-        BadExperimentFile, match=r":5:11: Collocation: unknown collocation 'PPS' \(did you mean 'MPS'\?\)$"
+        BadExperimentFile, match=r":5:10: Collocation: unknown collocation 'PPS' \(did you mean 'MPS'\?\)$"
     ):
         ExperimentFile.read(path)
     path.write_text(path.read_text().replace("PPS", "MPS"))
