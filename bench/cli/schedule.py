@@ -84,8 +84,8 @@ def schedule(
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
     policy = Policy(timeout, workload_timeout, retries, fail_fast, repeat).validate()
     if from_run is not None:
-        if file is not None or rerun or into:
-            raise BadRequest("--from-run repeats one run from its record, without a file, --rerun or --into")
+        if file is not None or rerun or into or repeat != 1:
+            raise BadRequest("--from-run repeats one run from its record, without a file, --rerun, --repeat or --into")
         _repeat(settings, from_run, policy, show=dry_run)
         return
     if file is None:
