@@ -1,12 +1,15 @@
-"""Which addresses a server may listen on without being asked twice."""
+"""Which addresses a server may listen on without being asked twice, and how those of others are shown."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 
 from bench.errors import BadRequest
 
-__all__ = ["require_loopback"]
+__all__ = ["require_loopback", "without_login"]
+
+_LOGIN = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 def require_loopback(bind: str, *, insecure: bool = False) -> None:
@@ -26,3 +29,8 @@ def require_loopback(bind: str, *, insecure: bool = False) -> None:
             f"{bind!r} may be reached from other hosts, and there is neither TLS nor authentication: "
             "bind to 127.0.0.1, or say --insecure"
         )
+
+
+def without_login(text: str) -> str:
+    """Return a text, such as a URL or an error about one, without the user names and passwords in its URLs."""
+    return _LOGIN.sub("", text)

@@ -14,7 +14,7 @@ import platformdirs
 
 from bench.errors import BadRequest, did_you_mean
 
-__all__ = ["CONFIG_FILE", "NamedEnvironment", "Settings", "named_environments"]
+__all__ = ["CONFIG_FILE", "NamedEnvironment", "Settings", "named_environments", "secret"]
 
 CONFIG_FILE = "bench.toml"
 
@@ -194,6 +194,17 @@ def named_environments(directory: Path | None = None) -> Mapping[str, NamedEnvir
         As `Settings.load`.
     """
     return _from_file(_nearest_file(directory or Path.cwd()))[1]
+
+
+def secret(name: str) -> str | None:
+    """Return what the variable `name` holds, or the file that ``NAME_FILE`` names where only that is set.
+
+    Raises
+    ------
+    BadRequest
+        The file cannot be read.
+    """
+    return _variable(os.environ, name)
 
 
 def _variable(environment: Mapping[str, str], name: str) -> str | None:

@@ -58,6 +58,8 @@ class Service:
         try:
             with urllib.request.urlopen(self.health, timeout=timeout) as response:  # noqa: S310 - our own address
                 return bool(response.status < 400)
+        except urllib.error.HTTPError as error:
+            return error.code in (401, 403)  # it asks who we are
         except (urllib.error.URLError, OSError):
             return False
 

@@ -6,16 +6,22 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.claims import Claim
 from bench.client import SPAN_KINDS
 from bench.errors import TrackingUnavailable
 from bench.output import whole_output
 from bench.runfolder import RunEnd, RunFolder
+from scheduler.openings import RunRequest, open_late
 from scheduler.record import FILES
 from scheduler.tracking import Tracking
+from sql import runs
 from sql.database import Connection
 from sql.software import SpanRecord, store_software_metrics, store_spans
 
-__all__ = ["deliver"]
+__all__ = ["deliver", "deliver_spans"]
+
+# How long a server may take to say that it is there, in seconds.
+_PATIENCE_SECONDS = 10.0
 
 
 def deliver(
@@ -25,21 +31,44 @@ def deliver(
     mlflow_run_id: str | None,
     end: RunEnd,
 ) -> bool:
-    """Deliver what a run has left in its folder; again is harmless. Return whether all of it has arrived."""
+    """Deliver what a run has left in its folder; again is harmless. Return whether all of it has arrived.
+
+    Where MLflow could not open a run for it in time, that is made up for. What somebody else delivers at this moment is
+    left to them.
+    """
+    with Claim(f"delivery/{folder.run_id}") as claim:
+        if not claim.take() or folder.delivered:
+            return True
+        deliver_spans(connection, folder)
+        if tracking is not None:
+            try:
+                server = Tracking(tracking) if isinstance(tracking, str) else tracking
+                _track(connection, folder, server, mlflow_run_id, end)
+            except TrackingUnavailable:
+                return False
+        folder.mark_delivered()
+        return True
+
+
+def deliver_spans(connection: Connection, folder: RunFolder) -> None:
+    """Deliver what goes to the database alone."""
     store_spans(connection, folder.run_id, read_spans(folder.spans))
-    if tracking is not None and mlflow_run_id is not None:
-        try:
-            server = Tracking(tracking) if isinstance(tracking, str) else tracking
-            figures = server.new_metrics(folder.run_id, everything=True)
-            store_software_metrics(connection, folder.run_id, figures)
-            tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
-            with whole_output(folder.output) as output:
-                left = [output, folder.spans, *(folder.path / name for name in FILES)]
-                server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
-        except TrackingUnavailable:
-            return False
-    folder.mark_delivered()
-    return True
+
+
+def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_run_id: str | None, end: RunEnd) -> None:
+    """Bring to MLflow what a run has left, and to the database what MLflow knows of the run."""
+    if not server.answers(_PATIENCE_SECONDS):
+        raise TrackingUnavailable
+    if mlflow_run_id is None:
+        if (request := RunRequest.read(folder)) is None:
+            return
+        mlflow_run_id = open_late(server, request, end.started_at)
+        runs.set_mlflow_run(connection, folder.run_id, mlflow_run_id)
+    store_software_metrics(connection, folder.run_id, server.new_metrics(folder.run_id, everything=True))
+    tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
+    with whole_output(folder.output) as output:
+        left = [output, folder.spans, *(folder.path / name for name in FILES)]
+        server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
 
 
 def read_spans(path: Path) -> Iterator[SpanRecord]:

@@ -31,6 +31,9 @@ from sql.database import Connection, Database
 
 __all__ = ["Scheduler", "planned"]
 
+# How long a tracking server may take to say that it is there.
+_PATIENCE_SECONDS = 10.0
+
 Report = Callable[[Event], None]
 WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
 
@@ -98,6 +101,7 @@ class Scheduler:
         with self.database.session() as connection:
             self._remove_what_was_left(connection)
             experiment, workload = experiments.next_command_workload(connection)
+            self._deliver_what_was_left(connection, experiment)
         command = PlannedWorkload(experiment, workload, ())
         [outcome] = self._workload(command, "bench run", lambda _: None, self.policy, None).run([job])
         return outcome
@@ -184,13 +188,16 @@ class Scheduler:
             folder = RunFolder(self.settings.runs_dir / run.run_id)
             if (end := folder.end()) is None or folder.delivered:
                 continue
-            if not deliver(connection, folder, self.tracking, run.mlflow_run_id, end):
+            if not deliver(connection, folder, self.tracking, run.mlflow_run_id, end) and not self._tracking_answers():
                 return
 
     def _remove_what_was_left(self, connection: Connection) -> None:
         """Remove what a scheduler that died has made, where its runs are over."""
         for problem in self.devices.clear(connection):
             self.report(Event("warning", "", message=problem))
+
+    def _tracking_answers(self) -> bool:
+        return self.tracking is not None and self.tracking.answers(_PATIENCE_SECONDS)
 
     def _resume(self, connection: Connection, run: PlannedRun) -> str | None:
         """Return the status of a run to attach to (``running``) or that has ended; end one that nobody supervises."""

@@ -15,6 +15,9 @@ from sql.software import store_software_metrics
 
 __all__ = ["SoftwareWatch"]
 
+# For a question to the server that is under way at the end; what it brings is not needed any more.
+_PATIENCE_SECONDS = 2.0
+
 
 class SoftwareWatch:
     """Fills ``software_metrics`` every few seconds, in a thread: a slow tracking server must not delay anything.
@@ -22,7 +25,7 @@ class SoftwareWatch:
     Parameters
     ----------
     running
-        Returns the ids of the runs that go on and that MLflow knows.
+        Returns the ids of the runs that go on.
     """
 
     def __init__(
@@ -46,7 +49,7 @@ class SoftwareWatch:
     ) -> None:
         self._ended.set()
         if self._tracking is not None:
-            self._thread.join()
+            self._thread.join(_PATIENCE_SECONDS)
 
     def _work(self) -> None:
         while not self._ended.wait(self._interval):
@@ -60,4 +63,6 @@ class SoftwareWatch:
                 if self._ended.is_set():
                     return
                 with contextlib.suppress(TrackingUnavailable):
-                    store_software_metrics(connection, run_id, self._tracking.new_metrics(run_id))
+                    figures = self._tracking.new_metrics(run_id)
+                    if not self._ended.is_set():
+                        store_software_metrics(connection, run_id, figures)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -16,10 +19,12 @@ from mlflow.projects._project_spec import load_project
 from mlflow.tracking import MlflowClient
 from yaml import YAMLError
 
+from bench.addresses import without_login
+from bench.config import secret
 from bench.errors import BadRequest, TrackingUnavailable
 from sql.software import SoftwareMetric
 
-__all__ = ["Tracking", "project_command"]
+__all__ = ["OWN_TAG", "Tracking", "project_command"]
 
 # For this process alone; MLflow reads them when it needs them.
 _VARIABLES = {
@@ -32,10 +37,15 @@ _VARIABLES = {
 _SET_HERE = frozenset(_VARIABLES.keys() - os.environ.keys())
 os.environ.update({name: _VARIABLES[name] for name in _SET_HERE})
 
+# How MLflow logs in, here and in runs. It reads no files itself.
+_LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
+
 _STATUSES = {"finished": "FINISHED", "stopped": "KILLED"}
 _PARAMS_AT_ONCE = 100  # what the REST interface takes in one request
 # Ties MLflow's runs to one of ours: the run that we open for it, and those that its script opens besides.
 _RUN_TAG = "hypergauge.run_id"
+# Which of them is ours, by its label.
+OWN_TAG = "hypergauge.run"
 _NESTED_TAG = "mlflow.parentRunId"
 
 
@@ -52,38 +62,93 @@ class Tracking:
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
+        os.environ.update({name: value for name in _LOGIN if (value := secret(name))})
         self._client = MlflowClient(tracking_uri=uri)
         self._experiments: dict[str, str] = {}
         self._last: dict[tuple[str, str], float] = {}
 
+    def answers(self, timeout: float) -> bool:
+        """Return whether the server says anything within `timeout` seconds, be it that one has to log in."""
+        # It is sent nothing, so its certificate matters only to the requests that follow.
+        context = ssl._create_unverified_context()  # noqa: S323
+        try:
+            address = f"{without_login(self.uri).rstrip('/')}/health"
+            with urllib.request.urlopen(address, timeout=timeout, context=context):  # noqa: S310 - as it is configured
+                return True
+        except urllib.error.HTTPError as error:
+            return error.code < 500
+        except OSError:
+            return False
+
     def create_run(
-        self, run_id: str, experiment: str, name: str, params: Mapping[str, str], tags: Mapping[str, str]
+        self,
+        run_id: str,
+        experiment: str,
+        name: str,
+        params: Mapping[str, str],
+        tags: Mapping[str, str],
+        started_at: float | None = None,
     ) -> str:
         """Open a run for ours of the id `run_id` in `experiment`, with its parameters; return MLflow's id.
+
+        It begins now, or when it did (Unix seconds).
 
         Raises
         ------
         TrackingUnavailable
             The server does not answer, or refuses.
         """
+        start_time = None if started_at is None else int(started_at * 1000)
         with _wrapped():
-            run = self._client.create_run(self._experiment(experiment), run_name=name, tags={**tags, _RUN_TAG: run_id})
+            run = self._client.create_run(
+                self._experiment(experiment), start_time, tags={**tags, _RUN_TAG: run_id}, run_name=name
+            )
             mlflow_run_id: str = run.info.run_id
-            entities = [Param(key, value) for key, value in params.items()]
-            for start in range(0, len(entities), _PARAMS_AT_ONCE):
-                self._client.log_batch(mlflow_run_id, params=entities[start : start + _PARAMS_AT_ONCE])
-            return mlflow_run_id
+        self.log_params(mlflow_run_id, params)
+        return mlflow_run_id
 
-    def variables(self, run_id: str, mlflow_run_id: str, words: Sequence[str], directory: Path) -> dict[str, str]:
+    def find_run(self, run_id: str) -> str | None:
+        """Return MLflow's id of the run that was opened for ours, ``None`` where there is none."""
+        with _wrapped():
+            return next((str(run.info.run_id) for run in self._runs_of(run_id) if OWN_TAG in run.data.tags), None)
+
+    def log_params(self, mlflow_run_id: str, params: Mapping[str, str]) -> None:
+        """Log the parameters of a run; one that MLflow refuses, by its name or since it has another value, is left out."""
+        entities = [Param(key, value) for key, value in params.items()]
+        with _wrapped():
+            for start in range(0, len(entities), _PARAMS_AT_ONCE):
+                batch = entities[start : start + _PARAMS_AT_ONCE]
+                if not self._log_batch(mlflow_run_id, batch):
+                    for param in batch:
+                        self._log_batch(mlflow_run_id, [param])
+
+    def _log_batch(self, mlflow_run_id: str, params: Sequence[Param]) -> bool:
+        """Return whether MLflow takes the parameters, all or none."""
+        try:
+            self._client.log_batch(mlflow_run_id, params=params)
+        except MlflowException as error:
+            if error.error_code != "INVALID_PARAMETER_VALUE":
+                raise
+            return False
+        return True
+
+    def variables(
+        self, run_id: str, mlflow_run_id: str | None, experiment: str, words: Sequence[str], directory: Path
+    ) -> dict[str, str]:
         """Return the variables with which a command logs to its run, and tags the runs that it opens itself.
+
+        While MLflow has not opened a run for it, it opens its own, in the same experiment.
 
         MLflow refuses to resume a run in a script that has set another experiment. Such a script is not handed the run,
         opens its own where it wants to have it, and is found by the tag.
         """
-        variables = {"MLFLOW_TRACKING_URI": self.uri, "MLFLOW_RUN_CONTEXT": json.dumps({_RUN_TAG: run_id})}
+        login = {name: os.environ[name] for name in _LOGIN if name in os.environ}  # a container has not the shell's
+        variables = {"MLFLOW_TRACKING_URI": self.uri, "MLFLOW_RUN_CONTEXT": json.dumps({_RUN_TAG: run_id}), **login}
         scripts = [directory / word for word in words if word.endswith(".py")]
         if any(script.is_file() and b"set_experiment" in script.read_bytes() for script in scripts):
             return variables
+        if mlflow_run_id is None:
+            return {**variables, "MLFLOW_EXPERIMENT_NAME": experiment}
         return {**variables, "MLFLOW_RUN_ID": mlflow_run_id}
 
     def new_metrics(self, run_id: str, *, everything: bool = False) -> list[SoftwareMetric]:
@@ -177,4 +242,4 @@ def _wrapped() -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:  # requests' errors are OSErrors
-        raise TrackingUnavailable(f"MLflow: {str(error).splitlines()[0]}") from error
+        raise TrackingUnavailable(f"MLflow: {without_login(str(error)).splitlines()[0]}") from error

@@ -19,26 +19,29 @@ from pathlib import Path
 from typing import Any
 
 from bench.config import Settings
-from bench.errors import ServiceFailed, TrackingUnavailable
+from bench.errors import ServiceFailed
 from bench.processes import end_run as end_processes
 from bench.processes import is_alive
 from bench.runfolder import RunEnd, RunFolder
-from scheduler.delivery import deliver
+from scheduler.delivery import deliver, deliver_spans
 from scheduler.devices import Devices, Given
 from scheduler.job import Job
 from scheduler.launch import client_folder, launched
+from scheduler.openings import Openings, RunRequest
 from scheduler.policy import FAILURES, Policy
 from scheduler.record import Recorder
 from scheduler.software import SoftwareWatch
 from scheduler.supervision import end_lost_run, is_supervised
 from scheduler.supervisor import Order
-from scheduler.tracking import Tracking
+from scheduler.tracking import OWN_TAG, Tracking
 from sql import experiments, runs
 from sql.database import Connection, Database
 
 __all__ = ["Event", "Outcome", "Workload"]
 
 _READY_SECONDS = 30.0
+# How long the end of runs waits for those that MLflow is still opening.
+_OPENING_SECONDS = 10.0
 _DISMISS_SECONDS = 5.0
 # Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
 _NOT_INHERITED = frozenset(
@@ -118,6 +121,7 @@ class Workload:
         self.policy, self.began = policy, began
         self._active: list[_Active] = []
         self._failed: _Active | None = None
+        self._openings = Openings(tracking)
 
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
         """Run `jobs` and wait for them and for the `attached` ones; return how each ended.
@@ -142,7 +146,7 @@ class Workload:
         return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
 
     def _software_runs(self) -> list[str]:
-        return [active.folder.run_id for active in self._active if active.mlflow_run_id and active.end is None]
+        return [active.folder.run_id for active in self._active if active.end is None]
 
     def _attach(self, connection: Connection, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -165,6 +169,7 @@ class Workload:
         self._active += starting
         runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
         self._write_back(starting)
+        self._open_tracking(connection, starting)
         try:
             client = client_folder(self.settings.home)
             for active in starting:
@@ -193,19 +198,35 @@ class Workload:
         folder = RunFolder(self.settings.runs_dir / run_id)
         container = job.command.container.name(run_id) if job.command.container else None
         folder.create({"label": self._label(job), "command": job.shown_command, "container": container})
-        return _Active(job, folder, self._open_tracking(job, folder), given=given)
+        return _Active(job, folder, None, given=given)
 
-    def _open_tracking(self, job: Job, folder: RunFolder) -> str | None:
+    def _open_tracking(self, connection: Connection, starting: Sequence[_Active]) -> None:
         if self.tracking is None:
-            return None
+            return
+        requests = [self._request(active.job, active.folder) for active in starting]
+        if not self._openings.open(requests):
+            why = self._openings.problem or "MLflow is slow"
+            label = f"{self.experiment}/{self.workload}"
+            self.report(Event("warning", label, message=f"{why}; the runs go on, and it gets theirs later"))
+        self._note_openings(connection)
+
+    def _request(self, job: Job, folder: RunFolder) -> RunRequest:
         name = f"{self._label(job)} {job.name}"
-        run = f"{self.experiment}/{self.workload}/{job.position}@{job.attempt}"
-        tags = {"hypergauge.run": run, "hypergauge.command": job.shown_command}
-        try:
-            return self.tracking.create_run(folder.run_id, self.experiment_name, name, job.params, tags)
-        except TrackingUnavailable as error:
-            self.report(Event("warning", self._label(job), message=f"{error}; the run goes on without it"))
-            return None
+        tags = {
+            OWN_TAG: f"{self.experiment}/{self.workload}/{job.position}@{job.attempt}",
+            "hypergauge.command": job.shown_command,
+        }
+        request = RunRequest(folder.run_id, self.experiment_name, name, dict(job.params), tags)
+        request.write(folder)
+        return request
+
+    def _note_openings(self, connection: Connection) -> None:
+        """Record which runs MLflow has opened by now."""
+        for active in self._active:
+            opened = self._openings.opened.get(active.folder.run_id)
+            if active.mlflow_run_id is None and opened is not None:
+                active.mlflow_run_id = opened
+                runs.set_mlflow_run(connection, active.folder.run_id, opened)
 
     def _record(self, active: _Active, workload_id: int) -> runs.NewRun:
         job = active.job
@@ -236,9 +257,9 @@ class Workload:
             "BENCH_WORKLOAD": str(self.workload),
             "BENCH_SPANS": str(folder.spans),
         }
-        if self.tracking is not None and active.mlflow_run_id is not None:
+        if self.tracking is not None:
             additions |= self.tracking.variables(
-                folder.run_id, active.mlflow_run_id, job.command.words, job.command.directory
+                folder.run_id, active.mlflow_run_id, self.experiment_name, job.command.words, job.command.directory
             )
         if given.visible is not None:
             additions["CUDA_VISIBLE_DEVICES"] = ",".join(given.visible)
@@ -300,6 +321,7 @@ class Workload:
         while open_runs := [active for active in self._active if active.status == "running"]:
             for active in open_runs:
                 self._look(connection, active)
+            self._note_openings(connection)
             time.sleep(pause)
             pause = min(0.1, pause * 1.2)
 
@@ -350,9 +372,12 @@ class Workload:
                 self.report(Event("warning", f"{self.experiment}/{self.workload}", message=problem))
 
     def _deliver(self, connection: Connection) -> None:
+        # What is still being opened would be opened twice.
+        answers = self._openings.settled(_OPENING_SECONDS)
+        self._note_openings(connection)
         for active in self._active:
             if active.end is not None and not active.folder.delivered:
-                self._deliver_run(connection, active, active.end)
+                answers = self._deliver_run(connection, active, active.end, answers)
             if active.process is not None:
                 for stream in (active.process.stdin, active.process.stdout):
                     if stream is not None:
@@ -361,10 +386,15 @@ class Workload:
                 if active.status != "running":
                     active.process.wait()
 
-    def _deliver_run(self, connection: Connection, active: _Active, end: RunEnd) -> None:
-        if not deliver(connection, active.folder, self.tracking, active.mlflow_run_id, end):
-            what = "MLflow does not answer; it gets the run's output when the file is scheduled again"
-            self.report(Event("warning", self._label(active.job), message=what))
+    def _deliver_run(self, connection: Connection, active: _Active, end: RunEnd, answers: bool) -> bool:
+        """Deliver what a run has left; return whether it is worth asking MLflow for the next one."""
+        if answers and deliver(connection, active.folder, self.tracking, active.mlflow_run_id, end):
+            return True
+        if not answers:
+            deliver_spans(connection, active.folder)
+        what = "MLflow does not answer; it gets the run when something of this experiment is scheduled again"
+        self.report(Event("warning", self._label(active.job), message=what))
+        return answers and self.tracking is not None and self.tracking.answers(_OPENING_SECONDS)
 
     def _write_back(self, changed: Sequence[_Active]) -> None:
         rows = {a.job.line: (a.status, a.folder.run_id) for a in changed if a.job.line is not None}

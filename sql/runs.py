@@ -23,6 +23,7 @@ __all__ = [
     "known_runs",
     "last_sign_of_life",
     "renew_lease",
+    "set_mlflow_run",
     "start_runs",
 ]
 
@@ -104,6 +105,11 @@ def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
                 for r in runs
             ],
         )  # fmt: skip
+
+
+def set_mlflow_run(connection: Connection, run_id: str, mlflow_run_id: str) -> None:
+    """Record the run that MLflow has opened for ours, since it could not before that began."""
+    connection.execute("update runs set mlflow_run_id = %s where run_id = %s", (mlflow_run_id, run_id))
 
 
 def start_runs(connection: Connection, placements: Sequence[Placement], started_at: float) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from bench.addresses import without_login
 from bench.cli.collector_figures import CollectorFigures
 from bench.cli.common import Json, Selectors, as_json, console, gpu_words, reading
 from bench.config import Settings
@@ -54,8 +55,8 @@ def status(json: Json = False) -> None:
     recorded = Stack(settings).recorded()
     services = {name: (service.answers(), service.url) for name, service in recorded.items()}
     if settings.tracking_uri and "mlflow" not in services:
-        configured = Service("mlflow", 0, 0.0, settings.tracking_uri, f"{settings.tracking_uri.rstrip('/')}/health")
-        services["mlflow"] = (configured.answers(), settings.tracking_uri)
+        uri = without_login(settings.tracking_uri)
+        services["mlflow"] = (Service("mlflow", 0, 0.0, uri, f"{uri.rstrip('/')}/health").answers(), uri)
     collector = CollectorFigures.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
     running: list[RunInfo] = []
     clocks: list[ClockOffset] = []

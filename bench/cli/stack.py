@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.config import Settings
 from bench.errors import BadRequest, ServiceFailed
@@ -127,7 +128,7 @@ def _start_tracking(stack: Stack, settings: Settings, database: Database, enviro
             connection.execute("create schema if not exists mlflow")
         store = database.sqlalchemy_url("mlflow")
     else:
-        store = settings.tracking_uri
+        store = _absolute(settings.tracking_uri)
     port = stack.port("mlflow")
     url = f"http://127.0.0.1:{port}"
     words = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
@@ -139,7 +140,15 @@ def _start_tracking(stack: Stack, settings: Settings, database: Database, enviro
         environment={
             **{name: value for name, value in environment.items() if name != "MLFLOW_TRACKING_URI"},
             "MLFLOW_BACKEND_STORE_URI": store,  # not an argument: it may hold a password, and `ps` shows those
+            "MLFLOW_ALLOW_FILE_STORE": "true",  # a folder is what was asked for
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_DISABLE_TELEMETRY": "true",
         },
     )
+
+
+def _absolute(store: str) -> str:
+    """Return a store of MLflow's so that its place does not depend on the server's working directory."""
+    if store.startswith("sqlite:///"):
+        return f"sqlite:///{Path(store.removeprefix('sqlite:///')).absolute()}"
+    return store if ":" in store else str(Path(store).absolute())
