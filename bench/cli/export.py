@@ -47,7 +47,7 @@ def export(
     if json:
         as_json({"file": str(output), **asdict(written)})
     else:
-        counts = f"{written.runs} runs, {written.spans} spans and {written.samples} samples"
+        counts = f"{written.spans} spans and {written.samples} samples of {written.runs} run{'s'[: written.runs != 1]}"
         console().print(
             f"Wrote {counts}; open {escape(shlex.quote(str(output)))} at https://ui.perfetto.dev, which sends it nowhere"
         )
