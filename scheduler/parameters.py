@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 __all__ = ["HIDDEN", "SECRET", "named", "shown"]
 
@@ -12,50 +12,62 @@ HIDDEN = "***"
 # What is in the name of something secret, as a regular expression.
 SECRET = "passw|secret|token|api[-_]?key|credential|private[-_]?key"  # noqa: S105
 _SECRET = re.compile(SECRET, re.IGNORECASE)
+_OPTION = re.compile(r"--?[A-Za-z]")
 
 
 def named(words: Sequence[str]) -> dict[str, str]:
     """Return the parameters in `words` by name: ``--lr 0.1 --fast data`` is ``lr``, ``fast`` (true) and ``arg1``."""
     found: dict[str, str] = {}
     positional = 0
-    for name, value in _pairs(words):
+    for name, _, value in _parts(words):
         if name is None:
             positional += 1
-            found[f"arg{positional}"] = value or ""
+            found[f"arg{positional}"] = _shown_word(value or "")
         else:
             found[name.lstrip("-")] = "true" if value is None else _shown_value(name, value)
     return found
 
 
 def shown(words: Sequence[str]) -> str:
-    """Return a command line as it may be recorded and shown."""
+    """Return a command line as it may be recorded and shown; where nothing of it is secret, it has the same words."""
     line: list[str] = []
-    for name, value in _pairs(words):
-        if name is None or value is None:
-            line.append(name or value or "")
+    for name, joined, value in _parts(words):
+        if name is None:
+            line.append(_shown_word(value or ""))
+        elif value is None:
+            line.append(name)
+        elif joined:
+            line.append(f"{name}={_shown_value(name, value)}")
         else:
             line += [name, _shown_value(name, value)]
     return shlex.join(line)
 
 
-def _pairs(words: Sequence[str]) -> list[tuple[str | None, str | None]]:
-    """Return pairs of option and value; a flag has no value, a positional word no option."""
-    pairs: list[tuple[str | None, str | None]] = []
+def _parts(words: Sequence[str]) -> Iterator[tuple[str | None, bool, str | None]]:
+    """Yield option, whether an equals sign joins it to its value, and value.
+
+    A flag has no value, a positional word no option.
+    """
     rest = list(words)
     while rest:
         word = rest.pop(0)
         option, equals, value = word.partition("=")
-        if not re.match(r"--?[A-Za-z]", word):
-            # `env API_KEY=… python train.py`
-            pairs.append((None, f"{option}={_shown_value(option, value)}" if equals else word))
+        if not _OPTION.match(word):
+            yield None, False, word
         elif equals:
-            pairs.append((option, value))
-        elif rest and not re.match(r"--?[A-Za-z]", rest[0]):
-            pairs.append((word, rest.pop(0)))
+            yield option, True, value
+        elif rest and not _OPTION.match(rest[0]):
+            yield word, False, rest.pop(0)
         else:
-            pairs.append((word, None))
-    return pairs
+            yield word, False, None
 
 
 def _shown_value(name: str, value: str) -> str:
-    return HIDDEN if _SECRET.search(name) else value
+    return HIDDEN if _SECRET.search(name) else _shown_word(value)
+
+
+def _shown_word(word: str) -> str:
+    """Return a word as it may be shown: of `env API_KEY=… python train.py`, or the value of ``--env``."""
+    parts = word.split("=")
+    secret = next((number for number, name in enumerate(parts[:-1], 1) if _SECRET.search(name)), None)
+    return word if secret is None else "=".join([*parts[:secret], HIDDEN])

@@ -285,9 +285,9 @@ def test_without_docker(write: Write, programs: Path) -> None:
 @pytest.mark.parametrize(
     ("entry_point", "words"),
     [
-        ("{python} train.py --model {model} {params} --data={data}", "train.py --model r50 --lr 0.1 --data /d"),
+        ("{python} train.py --model {model} {params} --data={data}", "train.py --model r50 --lr 0.1 --data=/d"),
         ("{python} train.py {model}", "train.py r50 --lr 0.1"),
-        ("{python} -m torch.run --name {name} --args='{params}'", "-m torch.run --name r50 --args '--lr 0.1'"),
+        ("{python} -m torch.run --name {name} --args='{params}'", "-m torch.run --name r50 '--args=--lr 0.1'"),
     ],
 )
 def test_a_model_goes_through_its_entry_point(write: Write, entry_point: str, words: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from scheduler.parameters import named, shown
@@ -21,6 +23,28 @@ def test_names(words: list[str], expected: dict[str, str]) -> None:
     assert named(words) == expected
 
 
-def test_a_secret_is_in_no_recorded_command() -> None:
-    assert shown(["env", "API_KEY=x", "A=1", "train.py"]) == "env 'API_KEY=***' A=1 train.py"
-    assert shown(["train.py", "--password", "hunter2", "--lr=0.1"]) == "train.py --password '***' --lr 0.1"
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["env", "API_KEY=x", "A=1", "train.py"], ["env", "API_KEY=***", "A=1", "train.py"]),
+        (["train.py", "--password", "hunter2", "--lr=0.1"], ["train.py", "--password", "***", "--lr=0.1"]),
+        (["train.py", "--password=hunter2"], ["train.py", "--password=***"]),
+        (["docker", "run", "-e", "HF_TOKEN=x", "--env=API_KEY=y"], ["docker", "run", "-e", "HF_TOKEN=***", "--env=API_KEY=***"]),
+        (["train.py", "--set", "model.api_key=x=y"], ["train.py", "--set", "model.api_key=***"]),
+        (["train.py", "--url=http://host/?lr=1&token=x"], ["train.py", "--url=http://host/?lr=1&token=***"]),
+    ],
+)  # fmt: skip
+def test_a_secret_is_in_no_recorded_command(words: list[str], expected: list[str]) -> None:
+    assert shlex.split(shown(words)) == expected
+    assert not set(named(words).values()) & {"x", "y", "hunter2", "HF_TOKEN=x", "API_KEY=y", "model.api_key=x=y"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["java", "-Dn=1", "-jar", "x.jar"],  # `-D n=1` would be another command
+        ["train.py", "--color=always", "--lr", "0.1", "--fast", "data", "--name=", "--", "-x=1", "-3", "a=b=c", ""],
+    ],
+)
+def test_a_command_without_a_secret_is_shown_word_for_word(words: list[str]) -> None:
+    assert shlex.split(shown(words)) == words
