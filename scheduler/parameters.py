@@ -10,8 +10,10 @@ __all__ = ["HIDDEN", "SECRET", "named", "shown"]
 
 HIDDEN = "***"
 # What is in the name of something secret, as a regular expression.
-SECRET = "passw|secret|token|api[-_]?key|credential|private[-_]?key"  # noqa: S105
+SECRET = "passw|secret|token(?!i[sz])|api[-_]?key|credential|private[-_]?key"  # noqa: S105
 _SECRET = re.compile(SECRET, re.IGNORECASE)
+# How many tokens there are (`--max-tokens 4096`) is no secret.
+_COUNT, _NUMBER = re.compile(r"tokens", re.IGNORECASE), re.compile(r"[\d.,_]+([kmgb]|e\d+)?", re.IGNORECASE)
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 
@@ -63,11 +65,15 @@ def _parts(words: Sequence[str]) -> Iterator[tuple[str | None, bool, str | None]
 
 
 def _shown_value(name: str, value: str) -> str:
-    return HIDDEN if _SECRET.search(name) else _shown_word(value)
+    return HIDDEN if _is_secret(name, value) else _shown_word(value)
 
 
 def _shown_word(word: str) -> str:
     """Return a word as it may be shown: of `env API_KEY=… python train.py`, or the value of ``--env``."""
     parts = word.split("=")
-    secret = next((number for number, name in enumerate(parts[:-1], 1) if _SECRET.search(name)), None)
+    secret = next((number for number, name in enumerate(parts[:-1], 1) if _is_secret(name, parts[number])), None)
     return word if secret is None else "=".join([*parts[:secret], HIDDEN])
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return _SECRET.search(name) is not None and not (_COUNT.search(name) and _NUMBER.fullmatch(value))

@@ -19,7 +19,9 @@ MOST_CHARACTERS = 1 << 20
 _NAME = rf"(?:{SECRET})[\w.-]{{0,40}}"
 _SECRETS = [
     # A literal behind a name that looks secret: `api_key = "…"`, `"token": "…"`, `API_KEY=…`, `password: …`, `--token …`.
-    re.compile(rf"""({_NAME}["']?\]?\s*(?::\s*\w+\s*)?[:=]\s*)(["'])(?:\\.|(?!\2).)*\2""", re.IGNORECASE),
+    re.compile(
+        rf"""({_NAME}["']?\]?\s*(?::\s*\w+\s*)?[:=]\s*)(\"{{3}}|'{{3}}|["'])(?:\\.|(?!\2).)*\2""", re.IGNORECASE
+    ),
     re.compile(
         rf"""({_NAME}\s*[:=]\s*|--?[\w-]{{0,40}}{_NAME}\s+)(?![\d.]+\s*$)([^\s"'()\[\]{{}},*]+)(?=\s*$|\s+[#-])""",
         re.I | re.M,

@@ -16,6 +16,9 @@ from scheduler.parameters import named, shown
         (["data", "--fast"], {"arg1": "data", "fast": "true"}),
         (["--batch-size=128", "-n", "-3"], {"batch-size": "128", "n": "-3"}),
         (["--api-key", "abc", "--hub_token=xyz"], {"api-key": "***", "hub_token": "***"}),
+        (["--tokenizer", "gpt2", "--tokenize=bpe"], {"tokenizer": "gpt2", "tokenize": "bpe"}),
+        (["--max-tokens", "4096", "total_tokens=1e9"], {"max-tokens": "4096", "arg1": "total_tokens=1e9"}),
+        (["--tokens", "abc1", "tokens=abc", "--token", "12"], {"tokens": "***", "arg1": "tokens=***", "token": "***"}),
         ([], {}),
     ],
 )
