@@ -23,7 +23,7 @@ from bench.processes import is_alive
 from bench.runfolder import RunFolder
 from dashboards import tables
 from dashboards.progress import Progress
-from scheduler import checks
+from scheduler import checks, parameters
 from scheduler.cells import Collocation
 from scheduler.collocation import collocation_problem
 from scheduler.experiment_file import ExperimentFile
@@ -297,7 +297,7 @@ def _show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
                 escape(str(row.environment)),
                 "+".join(row.devices) or "none (GPUs are hidden)",
                 str(row.collocation),
-                escape(" ".join([row.script or row.model or "", *row.params])),
+                escape(parameters.shown([row.script or row.model or "", *row.params])),
             )
     console().print(made)
     if repeat > 1:

@@ -235,8 +235,9 @@ def test_one_command_may_share_too(place: HomeWithGpus) -> None:
 
 def test_the_plan_shows_how_gpus_will_be_divided(place: HomeWithGpus) -> None:
     rows = ["2,1g.5gb", "2,3g.20gb", "3,MPS:40"]
-    sheet = place.sheet("plan", HEADER, [f"61,1,run,{row},{{scripts}}/clocked.py," for row in rows])
+    sheet = place.sheet("plan", HEADER, [f"61,1,run,{row},{{scripts}}/clocked.py,--token s3cret" for row in rows])
     shown = place.bench("schedule", "--dry-run", sheet.path)
     assert "MPS:40" in shown
+    assert "s3cret" not in shown
     assert "1g.5gb at 0 (used), 3g.20gb at 4 (new)" in shown
     place.nothing_is_left()
