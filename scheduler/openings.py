@@ -15,7 +15,7 @@ from scheduler.tracking import Tracking
 __all__ = ["Openings", "RunRequest", "open_late"]
 
 _FILE = "mlflow.json"
-_PATIENCE_SECONDS = 4.0
+_PATIENCE_SECONDS = 6.0
 
 
 @dataclass(frozen=True, slots=True)
