@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 
 from bench.errors import ServiceFailed
+from exporters.child import Child
 from exporters.dcgm.entities import Value
 from exporters.dcgm.fields import Field
 from exporters.dcgm.output import Rows
@@ -46,31 +43,16 @@ class Dmon:
         self.entities = frozenset(entities)
         self._rows: dict[Key, tuple[float, dict[int, Value]]] = {}
         self._said = ""
-        self._ended = False
-        self._started_at = time.monotonic()
-        self._changed = threading.Condition()
         self._parser = Rows(fields)
         ids = ",".join(str(number) if kind == "GPU" else f"i:{number}" for kind, number in entities)
         numbers = ",".join(str(field.number) for field in fields)
-        self._process = subprocess.Popen(
-            [*command, "dmon", "-i", ids, "-e", numbers, "-d", str(_DELAY_MS)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            env=dict(environment),
-            start_new_session=True,  # Ctrl-C is for the listener, which ends its child itself
-        )
-        self._thread = threading.Thread(target=self._read, name="dcgmi dmon", daemon=True)
-        self._thread.start()
-        atexit.register(self.close)
+        words = ("dmon", "-i", ids, "-e", numbers, "-d", str(_DELAY_MS))
+        self._child = Child((*command, *words), self._hear, environment, errors=True)
 
     @property
     def running(self) -> bool:
         """Whether there will be more rows."""
-        return self._process.poll() is None
+        return self._child.running
 
     def latest(self) -> dict[Key, dict[int, Value]]:
         """Return the last row of each entity; just after the start this waits for it.
@@ -80,43 +62,26 @@ class Dmon:
         ServiceFailed
             There is none, with what the child said instead.
         """
-        with self._changed:
-            left = max(0.0, self._started_at + _FIRST_SECONDS - time.monotonic())
-            self._changed.wait_for(lambda: self._ended or self._rows.keys() >= self.entities, left)
+        child = self._child
+        with child.changed:
+            left = max(0.0, child.started_at + _FIRST_SECONDS - time.monotonic())
+            child.changed.wait_for(lambda: child.failure is not None or self._rows.keys() >= self.entities, left)
             now = time.monotonic()
             rows = {key: values for key, (at, values) in self._rows.items() if now - at < _STALE_SECONDS}
-            starting = not self._rows and now - self._started_at < _START_SECONDS
-        if self._ended:
-            raise ServiceFailed(f"dcgmi dmon ended: {self._said or f'exit status {self._process.returncode}'}")
+            starting = not self._rows and now - child.started_at < _START_SECONDS
+            if child.failure is not None:
+                raise ServiceFailed(f"dcgmi dmon {child.failure}{self._said and f': {self._said}'}")
         if rows or starting:
             return rows
         raise ServiceFailed("dcgmi dmon says nothing: the host engine of DCGM does not answer")
 
     def close(self) -> None:
         """End the child; a second time this changes nothing."""
-        atexit.unregister(self.close)
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
-        try:
-            self._process.wait(timeout=3)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._thread.join()
+        self._child.close()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as lines:
-            for line in lines:
-                row = self._parser.read(line)
-                with self._changed:
-                    if row is not None:
-                        kind, number, values = row
-                        self._rows[kind, number] = time.monotonic(), values
-                        self._changed.notify_all()
-                    elif (text := line.strip()) and not line.startswith("#") and text.upper() != "ID":
-                        self._said = text
-        self._process.wait()
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
+    def _hear(self, line: str) -> None:
+        if (row := self._parser.read(line)) is not None:
+            kind, number, values = row
+            self._rows[kind, number] = time.monotonic(), values
+        elif (text := line.strip()) and not line.startswith("#") and text.upper() != "ID":
+            self._said = text

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.errors import BadRequest, ServiceFailed
 from bench.gpu import Gpu, MigInstance
 from bench.gpu.reading import DeviceReading, GpuReading, Reading
+from bench.processes import read_stat
 from collector.exposition import Parser
 from exporters.dcgm import DcgmExporter
 from exporters.dcgm.fields import default_list
@@ -268,10 +270,12 @@ def test_a_child_that_ends_is_started_again(played: Played) -> None:
     listener, folder = played("h100")
     body(listener)
     (folder / "dmon.txt").write_text("#Entity\n")  # the next one ends at once
-    os.kill(child(listener), 9)
-    with pytest.raises(ServiceFailed, match="dcgmi dmon ended: exit status 0"):
+    pid = child(listener)
+    os.kill(pid, 9)
+    wait_for_end(pid)
+    with pytest.raises(ServiceFailed, match="dcgmi dmon has ended with status 0"):
         until(listener, lambda text: False)
-    with pytest.raises(ServiceFailed, match="dcgmi dmon ended"):
+    with pytest.raises(ServiceFailed, match="dcgmi dmon has ended"):
         body(listener)
     calls = (folder / "calls").read_text().count("dmon")
     assert calls == 3, "with and without profiling; after that it is not asked every second"
@@ -345,6 +349,21 @@ def test_close_ends_the_child(played: Played) -> None:
     listener.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_child_that_has_started_another_is_ended_with_it(played: Played, tmp_path: Path) -> None:
+    """Where dcgmi is a script around the program, that one goes on and keeps the pipe open when the script alone ends."""
+    listener, folder = played("h100")
+    program = tmp_path / "bin" / "dcgmi"
+    program.rename(program.with_name("original"))
+    program.write_text(f'#!/bin/sh\n"{program.with_name("original")}" "$@" &\necho $! >> "{folder}/pids"\nwait $!\n')
+    program.chmod(0o755)
+    body(listener)
+    closing = threading.Thread(target=listener.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
+    wait_for_end(int((folder / "pids").read_text().split()[-1]))
 
 
 def test_where_the_host_engine_does_not_answer_gpm_is_asked(played: Played) -> None:
@@ -476,13 +495,27 @@ def change(folder: Path, entity: str, texts: dict[str, str]) -> None:
 
 
 def child(listener: DcgmExporter) -> int:
-    """Return the pid of the listener's one child."""
-    (found,) = [
+    """Return the pid of the listener's one child, which may just be about to begin."""
+    deadline = time.monotonic() + 20
+    while len(found := _children()) != 1:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.01)
+    return found[0]
+
+
+def wait_for_end(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while (left := read_stat(pid)) is not None and not left.zombie:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _children() -> list[int]:
+    return [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/cmdline")
         if "-d\x001000" in _text(path) and f"PPid:\t{os.getpid()}\n" in _text(path.parent / "status")
     ]
-    return found
 
 
 def _text(path: Path) -> str:

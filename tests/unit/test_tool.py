@@ -161,7 +161,7 @@ def test_whoever_waits_for_a_line_learns_of_the_end(
 
     asking = threading.Thread(target=ask)
     asking.start()
-    until(lambda: tool._run is not None)
+    until(lambda: tool._child is not None)
     tool.close()
     asking.join(10)
     assert [str(failure) for failure in failures] == ["sh was ended"]

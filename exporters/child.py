@@ -1,0 +1,130 @@
+"""A program that prints lines for as long as its listener lives: followed by a thread, and ended with us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+__all__ = ["Child"]
+
+_END_SECONDS = 5.0
+# Has the kernel end the program when the thread that started it ends, which a SIGKILL of ours does; unless it was too
+# late. By a process of its own, since Python code between fork and exec of a process with threads may hang.
+_BOUND = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
+    "os.getppid() == int(sys.argv[1]) and os.execvp(sys.argv[2], sys.argv[2:])"
+)
+
+
+class Child:
+    """One start of a program.
+
+    Parameters
+    ----------
+    hear
+        Called with each line by the thread that follows, which has `changed` then.
+    environment
+        The program's, where it is not ours.
+    errors
+        Whether it is heard what the program writes to standard error, too.
+
+    Attributes
+    ----------
+    changed
+        Guards what follows, and tells of each line and of the end.
+    line, line_at
+        The last line, ``None`` before the first, and when it came by `time.monotonic`.
+    failure, ended_at
+        Why there will be no more lines, ``None`` while there may be, and since when.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        hear: Callable[[str], None] | None = None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        errors: bool = False,
+    ) -> None:
+        self.name = Path(command[0]).name
+        self.started_at = time.monotonic()
+        self.changed = threading.Condition()
+        self.line: str | None = None
+        self.line_at = 0.0
+        self.failure: str | None = None
+        self.ended_at = 0.0
+        self._command, self._hear = list(command), hear
+        self._environment = None if environment is None else dict(environment)
+        self._errors = subprocess.STDOUT if errors else subprocess.DEVNULL
+        self._process: subprocess.Popen[str] | None = None
+        # Started by the thread that reads it, and no other: the kernel ends the program with that thread.
+        self._thread = threading.Thread(target=self._follow, name=self.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether there may be more lines; where the program has just ended, some that it left are still to be heard."""
+        with self.changed:
+            if self.failure is not None or self._process is None:
+                return self.failure is None
+            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            return ended is None
+
+    def close(self) -> None:
+        """End the program and what it has started; a second time this changes nothing."""
+        with self.changed:
+            self._fail("was ended")
+            self._kill()
+        self._thread.join(_END_SECONDS)
+
+    def _follow(self) -> None:
+        command = self._command
+        if sys.platform == "linux":
+            command = [sys.executable, "-I", "-S", "-c", _BOUND, str(os.getpid()), *command]
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, env=self._environment,
+                encoding="utf-8", errors="replace", start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            with self.changed:
+                self._fail(f"cannot be started: {error.strerror}")
+            return
+        with process:
+            with self.changed:
+                self._process = process
+                if self.failure is not None:  # ended before it was started
+                    self._kill()
+            for line in process.stdout or ():
+                with self.changed:
+                    self.line, self.line_at = line, time.monotonic()
+                    if self._hear is not None:
+                        self._hear(line)
+                    self.changed.notify_all()
+            with self.changed:
+                # It is waited for under the lock: until then its number is nobody else's, and may be sent a signal.
+                try:
+                    status = process.wait(1)
+                except subprocess.TimeoutExpired:  # it only closed its output
+                    self._kill()
+                    status = process.wait()
+                self._process = None
+                self._fail(f"has ended with status {status}")
+
+    def _fail(self, failure: str) -> None:
+        if self.failure is None:
+            self.failure, self.ended_at = failure, time.monotonic()
+        self.changed.notify_all()
+
+    def _kill(self) -> None:
+        # The group is there for as long as anybody is in it; its number is not given away until then.
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
