@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.config import Settings
-from bench.errors import BadRequest, ServiceFailed
+from bench.errors import BadRequest, BenchError, ServiceFailed
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from exporters.registry import ExporterOptions, Registry
@@ -54,7 +54,22 @@ def availability(settings: Settings) -> dict[str, str | None]:
     """Return the listeners that there are, with the reason where one cannot work on this host."""
     registry = Registry.load()
     options = ExporterOptions(settings.home, settings.simulate)
-    return {name: registry.create(name, options).check() for name in registry}
+    return {name: _problem(registry, name, options) for name in registry}
+
+
+def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | None:
+    try:
+        listener = registry.create(name, options)
+        try:
+            return listener.check()
+        finally:
+            # We go on, maybe for days, and are no listener: a driver that we had open could not be exchanged.
+            if (close := getattr(listener, "close", None)) is not None:
+                close()
+    except BenchError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a third party's does, the others are there
+        return f"it fails with {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def own_tracking_server(settings: Settings) -> bool:
