@@ -69,7 +69,7 @@ class Endings:
         for folder in list(self._open.values()):
             changed_at = _changed_at(folder.path)
             if changed_at is None:
-                del self._open[folder.run_id]
+                self._forget(folder.run_id)
             elif now - changed_at < _RECENT_SECONDS:
                 self._read(folder)
         self.recent = {run_id: end for run_id, end in self.recent.items() if now - end.ended_at < _FINAL_SECONDS}
@@ -91,8 +91,11 @@ class Endings:
                 return
             self.recent[folder.run_id] = end
         self._ended.add(folder.run_id)
-        self._starts.pop(folder.run_id, None)
-        del self._open[folder.run_id]
+        self._forget(folder.run_id)
+
+    def _forget(self, run_id: str) -> None:
+        del self._open[run_id]
+        self._starts.pop(run_id, None)
 
 
 def last_moment(end: RunEnd) -> float:
