@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.runfolder import RunFolder
 
-__all__ = ["Container", "Mount", "end_container"]
+__all__ = ["Container", "Mount", "end_container", "remove_container"]
 
 _END_SECONDS = 30.0
 # What docker's own program reads from its environment: a run's own value of these goes in another way.
@@ -106,6 +106,11 @@ class Container:
             line += ["--env", f"{name}={value}" if _is_dockers(name) else name]
         return [*line, self.image, *words]
 
+    def asked(self, words: Sequence[str], name: str) -> list[str]:
+        """Return the command line that asks the image something: in a container `name`, which sees nothing of the host."""
+        line = [self.program, "run", "--rm", "--init", "--name", name, "--pull", "never", "--network", "none"]
+        return [*line, self.image, *words]
+
     @staticmethod
     def taken(variables: Mapping[str, str]) -> dict[str, str]:
         """Return those of a run's variables that the command line takes from its environment."""
@@ -124,8 +129,13 @@ def end_container(folder: RunFolder) -> None:
         return
     program = shutil.which("docker")
     if name and program:
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                [program, "rm", "--force", name],
-                stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_END_SECONDS,
-            )  # fmt: skip
+        remove_container(program, name)
+
+
+def remove_container(program: str, name: str) -> None:
+    """Remove a container, where it is still there."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [program, "rm", "--force", name],
+            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_END_SECONDS,
+        )  # fmt: skip

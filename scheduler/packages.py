@@ -81,12 +81,12 @@ def packages_of(
             [*start, "-c", _SCRIPT],
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_ASK_SECONDS, env=dict(variables),
         )  # fmt: skip
-        answer = json.loads(done.stdout)
+        answer = json.loads(done.stdout.splitlines()[-1])  # NVIDIA's images begin with a word of welcome
         found = Packages(answer["version"], tuple(answer["lines"]))
         folders = [] if image else [folder for folder in answer["path"] if folder]
     except (OSError, subprocess.TimeoutExpired) as error:
         return Packages(problem=f"it did not say what is installed: {error}")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, LookupError, TypeError):
         said = done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}"
         return Packages(problem=f"it did not say what is installed: {said.splitlines()[-1]}")
     cache.mkdir(parents=True, exist_ok=True)

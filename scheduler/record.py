@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 
 from bench.gpu import Inventory
 from bench.runfolder import RunFolder
+from scheduler.containers import remove_container
 from scheduler.hardware import hardware
 from scheduler.job import Job
 from scheduler.launch import Command
@@ -73,18 +75,12 @@ class Recorder:
             done = subprocess.run(words, capture_output=True, check=True, timeout=_INSPECT_SECONDS, text=True)
         except (OSError, subprocess.SubprocessError) as error:
             return Packages(problem=str(error))
-        start = [
-            container.program,
-            "run",
-            "--rm",
-            "--pull",
-            "never",
-            "--network",
-            "none",
-            container.image,
-            command.python,
-        ]
-        return packages_of(start, self._cache, shell, image=done.stdout.strip())
+        name = f"bench-packages-{uuid.uuid4().hex}"
+        start = container.asked([command.python], name)
+        found = packages_of(start, self._cache, shell, image=done.stdout.strip())
+        if found.problem is not None:  # a container goes on when docker's own program is ended, which waited too long
+            remove_container(container.program, name)
+        return found
 
 
 @dataclass(frozen=True)

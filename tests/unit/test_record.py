@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.errors import BadRequest
 from bench.gpu import Inventory, inventory
 from bench.runfolder import RunFolder
+from scheduler.containers import Container
 from scheduler.experiment_file import ExperimentFile
 from scheduler.hardware import hardware
 from scheduler.job import Job, job_from_command, job_from_row
+from scheduler.launch import Command
 from scheduler.packages import packages_of
 from scheduler.record import DIFF, LOCK, RECORD, Recorder, differences, read_record
 from scheduler.recorded import RecordedRun
@@ -86,13 +90,37 @@ def test_an_interpreter_that_does_not_say(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_packages_of_an_image_are_asked_for_in_it(tmp_path: Path) -> None:
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Container]:
+    """An image, and Docker on ``PATH``."""
     program = fake_docker.install(tmp_path / "bin", "torch:1")
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     with fake_docker.daemon(program):
-        start = [str(program), "run", "--rm", "--pull", "never", "--network", "none", "torch:1", "python"]
-        found = packages_of(start, tmp_path / "cache", {}, image=fake_docker.IMAGE_ID)
+        yield Container(str(program), "torch:1")
+
+
+def test_packages_of_an_image_are_asked_for_in_it(docker: Container, tmp_path: Path) -> None:
+    # Images may have something to say before a command.
+    greeting = "import os, sys; print('== PyTorch ==', flush=True); os.execvp(sys.argv[1], sys.argv[1:])"
+    start = docker.asked(["python", "-c", greeting, sys.executable], "a")
+    found = packages_of(start, tmp_path / "cache", {}, image=fake_docker.IMAGE_ID)
     assert any(line.startswith("pytest==") for line in found.lines)
     assert packages_of(start, tmp_path / "cache", {}, image=fake_docker.IMAGE_ID) == found
+
+
+def test_an_image_that_does_not_answer_leaves_no_container(
+    docker: Container, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.packages._ASK_SECONDS", 3.0)
+    deaf = tmp_path / "deaf"
+    deaf.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    deaf.chmod(0o755)
+    command = Command(("python",), tmp_path, {}, python=str(deaf), container=docker)
+    job = replace(job_from_command(["python"], name=None, devices=None), command=command)
+    assert "did not say what is installed" in recorder.begin([job]).files(job)[LOCK]
+    pid = int((tmp_path / "pid").read_text())
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(10)
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------
