@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.runfolder import RunFolder
+from scheduler.parameters import looks_secret
 
 __all__ = ["Container", "Mount", "end_container", "remove_container"]
 
 _END_SECONDS = 30.0
-# What docker's own program reads from its environment: a run's own value of these goes in another way.
+# What docker's own program, or its loader, reads from its environment: a run's own value of these goes in another way.
 _DOCKERS_OWN = ("HOME", "PATH", "TMPDIR", "USER")
 
 
@@ -118,7 +119,7 @@ class Container:
 
 
 def _is_dockers(name: str) -> bool:
-    return name in _DOCKERS_OWN or name.startswith("DOCKER_")
+    return (name in _DOCKERS_OWN or name.startswith(("DOCKER_", "LD_"))) and not looks_secret(name)
 
 
 def end_container(folder: RunFolder) -> None:

@@ -6,11 +6,11 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-__all__ = ["HIDDEN", "SECRET", "named", "shown"]
+__all__ = ["HIDDEN", "SECRET", "looks_secret", "named", "shown"]
 
 HIDDEN = "***"
 # What is in the name of something secret, as a regular expression.
-SECRET = "passw|secret|token(?!i[sz])|api[-_]?key|credential|private[-_]?key"  # noqa: S105
+SECRET = "pass(?:w|phrase)|secret|token(?!i[sz])|api[-_]?key|credential|private[-_]?key"  # noqa: S105
 _SECRET = re.compile(SECRET, re.IGNORECASE)
 # How many tokens there are (`--max-tokens 4096`) is no secret.
 _COUNT, _NUMBER = re.compile(r"tokens", re.IGNORECASE), re.compile(r"[\d.,_]+([kmgb]|e\d+)?", re.IGNORECASE)
@@ -45,6 +45,11 @@ def shown(words: Sequence[str]) -> str:
     return shlex.join(line)
 
 
+def looks_secret(name: str) -> bool:
+    """Return whether what has this name looks secret."""
+    return _SECRET.search(name) is not None
+
+
 def _parts(words: Sequence[str]) -> Iterator[tuple[str | None, bool, str | None]]:
     """Yield option, whether an equals sign joins it to its value, and value.
 
@@ -76,4 +81,4 @@ def _shown_word(word: str) -> str:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    return _SECRET.search(name) is not None and not (_COUNT.search(name) and _NUMBER.fullmatch(value))
+    return looks_secret(name) and not (_COUNT.search(name) and _NUMBER.fullmatch(value))

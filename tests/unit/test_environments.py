@@ -203,7 +203,7 @@ def test_what_a_container_is_started_with(write: Write, docker: Path, tmp_path: 
             python = "python3"
             entry_point = "{{python}} /opt/train.py --model {{model}} --data {{data}}"
             mounts = ["../conda", "../conda/bin:ro"]
-            variables = {{OMP_NUM_THREADS = "4"}}
+            variables = {{OMP_NUM_THREADS = "4", LD_PRELOAD = "/opt/jemalloc.so", DOCKER_PASSWORD = "hunter2"}}
             """,
         )
     )
@@ -221,7 +221,8 @@ def test_what_a_container_is_started_with(write: Write, docker: Path, tmp_path: 
         *["--mount", f"type=bind,source={tmp_path}/conda,target={tmp_path}/conda"],
         *["--mount", f"type=bind,source={tmp_path}/conda/bin,target={tmp_path}/conda/bin,readonly"],
         *["--workdir", str(work), "--env", "HOME=/tmp", "--env", words[words.index("HOME=/tmp") + 2]],
-        *["--env", "PYTHONUNBUFFERED", "--env", "OMP_NUM_THREADS", "--env", "MLFLOW_TRACKING_URI"],
+        *["--env", "PYTHONUNBUFFERED", "--env", "OMP_NUM_THREADS"],
+        *["--env", "LD_PRELOAD=/opt/jemalloc.so", "--env", "DOCKER_PASSWORD", "--env", "MLFLOW_TRACKING_URI"],
         *["--env", "DOCKER_HOST=x", "--env", "PATH=/x", "--env", "PYTHONPATH", "--env", "BENCH_RUN_ID"],
         *[IMAGE, "python3", "/opt/train.py", "--model", "resnet50", "--data", str(data), "--batch-size=128"],
     ]
@@ -230,6 +231,7 @@ def test_what_a_container_is_started_with(write: Write, docker: Path, tmp_path: 
         "SHELL_ONLY": "1",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "4",
+        "DOCKER_PASSWORD": "hunter2",
         "MLFLOW_TRACKING_URI": "http://me:secret@host",
         "PYTHONPATH": str(folder.path),
     }

@@ -32,6 +32,7 @@ def test_names(words: list[str], expected: dict[str, str]) -> None:
         (["env", "API_KEY=x", "A=1", "train.py"], ["env", "API_KEY=***", "A=1", "train.py"]),
         (["train.py", "--password", "hunter2", "--lr=0.1"], ["train.py", "--password", "***", "--lr=0.1"]),
         (["train.py", "--password=hunter2"], ["train.py", "--password=***"]),
+        (["train.py", "--ssh-passphrase", "x"], ["train.py", "--ssh-passphrase", "***"]),
         (["docker", "run", "-e", "HF_TOKEN=x", "--env=API_KEY=y"], ["docker", "run", "-e", "HF_TOKEN=***", "--env=API_KEY=***"]),
         (["train.py", "--set", "model.api_key=x=y"], ["train.py", "--set", "model.api_key=***"]),
         (["train.py", "--url=http://host/?lr=1&token=x"], ["train.py", "--url=http://host/?lr=1&token=***"]),
