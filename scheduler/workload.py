@@ -179,7 +179,7 @@ class Workload:
             for active in starting:
                 self._await_ready(active)
         except Exception:
-            self._dismiss(starting)
+            self._dismiss(connection, starting)
             raise
         # One moment for all: the placement is in the database before the first of them begins.
         started_at = time.time()
@@ -188,9 +188,7 @@ class Workload:
         runs.start_runs(connection, [p for a in starting for p in _placements(a)], started_at)
         for active in starting:
             assert active.process is not None
-            assert active.process.stdin is not None
-            active.process.stdin.write(f"go {started_at!r}\n".encode())
-            active.process.stdin.flush()
+            _send(active.process, f"go {started_at!r}\n".encode())
         for active in starting:
             self._tell("started", active)
 
@@ -292,10 +290,7 @@ class Workload:
                 cwd="/",
                 pass_fds=[given.claim.fileno()] if given.claim else [],
             )
-        assert active.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
-            active.process.stdin.write(order.encode())
-            active.process.stdin.flush()
+        _send(active.process, order.encode())
 
     def _await_ready(self, active: _Active) -> None:
         assert active.process is not None
@@ -307,14 +302,18 @@ class Workload:
             why = "".join(last) or f"it ended with status {active.process.wait()}"
             raise ServiceFailed(f"the supervisor of {self._label(active.job)} did not start: {why}")
 
-    def _dismiss(self, starting: Sequence[_Active]) -> None:
-        """End the supervisors of runs that will not be released: so their devices are free."""
+    def _dismiss(self, connection: Connection, starting: Sequence[_Active]) -> None:
+        """End the supervisors of runs that will not be released, so that their devices are free; the rows are still to do."""
         for active in starting:
             if active.process is not None and active.process.stdin is not None:
                 with contextlib.suppress(OSError):
                     active.process.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     active.process.wait(_DISMISS_SECONDS)
+        for active in starting:
+            active.end = end_lost_run(connection, active.folder)
+            active.status = active.end.status
+        self.write_back({a.job.line: ("", a.folder.run_id) for a in starting if a.job.line is not None})
 
     def _wait(self, connection: Connection) -> None:
         pause = 0.02
@@ -453,6 +452,13 @@ def _placements(active: _Active) -> list[runs.Placement]:
 
 def _is_supervised(active: _Active) -> bool:
     return active.process.poll() is None if active.process else is_supervised(active.folder)
+
+
+def _send(process: subprocess.Popen[bytes], line: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
+        process.stdin.write(line)
+        process.stdin.flush()
 
 
 def _ask_to_stop(active: _Active) -> None:

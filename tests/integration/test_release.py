@@ -1,0 +1,85 @@
+"""What becomes of runs when a supervisor of a workload does not start, or dies before it has begun."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from bench.config import Settings
+from bench.errors import ServiceFailed
+from bench.gpu import Inventory
+from bench.runfolder import RunFolder
+from scheduler.experiment_file import ExperimentFile
+from scheduler.schedule import Scheduler
+from scheduler.workload import Event
+from sql import runs
+from sql.database import Connection, Database
+from sql.flavour import Flavour
+
+pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> ExperimentFile:
+    """A workload of two runs that finish at once."""
+    (tmp_path / "train.py").touch()
+    path = tmp_path / "e.csv"
+    path.write_text("Experiment,Workload,Name,Status,Run,File\n20,1,one,,,train.py\n20,1,two,,,train.py\n")
+    return ExperimentFile.read(path)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def scheduler(database: Database, settings: Settings, events: list[Event]) -> Scheduler:
+    return Scheduler(database, settings, None, Inventory(), events.append)
+
+
+def statuses(file: ExperimentFile) -> list[str]:
+    return [row.status for row in ExperimentFile.read(file.path).rows]
+
+
+def recorded(database: Database) -> list[tuple[str, str | None]]:
+    """Return status and reason of each run, by position and attempt."""
+    with database.session() as connection:
+        return connection.execute("select status, reason from runs order by position, attempt").fetchall()
+
+
+def test_a_supervisor_that_dies_as_it_is_released_ends_its_run_alone(
+    scheduler: Scheduler, file: ExperimentFile, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_runs: Callable[[Connection, Sequence[runs.Placement], float], None] = runs.start_runs
+
+    def kill_one(connection: Connection, placements: Sequence[runs.Placement], started_at: float) -> None:
+        start_runs(connection, placements, started_at)
+        state = RunFolder(settings.runs_dir / placements[0].run_id).state()
+        assert state is not None
+        os.kill(state.pid, signal.SIGKILL)
+        psutil.wait_procs([psutil.Process(state.pid)], timeout=10)
+
+    monkeypatch.setattr(runs, "start_runs", kill_one)
+    assert [outcome.status for outcome in scheduler.run_file(file)] == ["stopped", "finished"]
+    assert recorded(scheduler.database) == [("stopped", "it was stopped before it began"), ("finished", None)]
+    assert statuses(file) == ["stopped", "finished"]
+
+
+def test_runs_whose_supervisors_do_not_start_are_over_and_still_to_do(
+    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(ServiceFailed, match="the supervisor of 20/1/1 did not start: it ended with status 1"):
+            scheduler.run_file(file)
+    assert recorded(scheduler.database) == [("stopped", "it was stopped before it began")] * 2
+    assert statuses(file) == ["", ""]
+    again = scheduler.run_file(ExperimentFile.read(file.path))
+    assert [(outcome.job.attempt, outcome.status) for outcome in again] == [(2, "finished")] * 2
