@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -111,8 +111,13 @@ class Scheduler:
         again = PlannedWorkload(experiment, workload, ())
         name = Path(recorded.content["asked"].get("file", "bench run")).stem
         with self.database.session() as connection:
-            if experiment != experiments.COMMAND_EXPERIMENT:
+            if experiment == experiments.COMMAND_EXPERIMENT:
+                experiments.lock_command(connection, workload)
+            else:
                 experiments.lock_experiment(connection, experiment)
+            known = runs.known_runs(connection, experiment)  # anew: another command may have repeated it meanwhile
+            there = [one.attempt for one in known if (one.workload, one.position) == (workload, job.position)]
+            job = replace(job, attempt=max(there, default=0) + 1)
             self._remove_what_was_left(connection)
             for difference in differences(recorded.files, self.recorder.begin([job]).files(job)):
                 self._say(recorded.label, difference)

@@ -168,9 +168,9 @@ class Workload:
         starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
         self._active += starting
         runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
-        self._write_back(starting)
-        self._open_tracking(connection, starting)
         try:
+            self._write_back(starting)
+            self._open_tracking(connection, starting)
             client = client_folder(self.settings.home)
             for active in starting:
                 self._start_supervisor(active, client)

@@ -11,6 +11,7 @@ COMMAND_EXPERIMENT = 1_000_000
 __all__ = [
     "COMMAND_EXPERIMENT",
     "claim_experiment",
+    "lock_command",
     "lock_experiment",
     "next_command_workload",
     "open_workload",
@@ -48,6 +49,22 @@ def lock_experiment(connection: Connection, experiment: int) -> None:
         raise BadRequest(
             f"experiment {experiment} is being scheduled by another command; `bench status` shows how it goes on, "
             f"`bench stop {experiment}` ends it"
+        )
+
+
+def lock_command(connection: Connection, workload: int) -> None:
+    """Keep other commands from repeating a command, a workload of the command line's experiment, as `lock_experiment`.
+
+    Raises
+    ------
+    BadRequest
+        One does so already.
+    """
+    row = connection.execute("select pg_try_advisory_lock(hashtext('bench.command'), %s)", (workload,)).fetchone()
+    if row is None or not row[0]:
+        raise BadRequest(
+            f"{COMMAND_EXPERIMENT}/{workload} is being repeated by another command; "
+            f"`bench stop {COMMAND_EXPERIMENT}/{workload}` ends it"
         )
 
 
