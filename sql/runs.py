@@ -33,7 +33,7 @@ LEASE_SECONDS = 15
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What is known of a run before it begins; `simulated` where its GPUs are."""
+    """What is known of a run before it begins; `simulated` where its GPUs are; `profilers` joined by ``+``."""
 
     run_id: str
     mlflow_run_id: str | None
@@ -50,6 +50,7 @@ class NewRun:
     host: str
     fingerprint: str
     simulated: bool = False
+    profilers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +96,13 @@ def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
         cursor.executemany(
             """
             insert into runs (run_id, mlflow_run_id, workload_id, position, attempt, name, owner, command, environment,
-                              collocation, devices, params, host, fingerprint, simulated)
-            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                              collocation, devices, params, host, fingerprint, simulated, profilers)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
             """,
             [
                 (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,
                  r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint,
-                 r.simulated)
+                 r.simulated, r.profilers)
                 for r in runs
             ],
         )  # fmt: skip

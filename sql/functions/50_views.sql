@@ -151,7 +151,7 @@ select r.run_id,
        q.seconds / nullif(q.n, 0) as interval_seconds,
        r.simulated or exists (select from run_sets rs join series s using (place_id)
                               where rs.run_id = r.run_id and s.labels ->> 'simulated' = 'true') as simulated,
-       false as profiled,
+       r.profilers <> '' as profiled,
        exists (select from run_sets mine join run_sets other using (runset_id)
                where mine.run_id = r.run_id and other.run_id <> r.run_id
                  and (mine.scope = 'device' or r.devices = '')) as shared,

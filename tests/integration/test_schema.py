@@ -16,7 +16,7 @@ RELATIONS = {
     "experiments": "experiment_id name source created_at",
     "workloads": "workload_id experiment_id workload status started_at ended_at",
     "runs": "run_id mlflow_run_id workload_id position attempt name owner status started_at ended_at exit_code reason "
-    "command environment collocation params host keep simulated",
+    "command environment collocation params host keep simulated profilers",
     "placements": "run_id host gpu_uuid gpu_instance_id mig_uuid root_pid started_at ended_at",
     "metrics": "metric match quantity unit scale kind combine preference board help",
     "places": "place_id kind host gpu_uuid gpu_instance_id",
