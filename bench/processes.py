@@ -242,11 +242,11 @@ class RunProcesses:
         return trees
 
 
-def end_run(run_id: str, grace: float = 5.0) -> int:
+def end_run(run_id: str, grace: float = 5.0, spare: bytes | None = None) -> int:
     """End every process of a run, wherever it is: in a session of its own, or left to another parent.
 
     All get SIGTERM, those that are still there after `grace` seconds SIGKILL; who is forked meanwhile is ended too.
-    The run's supervisor, the caller and process 1 are left alone.
+    The run's supervisor, the caller and process 1 are left alone, and those that were started with the variable `spare`.
 
     Returns
     -------
@@ -257,7 +257,7 @@ def end_run(run_id: str, grace: float = 5.0) -> int:
     kill_at = time.monotonic() + grace
     give_up_at = kill_at + _UNKILLABLE_SECONDS
     signalled: set[tuple[int, float]] = set()
-    while left := _to_end(processes, run_id):
+    while left := _to_end(processes, run_id, spare):
         kill = time.monotonic() >= kill_at
         if time.monotonic() >= give_up_at:
             break
@@ -270,9 +270,10 @@ def end_run(run_id: str, grace: float = 5.0) -> int:
     return len(signalled - {(process.pid, process.created) for process in left})
 
 
-def _to_end(processes: RunProcesses, run_id: str) -> list[ProcessStat]:
+def _to_end(processes: RunProcesses, run_id: str, spare: bytes | None) -> list[ProcessStat]:
     tree = processes.scan().get(run_id, RunTree())
-    return [process for process in tree.members if not process.zombie and process.pid not in (1, os.getpid())]
+    living = [process for process in tree.members if not process.zombie and process.pid not in (1, os.getpid())]
+    return living if spare is None else [process for process in living if not read_environment(process.pid, (spare,))]
 
 
 def _send(process: ProcessStat, number: signal.Signals) -> None:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["RunEnd", "RunFolder", "SupervisorState", "write_atomically"]
 
@@ -52,6 +52,8 @@ class RunEnd:
 class RunFolder:
     """The files of one run."""
 
+    PERF: ClassVar[str] = "perf.csv"
+
     path: Path
 
     @classmethod
@@ -75,6 +77,21 @@ class RunFolder:
     def spans(self) -> Path:
         """What the client appends to, ``BENCH_SPANS``: one JSON object a line."""
         return self.path / "spans.jsonl"
+
+    @property
+    def perf(self) -> Path:
+        """What ``perf stat`` counts of the run, where it is asked to: a line an event and second."""
+        return self.path / self.PERF
+
+    @property
+    def command_end(self) -> Path:
+        """How the command of a profiled run ended, as long as its profilers are at work."""
+        return self.path / "command.json"
+
+    @property
+    def profiler_log(self) -> Path:
+        """What the profilers around a run have to say about themselves."""
+        return self.path / "profiler.log"
 
     @property
     def supervisor_log(self) -> Path:

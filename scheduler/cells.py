@@ -27,7 +27,7 @@ STATUSES = ("running", "finished", "failed", "stopped", "timeout")
 _FOREIGN_STATUSES = {"killed": "stopped", "scheduled": "running"}
 
 LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple")
-WRAPPERS = ("nsys", "ncu", "perf")
+WRAPPERS = ("nsys", "ncu", "perf", "torch")
 _RADT_LISTENERS = {
     "top": ("host", "process"),
     "ps": ("host", "process"),

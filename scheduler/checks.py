@@ -7,9 +7,10 @@ from pathlib import Path
 
 from bench.errors import BadRequest, did_you_mean
 from bench.gpu import Gpu, Inventory
+from scheduler import profilers
 from scheduler.cells import LISTENERS, listener_words
 from scheduler.collocation import collocation_problem, workload_problems
-from scheduler.commands import command_problems
+from scheduler.commands import command_problems, environment_of
 from scheduler.csv_text import Problem
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
 
@@ -77,8 +78,7 @@ def _row_problems(
     for name in row.listeners:
         if message := _listener_problem(name, exporters):
             yield "Listeners", message
-    for name in row.wrappers:
-        yield "Listeners", f"wrapping a run in {name!r} is not supported yet"
+    yield from (("Listeners", message) for message in _profiler_problems(file, row))
 
 
 def _find_devices(row: Row, inventory: Inventory) -> tuple[list[Gpu], list[str]]:
@@ -91,6 +91,13 @@ def _find_devices(row: Row, inventory: Inventory) -> tuple[list[Gpu], list[str]]
     if len({gpu.uuid for gpu in gpus}) < len(gpus):
         messages.append(f"{'+'.join(row.devices)} names a device twice")
     return gpus, messages
+
+
+def _profiler_problems(file: ExperimentFile, row: Row) -> Iterator[str]:
+    environment = environment_of(file, row)
+    if row.wrappers and environment.problem() is None:
+        python = None if environment.container else environment.python()
+        yield from profilers.problems(row.wrappers, python, script=file.script(row) is not None)
 
 
 def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:

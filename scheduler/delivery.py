@@ -11,6 +11,7 @@ from bench.client import SPAN_KINDS
 from bench.errors import TrackingUnavailable
 from bench.output import whole_output
 from bench.runfolder import RunEnd, RunFolder
+from scheduler import profilers
 from scheduler.openings import RunRequest, open_late
 from scheduler.record import FILES
 from scheduler.tracking import Tracking
@@ -67,7 +68,7 @@ def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_r
     store_software_metrics(connection, folder.run_id, server.new_metrics(folder.run_id, everything=True))
     tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
     with whole_output(folder.output) as output:
-        left = [output, folder.spans, *(folder.path / name for name in FILES)]
+        left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
         server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
 
 

@@ -56,7 +56,7 @@ class Row:
     listeners
         Names of the exporters that the run requires; empty means all that work.
     wrappers
-        Profilers that wrap the run: ``nsys``, ``ncu``, ``perf``.
+        Profilers that wrap the run: ``nsys``, ``ncu``, ``perf``, ``torch``.
     params
         Words for the script's command line.
     cells

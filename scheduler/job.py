@@ -30,8 +30,8 @@ class Job:
 
     `devices` is ``None`` where the run sees the GPUs that the shell sees, and empty where they are hidden from it;
     `line` is that of its row in the experiment file; `previous` the run that the plan found at its position: the one to
-    attach to, or that this one is the next attempt of; `asked` what it takes to ask for the same again, in the words of
-    the file or the command line, without secrets.
+    attach to, or that this one is the next attempt of; `profilers` wrap it; `asked` is what it takes to ask for the same
+    again, in the words of the file or the command line, without secrets.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Job:
     position: int
     attempt: int
     line: int | None = None
+    profilers: tuple[str, ...] = ()
     previous: KnownRun | None = None
     asked: Mapping[str, Any] = field(default_factory=dict)
 
@@ -71,6 +72,7 @@ def job_from_row(
         position=position,
         attempt=attempt,
         line=row.line,
+        profilers=row.wrappers,
         previous=previous,
         asked={"directory": str(Path.cwd()), "file": str(file.path.absolute()), "cells": _asked(row)},
     )

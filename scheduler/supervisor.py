@@ -29,10 +29,10 @@ from typing import Any
 
 from bench.config import Settings
 from bench.errors import BenchError
-from bench.processes import end_run as end_processes
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
+from scheduler import profilers
 from scheduler.containers import end_container
 from scheduler.limits import Memory
 from scheduler.output_limit import OutputLimit
@@ -60,6 +60,7 @@ class Order:
     workload_began: float | None
     tracking_uri: str | None
     mlflow_run_id: str | None
+    profilers: str = ""
 
     def encode(self) -> bytes:
         """Return one line of JSON."""
@@ -103,13 +104,15 @@ class Supervisor:
             signal.signal(number, self._request_stop)
         run_id = self.folder.run_id
         memory = Memory.read()
-        output = os.open(self.folder.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        around = profilers.around(self.order.profilers)
+        said = self.folder.profiler_log if around else self.folder.output  # the command has its output for itself
+        output = os.open(said, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # The output goes straight to its file: nothing of it is in our hands when we, or the run, are killed.
             process = Popen(
                 self.order.words,
                 cwd=self.order.directory,
-                env={**self.order.environment, "BENCH_RUN_ID": run_id},
+                env={**self.order.environment, "BENCH_RUN_ID": run_id, **({profilers.MARK: around} if around else {})},
                 stdin=DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -126,29 +129,29 @@ class Supervisor:
         lease.start()
         limit = OutputLimit(run_id, self.folder.output, self.database.settings.output_limit)
         limit.start()
-        status, ended_at = self._watch(process, started_at)
+        command = profilers.ProfiledCommand(process, self.folder, around)
+        status, ended = self._watch(command, started_at)
+        command.end(_GRACE_SECONDS)
         lease.end()
-        end_processes(run_id, grace=_GRACE_SECONDS)
         end_container(self.folder)
         _reap_all()
         limit.end()
-        reason = self._reason(status, started_at, process.returncode, memory)
-        return self._end(started_at, ended_at, status, exit_code(process.returncode), reason)
+        reason = self._reason(status, started_at, ended, memory)
+        return self._end(started_at, ended.ended_at, status, exit_code(ended.returncode), reason)
 
-    def _watch(self, process: Popen[bytes], started_at: float) -> tuple[str, float]:
-        """Wait for the command's end, and bring it about where it is asked for; return status and time."""
+    def _watch(self, command: profilers.ProfiledCommand, started_at: float) -> tuple[str, profilers.CommandEnd]:
+        """Wait for the command's end, and bring it about where it is asked for; return status and end."""
         status: str | None = None
         deadline, _ = self.order.deadline(started_at)
         while True:
-            if process.poll() is not None:
-                ended_at = time.time()
-                return status or ("finished" if process.returncode == 0 else "failed"), ended_at
-            _reap_orphans(process.pid)
+            if (ended := command.ended()) is not None:
+                return status or ("finished" if ended.returncode == 0 else "failed"), ended
+            _reap_orphans(command.process.pid)
             if status is None and (self._stop_requested or time.time() >= deadline):
                 status = "stopped" if self._stop_requested else "timeout"
-                end_processes(self.folder.run_id, grace=_GRACE_SECONDS)
+                command.end(_GRACE_SECONDS)
                 continue
-            select.select([self._wakeup], [], [], min(60.0, max(deadline - time.time(), 0.01)))
+            select.select([self._wakeup], [], [], min(command.pause, max(deadline - time.time(), 0.01)))
             with contextlib.suppress(BlockingIOError):
                 self._wakeup.recv(4096)
 
@@ -170,13 +173,14 @@ class Supervisor:
         self.folder.write_end(end)
         return end
 
-    def _reason(self, status: str, started_at: float, returncode: int, memory: Memory) -> str | None:
+    def _reason(self, status: str, started_at: float, ended: profilers.CommandEnd, memory: Memory) -> str | None:
         if status == "stopped":
             return self.folder.stop_reason() or "stopped on request"
         if status == "timeout":
             return self.order.deadline(started_at)[1]
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        return failure(Ending(returncode, last_lines(self.folder.output), memory, Memory.read(), peak))
+        why = failure(Ending(ended.returncode, last_lines(ended.log), memory, Memory.read(), peak))
+        return f"{ended.lost_by} ended before its command: {why}" if ended.lost_by else why
 
     def record(self, end: RunEnd, patience: float = 24 * 3600.0) -> None:
         """Write the end to the database, however long that is away (`patience` in seconds)."""

@@ -23,6 +23,7 @@ from bench.errors import ServiceFailed
 from bench.processes import end_run as end_processes
 from bench.processes import is_alive
 from bench.runfolder import RunEnd, RunFolder
+from scheduler import profilers
 from scheduler.delivery import deliver, deliver_spans
 from scheduler.devices import Devices, Given
 from scheduler.job import Job
@@ -244,6 +245,7 @@ class Workload:
             host=platform.node(),
             fingerprint=job.fingerprint,
             simulated=_is_simulated(job),
+            profilers="+".join(job.profilers),
         )
 
     def _start_supervisor(self, active: _Active, client: Path) -> None:
@@ -269,7 +271,7 @@ class Workload:
         gpus: Sequence[str] = [] if _is_simulated(job) else given.visible or []
         words, environment = launched(job.command, folder, shell=base, additions=additions, client=client, gpus=gpus)
         order = Order(
-            words=words,
+            words=profilers.wrapped(job.profilers, words, folder),
             directory=str(job.command.directory),
             environment=environment,
             settings=_plain(self.settings),
@@ -277,6 +279,7 @@ class Workload:
             workload_began=self.began,
             tracking_uri=self.tracking.uri if self.tracking else None,
             mlflow_run_id=active.mlflow_run_id,
+            profilers="+".join(job.profilers),
         )
         own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
         with folder.supervisor_log.open("ab") as log:

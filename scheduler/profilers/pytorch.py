@@ -1,0 +1,41 @@
+"""PyTorch's own profiler: a Chrome trace of some training steps."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from scheduler.profilers.base import Profiler
+
+__all__ = ["Torch"]
+
+_LAUNCHER = Path(__file__).with_name("torch_trace.py")
+_LOOK = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+
+
+class Torch(Profiler):
+    """Starts the script through `torch_trace`, in the run's own interpreter."""
+
+    name = "torch"
+    report = "torch_trace.json.gz"
+    install = "-m pip install torch"
+
+    def problem(self, python: str) -> str | None:
+        """Return whether the run's interpreter has no PyTorch."""
+        return None if _has_torch(python) else f"{python} has no package torch: {python} {self.install}"
+
+    def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
+        """Return the command line with the launcher between interpreter and script."""
+        return [words[0], str(_LAUNCHER), str(folder / self.report), *words[1:]]
+
+
+@functools.cache
+def _has_torch(python: str) -> bool:
+    if not Path(python).is_file():  # its environment is still to be made
+        return True
+    try:
+        return subprocess.run([python, "-c", _LOOK], capture_output=True, timeout=60, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False

@@ -1,0 +1,68 @@
+"""The profilers that there are, which of them go together, and a command under several of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.runfolder import RunFolder
+from scheduler.profilers.base import Profiler
+from scheduler.profilers.nsight import Ncu, Nsys
+from scheduler.profilers.perf import Perf
+from scheduler.profilers.pytorch import Torch
+
+__all__ = ["PROFILERS", "around", "problems", "reports", "wrapped"]
+
+# From the inside out: perf counts the command alone, and not the profiler around it as well.
+PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), Nsys(), Ncu())}
+# They read the GPU through the same interface of the driver, which has one client at a time.
+_OF_THE_GPU = ("nsys", "ncu", "torch")
+_RELAY = Path(__file__).with_name("relay.py")
+
+
+def problems(names: Sequence[str], python: str | None, *, script: bool) -> Iterator[str]:
+    """Yield what keeps a run from being profiled so.
+
+    Parameters
+    ----------
+    python
+        The run's interpreter on this host; ``None`` where it has none, as in a container.
+    script
+        Whether the run is a script that this interpreter is given.
+    """
+    if names and python is None:
+        yield f"{'+'.join(names)} cannot see into a container"
+        return
+    for name in names:
+        if name == "torch" and not script:
+            yield "torch wraps a script, and this row has none"
+        elif python is not None and (problem := PROFILERS[name].problem(python)):
+            yield problem
+    together = [name for name in names if name in _OF_THE_GPU]
+    if len(together) > 1:
+        yield f"{' and '.join(together)} exclude each other: the GPU has room for one profiler at a time"
+
+
+def around(names: str) -> str:
+    """Return those of ``+``-joined `names` that are around the command, and not a part of it."""
+    return "+".join(name for name in names.split("+") if name and name != "torch")
+
+
+def wrapped(names: Sequence[str], words: Sequence[str], folder: RunFolder) -> list[str]:
+    """Return the command line that runs `words` under profilers that have no `problems`."""
+    command = list(words)
+    if "torch" in names:
+        command = PROFILERS["torch"].wrap(command, folder.path)
+    outer = [profiler for name, profiler in PROFILERS.items() if name in names and name != "torch"]
+    if outer:
+        command = [sys.executable, "-IS", str(_RELAY), str(folder.path), *command]
+        for profiler in outer:
+            command = profiler.wrap(command, folder.path)
+    return command
+
+
+def reports(folder: RunFolder) -> list[Path]:
+    """Return what profilers have left in a run's folder."""
+    left = [folder.path / profiler.report for profiler in PROFILERS.values()]
+    return [path for path in (*left, folder.profiler_log) if path.exists() and path.stat().st_size]

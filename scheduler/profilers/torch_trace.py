@@ -1,0 +1,194 @@
+"""Runs a script under PyTorch's profiler: ``python torch_trace.py TRACE SCRIPT [PARAMETERS…]``.
+
+The trace has 20 training steps from the fourth on, or 30 seconds of them; a step is one of an optimizer. Of a script that
+has no optimizer two seconds after PyTorch is there and the GPU in use, it has the next 30 seconds. It is in the format of
+Chrome's ``about:tracing`` and Perfetto.
+
+The script finds everything as it would without this: it is ``__main__``, nothing of PyTorch is imported before it does
+that itself (it may set variables first), and no process but its own takes part. What goes wrong with the profiler is said
+and forgotten. The interpreter is the run's own, Python 3.8 or newer, so this needs only its standard library.
+"""
+
+from __future__ import annotations
+
+import _thread
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FIRST_STEP, STEPS, SECONDS = 3, 20, 30.0
+# How long the GPU is waited for. Were it asked for earlier than by the script, that could no longer choose its GPU.
+_GPU_SECONDS = 10.0
+_OPTIMIZER_SECONDS = 2.0
+_POLL_SECONDS = 0.1
+# Python runs its handler in the main thread when another asks for that; nobody sends the signal. PyTorch records the
+# thread that starts its profiler.
+_SIGNAL = signal.SIGURG
+
+
+class Recorder:
+    """Decides when the profiler records, and writes what it has.
+
+    It records once in a process: an operation that is open while one recording ends and the next begins writes where
+    the first has had its memory, which crashes Python at some later time (PyTorch 2.13).
+    """
+
+    def __init__(self, trace: Path) -> None:
+        self._trace, self._pid = trace, os.getpid()
+        self._profile: Any = None
+        self._thread, self._began = 0, 0.0
+        self._steps, self._over = 0, False
+
+    def start(self) -> None:
+        """Look out for PyTorch."""
+        signal.signal(_SIGNAL, lambda *_: self._guarded(self._look))
+        threading.Thread(target=self._watch, name="torch-trace", daemon=True).start()
+
+    def close(self) -> None:
+        """Write what is there; the script has ended."""
+        if self._is_mine():
+            self._guarded(self._end)
+        elif not self._over and _is_imported("torch"):
+            _say(f"there is no trace, since the script ended before its step {FIRST_STEP + 1}")
+        self._over = True
+
+    def _watch(self) -> None:
+        while not _is_imported("torch"):
+            time.sleep(_POLL_SECONDS)
+        self._guarded(self._follow_steps)
+        give_up = time.monotonic() + _GPU_SECONDS
+        while not _gpu_is_settled() and time.monotonic() < give_up:
+            time.sleep(_POLL_SECONDS)
+        time.sleep(_OPTIMIZER_SECONDS)
+        if not self._steps and not _has_optimizer():
+            _in_main_thread()
+        while not self._over:
+            time.sleep(_POLL_SECONDS)
+            if self._profile is not None and self._is_late():
+                _in_main_thread()
+
+    def _follow_steps(self) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        handle: Any = register_optimizer_step_post_hook(lambda *_: self._guarded(self._step, handle))
+
+    def _step(self, handle: Any) -> None:
+        if os.getpid() != self._pid:
+            return
+        self._steps += 1
+        if self._steps == FIRST_STEP and not self._over:
+            if self._profile is None:
+                self._begin()
+            self._began = time.monotonic()
+        elif self._is_mine() and (self._steps >= FIRST_STEP + STEPS or self._is_late()):
+            self._end()
+        if self._over:
+            handle.remove()
+
+    def _look(self) -> None:
+        """Begin what no step has begun, and end what is over."""
+        if os.getpid() != self._pid or self._over:
+            return
+        if self._profile is None:
+            self._begin()
+        elif self._is_mine() and self._is_late():
+            self._end()
+
+    def _begin(self) -> None:
+        import torch.profiler
+
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        if torch.cuda.is_initialized():
+            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        profile = torch.profiler.profile(activities=activities)
+        profile.start()
+        self._profile, self._thread, self._began = profile, threading.get_ident(), time.monotonic()
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, self._ended_from_outside)
+
+    def _end(self) -> None:
+        self._over = True
+        if signal.getsignal(signal.SIGTERM) == self._ended_from_outside:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._profile.stop()
+        temporary = self._trace.with_name("." + self._trace.name)
+        self._profile.export_chrome_trace(str(temporary))
+        temporary.replace(self._trace)
+
+    def _ended_from_outside(self, number: int, _: object) -> None:
+        if self._is_mine():
+            self._guarded(self._end)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def _is_mine(self) -> bool:
+        """Return whether this is the process and the thread that is recorded."""
+        if self._profile is None or self._over:
+            return False
+        return os.getpid() == self._pid and self._thread == threading.get_ident()
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._began >= SECONDS
+
+    def _guarded(self, do: Callable[..., None], *arguments: object) -> None:
+        try:
+            do(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+            self._over = True
+            _say(f"it gave up: {type(error).__name__}: {error}")
+
+
+def _say(what: str) -> None:
+    sys.stderr.write(f"PyTorch profiler: {what}\n")
+
+
+def _in_main_thread() -> None:
+    if sys.version_info >= (3, 10):  # noqa: UP036 - before, it could interrupt by Ctrl-C alone
+        _thread.interrupt_main(_SIGNAL)
+
+
+def _has_optimizer() -> bool:
+    optimizer = sys.modules["torch"].optim.Optimizer
+    # By type: to ask some objects for their class has side effects.
+    return any(issubclass(type(one), optimizer) for one in gc.get_objects())
+
+
+def _is_imported(name: str) -> bool:
+    module = sys.modules.get(name)
+    return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+def _gpu_is_settled() -> bool:
+    """Return whether PyTorch has no GPU to use, or uses it."""
+    torch = sys.modules["torch"]
+    return (torch.version.cuda is None and torch.version.hip is None) or torch.cuda.is_initialized()
+
+
+def main() -> None:
+    """Run the script as ``python SCRIPT`` would."""
+    trace, script = sys.argv[1:3]
+    sys.argv = sys.argv[2:]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = str(Path(script).absolute().parent)
+    code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=script, __cached__=None, __builtins__=__builtins__)
+    # Kept in sys.modules to the very end: what the script leaves to be done at exit still finds its names.
+    sys.modules["__main__"] = module
+    recorder = Recorder(Path(trace))
+    recorder.start()
+    try:
+        exec(code, module.__dict__)  # noqa: S102 - the user's own script
+    finally:
+        recorder.close()
+
+
+if __name__ == "__main__":
+    main()
