@@ -9,8 +9,9 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from bench.processes import RunProcesses
-from bench.runfolder import RunEnd
+from bench.runfolder import RunEnd, RunFolder
 from exporters.endings import Endings, last_moment
+from exporters.perf_counters import PerfCounters, PerfFamilies
 from exporters.registry import ExporterOptions
 from exporters.usage import RunUsage
 
@@ -32,6 +33,8 @@ class ProcessExporter:
         self._own_runs = options.own_runs
         self._endings = Endings(options.runs_dir)
         self._usage: dict[str, RunUsage] = {}
+        self._runs_dir = options.runs_dir
+        self._perf: dict[str, PerfCounters] = {}
 
     def check(self) -> str | None:
         """Return ``None`` where there is a ``/proc`` as on Linux."""
@@ -42,21 +45,31 @@ class ProcessExporter:
         trees = self._processes.scan()
         now = time.time()
         self._endings.look(now)
-        families = _Families()
+        families, perf = _Families(), PerfFamilies()
         for run_id, tree in trees.items():
             if run_id not in self._endings and (not self._own_runs or self._endings.knows(run_id)):
                 usage = self._usage.setdefault(run_id, RunUsage())
                 if usage.update(tree, now):
                     families.add(run_id, usage, self._endings.started_at(run_id))
+                    perf.add(run_id, self._perf_of(run_id), self._endings.started_at(run_id))
         for run_id, end in self._endings.recent.items():
             families.add_final(run_id, end, self._usage.get(run_id) or RunUsage())
+            perf.add_final(run_id, self._perf_of(run_id), end)
         self._usage = {
             run_id: usage
             for run_id, usage in self._usage.items()
             if self._endings.remembers(run_id, usage.seen_at, now)
         }
+        self._perf = {run_id: one for run_id, one in self._perf.items() if run_id in {*trees, *self._endings.recent}}
         families.by_tree.add_metric([], sum(tree.by_tree for tree in trees.values()))
-        return families.all()
+        yield from families.all()
+        yield from perf.all()
+
+    def _perf_of(self, run_id: str) -> PerfCounters:
+        """Return what perf has counted of a run by now: nothing, of most."""
+        counters = self._perf.setdefault(run_id, PerfCounters(RunFolder(self._runs_dir / run_id).perf))
+        counters.read()
+        return counters
 
 
 class _Families:

@@ -36,6 +36,18 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_written_bytes_total', '{}', 'disk_write', 'bytes/s', 1, 'counter', 'sum', 1, false, 'Written to disks by the run.'),
     ('bench_process_threads', '{}', 'threads', 'threads', 1, 'gauge', 'sum', 1, false, 'Threads of the run.'),
     ('bench_process_processes', '{}', 'processes', 'processes', 1, 'gauge', 'sum', 1, false, 'Processes of the run.'),
+    -- of a run under perf
+    ('bench_process_instructions_per_cycle', '{}', 'cpu_ipc', 'instructions/cycle', 1, 'gauge', 'mean', 1, false, 'Instructions that a core executed in a cycle; of a run under perf.'),
+    ('bench_process_cache_miss_ratio', '{}', 'cpu_cache_miss_ratio', 'ratio', 1, 'gauge', 'mean', 1, false, 'Share of loads that the last-level cache did not have; of a run under perf.'),
+    ('bench_process_branch_miss_ratio', '{}', 'cpu_branch_miss_ratio', 'ratio', 1, 'gauge', 'mean', 1, false, 'Share of branches that were predicted wrongly; of a run under perf.'),
+    ('bench_process_instructions_total', '{}', 'cpu_instructions', 'events/s', 1, 'counter', 'sum', 1, false, 'Instructions executed; of a run under perf.'),
+    ('bench_process_cycles_total', '{}', 'cpu_cycles', 'events/s', 1, 'counter', 'sum', 1, false, 'Cycles that cores have spent; of a run under perf.'),
+    ('bench_process_cache_loads_total', '{}', 'cpu_cache_loads', 'events/s', 1, 'counter', 'sum', 1, false, 'Loads that came to the last-level cache; of a run under perf.'),
+    ('bench_process_cache_load_misses_total', '{}', 'cpu_cache_load_misses', 'events/s', 1, 'counter', 'sum', 1, false, 'Loads that the last-level cache did not have; of a run under perf.'),
+    ('bench_process_branches_total', '{}', 'cpu_branches', 'events/s', 1, 'counter', 'sum', 1, false, 'Branches; of a run under perf.'),
+    ('bench_process_branch_misses_total', '{}', 'cpu_branch_misses', 'events/s', 1, 'counter', 'sum', 1, false, 'Branches that were predicted wrongly; of a run under perf.'),
+    ('bench_process_context_switches_total', '{}', 'context_switches', 'events/s', 1, 'counter', 'sum', 1, false, 'Times that a thread gave its core up, or had to; of a run under perf.'),
+    ('bench_process_page_faults_total', '{}', 'page_faults', 'events/s', 1, 'counter', 'sum', 1, false, 'Page faults; of a run under perf.'),
     ('bench_process_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run began, Unix time.'),
     -- GPUs, in dcgm-exporter's names
     ('DCGM_FI_PROF_GR_ENGINE_ACTIVE', '{}', 'gpu_utilization', 'ratio', 1, 'gauge', 'mean', 10, false, 'Share of time in which the graphics or compute engine was active.'),
