@@ -63,6 +63,11 @@ class Entry:
             return 0.0
         return min(1.0, float(measured["seconds"] or 0.0) / duration)
 
+    @property
+    def profiled(self) -> tuple[str, ...]:
+        """The profilers that its runs were under, each once."""
+        return tuple(dict.fromkeys(name for run in self.runs for name in run.profilers.split("+") if name))
+
     def as_dict(self, by: str) -> dict[str, Any]:
         """Return the line of a comparison by ``run``, ``row`` or ``workload`` as it is written to JSON."""
         return _BY[by](self)
@@ -81,6 +86,7 @@ def _run(entry: Entry) -> dict[str, Any]:
         "ended_at": run.ended_at,
         "params": run.params,
         "simulated": entry.simulated,
+        "profiled": entry.profiled,
         **entry.figures,
         **{f"final_{key}": value for key, value in entry.software.items()},
         "coverage": entry.coverage,
@@ -112,6 +118,7 @@ def _group(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "status": entry.status,
         "simulated": entry.simulated,
+        "profiled": entry.profiled,
         **entry.figures,
         **{f"final_{key}": value for key, value in entry.software.items()},
         "spread": {key: {"min": low, "max": high} for key, (low, high) in entry.spread.items()},

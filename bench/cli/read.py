@@ -21,7 +21,7 @@ from bench.output import OutputReader
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
-from insight import neighbours
+from insight import neighbours, profiled
 from insight.columns import SCOPES
 from insight.comparison import compare as compare_runs
 from scheduler.supervision import is_supervised
@@ -183,7 +183,7 @@ def compare(
         as_json(neighbours.marked(found.as_dict(), changes))
         return
     console().print(tables.comparison(found))
-    for line in neighbours.footnotes(found, changes):
+    for line in [*profiled.footnotes(found), *neighbours.footnotes(found, changes)]:
         console().print(f"[yellow]![/] {escape(line)}")
     for entry in found.entries:
         if found.by == "run" and scope is None and entry.status != "running" and entry.coverage < LEAST_COVERAGE:

@@ -1,0 +1,119 @@
+"""Runs under profilers: what they leave, what is said of them, and that they end as plain runs do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from scheduler.profilers import PROFILERS
+from tests.e2e.home import Home, processes_of, wait_for
+from tests.fake_profilers import installed_profilers
+
+HEADER = "Experiment,Workload,Name,File,Listeners,Params"
+
+
+@pytest.fixture
+def programs(home: Home, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stand-ins for NVIDIA's profilers, in front of the shell's ``PATH``."""
+    folder = installed_profilers(home.folder / "profilers", "nsys", "ncu")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed: sudo apt-get install linux-perf")
+def test_perf_counts_a_run(home: Home) -> None:
+    if problem := PROFILERS["perf"].problem(sys.executable):
+        pytest.skip(problem)
+    sheet = home.sheet(
+        "perf",
+        HEADER,
+        [
+            "70,1,plain,{scripts}/clocked.py,,--seconds 3",
+            "70,1,counted,{scripts}/clocked.py,perf,--seconds 3",
+            "70,1,failed,{scripts}/ends_badly.py,perf,exit",
+        ],
+    )
+    home.bench("schedule", sheet.path, status=1)
+    plain, counted, failed = home.runs(70)
+    assert [run["status"] for run in (plain, counted, failed)] == ["finished", "finished", "failed"]
+    assert failed["exit_code"] not in (0, None)  # perf's own status is 0 all the same
+    said = home.output(counted["run_id"]).splitlines()
+    assert len(said) == 2  # nothing but the script's
+    assert b"page-faults" in home.artifact(counted["mlflow_run_id"], "perf.csv")
+    marks = home.ask(
+        "select r.name, profiled from run_quality join runs r using (run_id) "
+        "join workloads using (workload_id) where experiment_id = 70 order by position"
+    )
+    assert [(one["name"], one["profiled"]) for one in marks] == [("plain", False), ("counted", True), ("failed", True)]
+    # The script fills 64 MiB and more: at least a page fault for each huge page. All of a run's count, to its last.
+    found = wait_for(
+        lambda: home.ask(
+            "select scope, total from run_summary where run_id = %s and quantity = 'page_faults' and metric is null",
+            counted["run_id"],
+        ),
+        "the page faults of the run",
+    )
+    lines = [line.split(";") for line in (home.path / "runs" / counted["run_id"] / "perf.csv").read_text().splitlines()]
+    written = sum(float(line[1]) for line in lines if len(line) > 4 and line[3] == "page-faults" and line[1][0] != "<")
+    assert [(one["scope"], one["total"]) for one in found] == [("process", pytest.approx(written, rel=1e-4))]
+    assert written > 64
+    assert not home.ask("select 1 from run_summary where run_id = %s and quantity = 'page_faults'", plain["run_id"])
+
+
+def test_what_a_comparison_says(home: Home, programs: Path) -> None:
+    sheet = home.sheet(
+        "compared",
+        HEADER,
+        ["71,1,plain,{scripts}/clocked.py,,--seconds 0", "71,1,timeline,{scripts}/clocked.py,nsys,--seconds 0"],
+    )
+    home.bench("schedule", sheet.path)
+    runs = home.json("compare", "71")["runs"]
+    assert [run["profiled"] for run in runs] == [[], ["nsys"]]
+    said = " ".join(home.bench("compare", "71").split())
+    assert "71/1/2 was profiled by nsys: its times are not those of a plain run" in said
+    assert "71/1/1 was profiled" not in said
+    run = home.runs(71)[1]
+    assert home.artifact(run["mlflow_run_id"], "nsys.nsys-rep") == b"nsys 0\n"
+    assert b"Generated: " in home.artifact(run["mlflow_run_id"], "profiler.log")
+
+
+def test_a_run_that_is_stopped_has_its_report(
+    home: Home, programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FAKE_PROFILER_SECONDS", "0.5")
+    gate = tmp_path / "gate"
+    sheet = home.sheet("stopped", HEADER, [f"72,1,waits,{{scripts}}/gate.py,ncu,{gate}"])
+    schedule = home.start("schedule", sheet.path)
+    [run] = home.running(72)
+    home.bench("stop", "72")
+    schedule.wait(status=1)
+    [run] = home.runs(72)
+    assert (run["status"], run["reason"], run["exit_code"]) == ("stopped", "stopped on request", 143)
+    assert home.artifact(run["mlflow_run_id"], "ncu.ncu-rep") == b"ncu 143\n"
+    assert not processes_of(run["run_id"])
+
+
+def test_a_profiler_that_does_not_start_the_run(home: Home, programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_PROFILER_REFUSES", "==ERROR== no permission")
+    sheet = home.sheet("refused", HEADER, ["73,1,never,{scripts}/clocked.py,ncu,--seconds 0"])
+    home.bench("schedule", sheet.path, status=1)
+    [run] = home.runs(73)
+    assert run["reason"] == "ncu ended before its command: exit status 1: ==ERROR== no permission"
+
+
+def test_profilers_that_cannot_be_used_are_refused_at_their_cell(home: Home, programs: Path) -> None:
+    sheet = home.sheet("both", HEADER, ["74,1,both,{scripts}/clocked.py,top+nsys+ncu,--seconds 0"])
+    column = sheet.path.read_text().splitlines()[1].index("top+") + 1
+    said = " ".join(home.bench("schedule", sheet.path, status=2).split())
+    place = f"{sheet.path}:2:{column}:"
+    assert f"{place} Listeners: nsys and ncu exclude each other" in said
+    (programs / "nsys").unlink()
+    (programs / "ncu").unlink()
+    said = " ".join(home.bench("schedule", sheet.path, status=2).split())
+    if shutil.which("nsys") is None:
+        assert f"{place} Listeners: there is no program nsys in PATH: sudo apt-get install nsight-systems" in said
+    assert home.runs(74) == []
