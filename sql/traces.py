@@ -95,7 +95,7 @@ def spans_of(connection: Connection, run_id: str) -> Iterator[TracedSpan]:
 
 
 def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] | None) -> Iterator[Figure]:
-    """Yield a run's samples by quantity and device, each from the narrowest scope and the preferred source.
+    """Yield a run's samples by quantity and device, each from the scope and the source that a chart takes.
 
     A sample counts from the beginning of the time that it stands for. Without `quantities` these are all that the run
     has more narrowly than for its host, and the software metrics.
@@ -104,15 +104,21 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
         connection,
         Figure,
         """
-        with candidates as (
+        with measured as (  -- as in `compute_summary`
+            select quantity, scope, metric,
+                   covers(sum(seconds), max(sum(seconds)) over (partition by quantity, scope)) as covering
+            from run_summary where run_id = %(run)s and metric is not null group by quantity, scope, metric
+        ), candidates as (
             select s.series_id, s.quantity, coalesce(m.unit, '') as unit, rs.scope, coalesce(s.device, '') as device,
                    coalesce(m.scale, 1) as scale, rs.runset_id, rs.started_at, rs.ended_at,
                    case when m.board then 'mean' else coalesce(m.combine, 'sum') end as combine,
-                   dense_rank() over (partition by s.quantity order by
-                       array_position(array['process', 'instance', 'device', 'host'], rs.scope)) as width,
-                   dense_rank() over (partition by s.quantity, rs.scope
-                                      order by coalesce(m.preference, 1), s.metric) as rank
-            from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
+                   dense_rank() over (partition by s.quantity order by scope_width(rs.scope, a.alone)) as width,
+                   dense_rank() over (partition by s.quantity, rs.scope, case when s.quantity like 'gpu\\_%%' then s.device end
+                                      order by coalesce(x.covering, false) desc, coalesce(m.preference, 1), s.metric)
+                   as rank
+            from (select mostly_alone(%(run)s) as alone) a
+            cross join run_sets rs join series s using (place_id) left join metrics m using (metric_id)
+            left join measured x on (x.quantity, x.scope, x.metric) = (s.quantity, rs.scope, s.metric)
             where rs.run_id = %(run)s and case when %(quantities)s::text[] is null then s.quantity <> 'start_time'
                                                else s.quantity = any(%(quantities)s) end
         ), chosen as (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import Any
 
 import pytest
 
 from insight.comparison import Entry, compare
+from sql.traces import counters_of
 from tests.world import HOST, World
 
 FIRST, SECOND = "GPU-1", "GPU-2"
@@ -46,6 +48,14 @@ def chart(world: World, run: str, quantity: str) -> dict[str, Any]:
     return {scope: pytest.approx(mean) for scope, mean in rows}
 
 
+def trace(world: World, run: str, quantity: str) -> dict[tuple[str, str], Any]:
+    """Return the mean of a trace's figures by scope and device."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for figure in counters_of(world.connection, run, [quantity]):
+        found.setdefault((figure.scope, figure.device), []).append(figure.value)
+    return {key: pytest.approx(fmean(values)) for key, values in found.items()}
+
+
 def entries(world: World, **options: Any) -> list[Entry]:
     return list(compare(world.connection, ["20"], **options).entries)
 
@@ -69,6 +79,7 @@ def test_the_preferred_source_counts_where_it_covers_the_run(
     expected = {"instance": 0.75 if wins == "preferred" else 0.5}
     assert figures(world, run, "gpu_sm_active") == expected
     assert chart(world, run, "gpu_sm_active") == expected
+    assert trace(world, run, "gpu_sm_active") == {("instance", FIRST): expected["instance"]}
 
 
 def test_of_two_listeners_one_counts(world: World, start: float) -> None:
@@ -101,6 +112,7 @@ def test_a_source_of_some_gpus_does_not_hide_the_others(world: World, start: flo
     for gpu, value in {FIRST: 1.0, SECOND: 0.2}.items():
         curve(world, "bench_gpu_utilization_ratio", range(SECONDS), value, start, UUID=gpu)
     assert figures(world, run, "gpu_utilization") == chart(world, run, "gpu_utilization") == {"instance": 0.6}
+    assert trace(world, run, "gpu_utilization") == {("instance", FIRST): 1.0, ("instance", SECOND): 0.2}
 
 
 def test_each_gpu_is_taken_from_a_source_that_has_it(world: World, start: float) -> None:
@@ -109,6 +121,7 @@ def test_each_gpu_is_taken_from_a_source_that_has_it(world: World, start: float)
     curve(world, "DCGM_FI_PROF_GR_ENGINE_ACTIVE", range(SECONDS), 0.9, start, UUID=FIRST)
     curve(world, "bench_gpu_utilization_ratio", range(SECONDS), 0.3, start, UUID=SECOND)
     assert figures(world, run, "gpu_utilization") == chart(world, run, "gpu_utilization") == {"instance": 0.6}
+    assert trace(world, run, "gpu_utilization") == {("instance", FIRST): 0.9, ("instance", SECOND): 0.3}
 
 
 @pytest.mark.parametrize("alone", [5, 55])
@@ -120,6 +133,7 @@ def test_a_moment_alone_is_not_the_run(world: World, start: float, alone: int) -
     scope, value = ("instance", 0.5) if alone > SECONDS / 2 else ("device", 1.0)
     assert figures(world, run, "gpu_utilization") == {"instance": 0.5, "device": 1.0}
     assert chart(world, run, "gpu_utilization") == {scope: value}
+    assert trace(world, run, "gpu_utilization") == {(scope, FIRST): value}
     first, second = entries(world)
     assert first.scopes["gpu_utilization"] == scope
     assert first.figures["gpu_utilization"] == pytest.approx(value)
