@@ -24,6 +24,8 @@ from exporters.text import render
 __all__ = ["ExporterServer", "serve"]
 
 _CLOSE_SECONDS = 5.0
+# For as long a reading waits for the one before; the scrapers of a source that hangs would else gather a thread each time.
+_BUSY_SECONDS = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -154,12 +156,17 @@ class _Reading:
             self._lock.release()
 
     def text(self) -> bytes:
-        """Read the source once and return the body."""
-        with self._lock:
+        """Read the source once and return the body; where the reading before does not end, without the source's figures."""
+        asked = time.perf_counter()
+        if not self._lock.acquire(timeout=_BUSY_SECONDS):
+            self._errors["busy"] += 1
+            return render(self._own_families(time.perf_counter() - asked, up=False))
+        try:
             started = time.perf_counter()
             families = [] if self._closed else self._read()
-            seconds = time.perf_counter() - started
-            own = self._own_families(seconds)
+            own = self._own_families(time.perf_counter() - started, up=self._up)
+        finally:
+            self._lock.release()
         return render([*families, *own])
 
     def _read(self) -> list[Metric]:
@@ -174,10 +181,10 @@ class _Reading:
         self._up = True
         return families
 
-    def _own_families(self, seconds: float) -> list[Metric]:
+    def _own_families(self, seconds: float, *, up: bool) -> list[Metric]:
         name = self._exporter.name
-        up = GaugeMetricFamily("bench_exporter_up", "Whether the source could be read.", labels=["exporter"])
-        up.add_metric([name], float(self._up))
+        could = GaugeMetricFamily("bench_exporter_up", "Whether the source could be read.", labels=["exporter"])
+        could.add_metric([name], float(up))
         read = GaugeMetricFamily("bench_exporter_read_seconds", "Time that the last read took.", labels=["exporter"])
         read.add_metric([name], seconds)
         errors = CounterMetricFamily(
@@ -185,7 +192,7 @@ class _Reading:
         )
         for reason, count in sorted(self._errors.items()):
             errors.add_metric([name, reason], count)
-        return [up, read, errors]
+        return [could, read, errors]
 
 
 class _Server(ThreadingTCPServer):

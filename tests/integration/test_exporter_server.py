@@ -49,6 +49,17 @@ class Thermometer:
             raise self.error
 
 
+class Hanging(Thermometer):
+    """A listener whose source does not answer before it is told to."""
+
+    name = "hanging"
+    hangs = threading.Event()
+
+    def collect(self) -> Iterator[Metric]:
+        self.hangs.wait()
+        yield from ()
+
+
 def get(url: str, **headers: str) -> tuple[int, str, str]:
     request = urllib.request.Request(url, headers=headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
@@ -125,6 +136,31 @@ class Valve(Thermometer):
 
     def close(self) -> None:
         self.closed, self.is_open = self.closed + 1, False
+
+
+def test_a_source_that_hangs_gathers_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a driver whose GPU is being reset: a scraper gives up after a second, and asks again and again."""
+    monkeypatch.setattr("exporters.server._BUSY_SECONDS", 0.2)
+    exporter, answers = Hanging(), threading.Event()
+    exporter.hangs = answers
+    threads = threading.active_count()
+    with serve(exporter) as server:
+        for _ in range(10):
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=0.05)) as scraper:
+                scraper.request("GET", "/metrics")
+                with pytest.raises(TimeoutError):
+                    scraper.getresponse()
+        values = samples(get(server.url)[2])
+        assert values.pop("bench_exporter_errors_total{exporter=hanging,reason=busy}") > 0
+        assert values.pop("bench_exporter_read_seconds{exporter=hanging}") >= 0.2
+        assert values == {"bench_exporter_up{exporter=hanging}": 0}
+        deadline = time.monotonic() + 20
+        while threading.active_count() > threads + 2:  # the server's, and the one that hangs
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        answers.set()
+        while not samples(get(server.url)[2])["bench_exporter_up{exporter=hanging}"]:
+            assert time.monotonic() < deadline
 
 
 def test_what_a_listener_holds_open_is_closed_at_its_stop() -> None:
