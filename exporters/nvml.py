@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from prometheus_client.core import Metric
 
@@ -13,7 +12,7 @@ from bench.errors import BadRequest
 from bench.gpu.inventory import Gpu, MigInstance
 from bench.gpu.library import load
 from bench.gpu.reader import GpuReader
-from bench.gpu.reading import GpuProcess, GpuReading, Reading
+from bench.gpu.reading import GpuProcess, GpuReading, Reader, Reading
 from bench.processes import RunProcesses
 from bench.runfolder import RunEnd
 from exporters.endings import Endings, last_moment
@@ -21,25 +20,12 @@ from exporters.energy import EnergySplit, instances_of
 from exporters.gpu_families import BOARD, DEVICE, Families
 from exporters.registry import ExporterOptions
 
-__all__ = ["NvmlExporter", "Reader"]
+__all__ = ["NvmlExporter"]
 
 # NVML lists it among the reasons for lower clocks; it holds nobody up.
 _NOTHING_TO_DO = "gpu_idle"
 # The kernel cuts off after 15 characters.
 _MPS_SERVER = "nvidia-cuda-mps-server"[:15]
-
-
-class Reader(Protocol):
-    """What reads the GPUs, such as `bench.gpu.reader.GpuReader`."""
-
-    def problem(self) -> str | None:
-        """Return why it cannot work here, ``None`` where it can."""
-
-    def read(self) -> Reading:
-        """Read everything once."""
-
-    def close(self) -> None:
-        """Let go of what it reads; a later reading begins anew."""
 
 
 class NvmlExporter:

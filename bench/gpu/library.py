@@ -11,7 +11,7 @@ __all__ = ["Nvml", "load"]
 Nvml = Any
 
 
-def load(simulate: str | None = None, home: Path | None = None) -> Nvml:
+def load(simulate: str | None = None, home: Path | None = None, *, dcgm: bool = False) -> Nvml:
     """Return NVML, not yet initialised.
 
     Parameters
@@ -21,6 +21,8 @@ def load(simulate: str | None = None, home: Path | None = None) -> Nvml:
     home
         ``BENCH_HOME``: processes that simulate the same GPUs in the same home share one world. Without it the world is
         this process's own.
+    dcgm
+        Whether simulated GPUs have the figures that DCGM gets of real ones, beyond those of GPM.
 
     Raises
     ------
@@ -30,7 +32,7 @@ def load(simulate: str | None = None, home: Path | None = None) -> Nvml:
     if simulate:
         from bench.gpu.simulated import SimulatedNvml, World
 
-        return SimulatedNvml(World.open(simulate, home and home / "simulated"))
+        return SimulatedNvml(World.open(simulate, home and home / "simulated"), dcgm)
     import pynvml
 
     return pynvml

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from bench.gpu.inventory import Gpu, MigInstance
 
-__all__ = ["DeviceReading", "GpuProcess", "GpuReading", "Reading"]
+__all__ = ["DeviceReading", "GpuProcess", "GpuReading", "Reader", "Reading"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +113,16 @@ class Reading:
     driver: str
     gpus: tuple[GpuReading, ...] = ()
     lost: Mapping[str, str] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """What reads the GPUs, such as `bench.gpu.reader.GpuReader`."""
+
+    def problem(self) -> str | None:
+        """Return why it cannot work here, ``None`` where it can."""
+
+    def read(self) -> Reading:
+        """Read everything once."""
+
+    def close(self) -> None:
+        """Let go of what it reads; a later reading begins anew."""

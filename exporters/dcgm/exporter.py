@@ -14,10 +14,11 @@ from prometheus_client.core import Metric
 from bench.errors import BenchError, ExporterUnavailable, ServiceFailed
 from bench.gpu.library import Nvml, load
 from bench.gpu.reader import GpuReader
+from bench.gpu.reading import Reader
 from exporters.dcgm.dcgmi import DcgmiSource
 from exporters.dcgm.fields import default_list, read_list
 from exporters.dcgm.jobs import read_jobs
-from exporters.dcgm.nvml import NvmlSource, Reader
+from exporters.dcgm.nvml import NvmlSource
 from exporters.dcgm.rendering import render_families
 from exporters.registry import ExporterOptions
 
@@ -68,7 +69,7 @@ class DcgmExporter:
         self._jobs = Path(jobs) if jobs else None
         self._environment = {name: value for name, value in found.items() if name != "CUDA_VISIBLE_DEVICES"}
         self._simulated = bool(options.simulate)
-        self._nvml = nvml or _nvml(options)
+        self._nvml = nvml or load(options.simulate, options.home, dcgm=True)
         self._reader = reader
         self._hostname = hostname or socket.gethostname()
         self._source: DcgmiSource | NvmlSource | None = None
@@ -130,11 +131,3 @@ class DcgmExporter:
             fields = [counter.field for counter in self._counters]
             yield DcgmiSource([program], fields, self._nvml, self._environment), "dcgmi: "
         yield NvmlSource(self._reader(self._nvml)), ""
-
-
-def _nvml(options: ExporterOptions) -> Nvml:
-    if options.simulate:
-        from bench.gpu.simulated import SimulatedNvml, World
-
-        return SimulatedNvml(World.open(options.simulate, options.home / "simulated"), dcgm=True)
-    return load()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
-from bench.gpu.reading import DeviceReading, GpuReading, Reading
+from bench.gpu.reading import DeviceReading, GpuReading, Reader
 from exporters.dcgm.entities import Entity, Value
 
-__all__ = ["NvmlSource", "Reader"]
+__all__ = ["NvmlSource"]
 
 _MIB = 2.0**-20
 # Field: figure of the reading, and what makes DCGM's unit of its SI unit.
@@ -52,19 +51,6 @@ _DEVICE = {
     1011: ("nvlink_transmit", 1.0),
     1012: ("nvlink_receive", 1.0),
 }
-
-
-class Reader(Protocol):
-    """What reads all GPUs through NVML, see `bench.gpu.reader`."""
-
-    def problem(self) -> str | None:
-        """Return why it cannot work here."""
-
-    def read(self) -> Reading:
-        """Return all GPUs at one moment."""
-
-    def close(self) -> None:
-        """Let NVML go."""
 
 
 class NvmlSource:
