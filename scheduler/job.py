@@ -111,8 +111,9 @@ def job_from_command(
 
 
 def _asked(row: Row) -> dict[str, str]:
-    """Return a row's cells by column; with what looks secret in its parameters hidden."""
-    cells = {column: cell.text for column, cell in row.cells.items() if column not in ("Status", "Run")}
+    """Return a row's cells by column; without columns that look secret, and what looks so in its parameters hidden."""
+    without = {"Status", "Run", *filter(parameters.looks_secret, row.cells)}
+    cells = {column: cell.text for column, cell in row.cells.items() if column not in without}
     if (shown := parameters.shown(row.params)) and HIDDEN in shown:
         cells["Params"] = shown
     return cells

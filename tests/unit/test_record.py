@@ -278,6 +278,15 @@ def test_no_secret_is_recorded(repository: Path, recorded: Recorded, monkeypatch
     assert "hunter2" not in "".join(run.files.values())
 
 
+def test_no_column_that_looks_secret_is_recorded(repository: Path, recorded: Recorded) -> None:
+    path = repository / "e.csv"
+    path.write_text("Experiment,Workload,My Token,Notes,File\n1,1,hunter2,mine,train.py\n")
+    file = ExperimentFile.read(path)
+    run = recorded(job_from_row(file, file.rows[0], Inventory(), position=1, attempt=1, previous=None))
+    assert "hunter2" not in "".join(run.files.values())
+    assert run.job(Inventory(), LISTENERS, PREVIOUS, 2).command.words[1:] == (str(repository / "train.py"),)
+
+
 def test_a_run_without_a_record(tmp_path: Path) -> None:
     assert read_record(RunFolder(tmp_path)) is None
     with pytest.raises(BadRequest, match="run 1/2/3 has no record on this host; it ran on n1"):
