@@ -83,7 +83,8 @@ class Table:
 
     def write_back(self, values: Mapping[int, tuple[str, str]]) -> Iterable[Edit]:
         """Yield the edits that write `values`, ``(status, run)`` by the record's index."""
-        for column, name in enumerate(_WRITTEN_BACK):
+        # Those that are there first: where one is empty and the last of its row, what is appended has its place behind.
+        for column, name in sorted(enumerate(_WRITTEN_BACK), key=lambda one: one[1] not in self.columns):
             position = self.columns.get(name)
             if position is not None:
                 for index, value in values.items():

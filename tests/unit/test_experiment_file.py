@@ -376,6 +376,9 @@ def test_the_working_directory_comes_first(write: Write) -> None:
         ("Experiment,Workload,Status,Run,File\n1,1,,,a\n", f"Experiment,Workload,Status,Run,File\n1,1,running,{RUN},a\n"),
         ("File,Status,Workload,Experiment\r\na,,1,1", f"File,Status,Workload,Experiment,Run\r\na,running,1,1,{RUN}"),
         ("Experiment,Workload,File\n1,1,a\n\n1,2,b\n", f"Experiment,Workload,File,Status,Run\n1,1,a,running,{RUN}\n\n1,2,b,,\n"),
+        # One is there, last and empty, and the other is not.
+        ("Experiment,Workload,File,Run\n1,1,a,\n", f"Experiment,Workload,File,Run,Status\n1,1,a,{RUN},running\n"),
+        ("Experiment,Workload,File,Status\n1,1,a,", f"Experiment,Workload,File,Status,Run\n1,1,a,running,{RUN}"),
         ('Experiment,Workload,File,Status,Run\n1,1,a,"failed", ""\n', f'Experiment,Workload,File,Status,Run\n1,1,a,"running", "{RUN}"\n'),
         # Aligned to the right, to the left, and an empty cell as its column's head.
         ("Experiment,Workload,File,    Status,Run\n1,1,a,    failed,\n", f"Experiment,Workload,File,    Status,Run\n1,1,a,   running,{RUN}\n"),
