@@ -9,6 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from insight.columns import ENERGY_KEY
 from insight.comparison import Comparison, Entry
 from sql.selection import ExperimentInfo, RunInfo
 from sql.summaries import Coverage
@@ -34,6 +35,7 @@ _TITLES = {
 SIMULATED = " *"
 _SIMULATED_NOTE = "* on simulated GPUs: their figures are made up"
 _SHARED = "†"
+_WITH_IDLE = "‡"
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -115,8 +117,11 @@ def comparison(found: Comparison) -> Table:
     notes = []
     if any(entry.simulated for entry in found.entries):
         notes.append(_SIMULATED_NOTE)
-    if any(_whose(entry, key) for entry in found.entries for key in figures):
+    marks = {_whose(entry, key) for entry in found.entries for key in figures}
+    if _SHARED in marks:
         notes.append(f"{_SHARED} the whole GPU's, or what others on it used as well: not the run's own")
+    if _WITH_IDLE in marks:
+        notes.append(f"{_WITH_IDLE} all that its GPUs used, with what they draw when they have nothing to do")
     if notes:
         made.caption, made.caption_justify = "\n".join(notes), "left"
     return made
@@ -167,6 +172,8 @@ def _deviation(entry: Entry, key: str) -> str:
 
 
 def _whose(entry: Entry, key: str) -> str:
+    if key == ENERGY_KEY and key in entry.figures and entry.has_idle_energy:
+        return _WITH_IDLE
     return _SHARED if key.startswith("gpu_") and entry.scopes.get(key) in ("device", "host") else ""
 
 

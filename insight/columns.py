@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from sql.summaries import GpuFacts, Summary
 
-__all__ = ["COLUMNS", "ENERGY_KEY", "SCOPES", "Column", "Figures", "figures_of"]
+__all__ = ["COLUMNS", "ENERGY_KEY", "SCOPES", "WHOLE_GPU", "Column", "Figures", "figures_of"]
 
 # The narrowest first: a host's figure is never passed off as a run's own.
 SCOPES = ("process", "instance", "device", "host")
 
 ENERGY_KEY = "gpu_energy_joules"
 # How the energy of a run is known that was alone on whole GPUs where nobody says what it added to them.
-_WHOLE_GPU = "whole_gpu"
+WHOLE_GPU = "whole_gpu"
 _ATTRIBUTED = "gpu_energy_attributed"
 # What of a run on simulated GPUs nobody may take for an amount of electricity.
 _ELECTRIC = frozenset({"gpu_power", _ATTRIBUTED, "gpu_energy_idle", "gpu_energy_other"})
@@ -106,7 +106,7 @@ def figures_of(
         summary = chosen.get(column.quantity)
         if column.key == ENERGY_KEY and summary is None:
             # The energy of a GPU that others used as well is nobody's own.
-            summary, method = chosen.get("gpu_power"), _WHOLE_GPU
+            summary, method = chosen.get("gpu_power"), WHOLE_GPU
             if summary is not None and scope is None and summary.scope != "instance":
                 summary = None
         value = getattr(summary, column.statistic) if summary else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bench.errors import BadRequest, NoData
-from insight.columns import COLUMNS, SCOPES, figures_of
+from insight.columns import COLUMNS, ENERGY_KEY, SCOPES, figures_of
 from insight.entry import Entry
 from sql.database import Connection
 from sql.selection import RunInfo, select_runs
@@ -194,6 +194,8 @@ def _against(entry: Entry, base: Entry) -> Entry:
     for mine, theirs in ((entry.figures, base.figures), (entry.software, base.software)):
         for key, value in mine.items():
             other = theirs.get(key)
+            if key == ENERGY_KEY and entry.has_idle_energy != base.has_idle_energy:
+                continue  # of which the difference would be mostly what one of them counts and the other does not
             if value is not None and other:
                 changes[key] = value / other - 1
     return replace(entry, changes=changes)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from insight.columns import WHOLE_GPU
 from sql.selection import RunInfo
 
 __all__ = ["Entry"]
@@ -67,6 +68,11 @@ class Entry:
     def profiled(self) -> tuple[str, ...]:
         """The profilers that its runs were under, each once."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.profilers.split("+") if name))
+
+    @property
+    def has_idle_energy(self) -> bool:
+        """Whether its energy is all that its GPUs used, with what they draw when they have nothing to do."""
+        return WHOLE_GPU in (self.energy_method or "").split("+")
 
     def as_dict(self, by: str) -> dict[str, Any]:
         """Return the line of a comparison by ``run``, ``row`` or ``workload`` as it is written to JSON."""

@@ -8,7 +8,9 @@ from statistics import fmean
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from dashboards import tables
 from insight.comparison import Entry, compare
 from sql.traces import counters_of
 from tests.world import HOST, World
@@ -259,10 +261,30 @@ def test_without_shares_only_a_run_alone_has_its_gpus_energy(world: World, start
         curve(world, "DCGM_FI_DEV_POWER_USAGE", range(SECONDS), 300.0, start, UUID=gpu)
     alone, *others = entries(world)
     assert (alone.figures["gpu_energy_joules"], alone.energy_method) == (300.0 * SECONDS, "whole_gpu")
+    assert alone.has_idle_energy
     for other in others:
         assert "gpu_energy_joules" not in other.figures
         assert other.energy_method is None
         assert other.scopes["gpu_power_watts"] == "device"
+
+
+def test_energies_with_and_without_what_idles_are_told_apart(world: World, start: float) -> None:
+    world.run(start, start + SECONDS, gpu=FIRST)
+    split = world.run(start, start + SECONDS, gpu=SECOND, position=2)
+    for gpu in (FIRST, SECOND):
+        curve(world, "DCGM_FI_DEV_POWER_USAGE", range(SECONDS), 300.0, start, UUID=gpu)
+    curve(world, "bench_gpu_attributed_energy_joules_total", range(SECONDS), 200.0, start, UUID=SECOND, run_id=split)
+    found = compare(world.connection, ["20"], baseline="20/1/1")
+    assert [entry.has_idle_energy for entry in found.entries] == [True, False]
+    assert "gpu_power_watts" in found.entries[1].changes
+    assert "gpu_energy_joules" not in found.entries[1].changes
+    out = Console(width=200)
+    with out.capture() as shown:
+        out.print(tables.comparison(found))
+    text = shown.get()
+    assert "18.0 kJ‡" in text
+    assert "12.0 kJ " in text
+    assert "‡ all that its GPUs used, with what they draw when they have nothing to do" in text
 
 
 def test_simulated_power_and_energy_count_when_asked_for(world: World, start: float) -> None:
