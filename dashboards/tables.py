@@ -76,7 +76,7 @@ def figure(key: str, value: float | None) -> str:
     if key.endswith("_watts"):
         return f"{value:.0f} W"
     if key.endswith("_joules"):
-        return f"{value / 1000:.1f} kJ"
+        return f"{value / 1000:.1f} kJ" if value >= 10_000 else f"{value:.0f} J"
     return f"{value:.4g}"
 
 

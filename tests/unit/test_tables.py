@@ -28,6 +28,7 @@ def test_durations(seconds: float | None, text: str) -> None:
         ("cpu_utilization", 0.876, "0.88 cores"),
         ("gpu_utilization", 0.5, "50%"),
         ("gpu_energy_joules", 12_345.0, "12.3 kJ"),
+        ("gpu_energy_joules", 43.2, "43 J"),
         ("accuracy", 0.97333, "0.9733"),
         ("accuracy", None, ""),
     ],
