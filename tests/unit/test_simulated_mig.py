@@ -241,6 +241,19 @@ def test_an_instance_that_is_used_stays(nvml: SimulatedNvml, gpu: Any) -> None:
     nvml.nvmlGpuInstanceDestroy(instance)
 
 
+def test_an_instance_goes_that_was_not_a_processs_only_device() -> None:
+    nvml = opened("1xA100:mig,1xH100")
+    gpu, whole = (nvml.nvmlDeviceGetHandleByIndex(index) for index in (0, 1))
+    instance, compute = make(nvml, gpu, ONE)
+    (device,) = mig_devices(nvml, gpu)
+    with on_gpu(f"{nvml.nvmlDeviceGetUUID(device)},{nvml.nvmlDeviceGetUUID(whole)}", BUSY):
+        eventually(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(gpu))
+    nvml.nvmlComputeInstanceDestroy(compute)
+    nvml.nvmlGpuInstanceDestroy(instance)
+    before = nvml.nvmlDeviceGetTotalEnergyConsumption(whole)
+    eventually(lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(whole), lambda energy: energy > before)
+
+
 def test_an_instance_is_busy_by_itself_and_the_board_by_its_share() -> None:
     nvml = opened("1xA100:7x1g.5gb", dcgm=True)
     gpu = nvml.nvmlDeviceGetHandleByIndex(0)

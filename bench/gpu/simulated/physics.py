@@ -124,7 +124,7 @@ def _credit(
         activity = 0.0 if uuid in lost else load / max(1.0, totals.get(uuid, 0.0))
         process["activity"][uuid] = activity
         process["busy"][uuid] += activity * seconds
-        if linked:
+        if linked and uuid in state["devices"]:  # an instance may be gone before all who were on it are forgotten
             state["devices"][uuid]["linked"] += activity * seconds
 
 
