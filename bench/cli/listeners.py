@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bench.config import Settings
-from bench.services import Stack
+from bench.services import Service, Stack
 from collector.stamps import stamp_of
 
 if TYPE_CHECKING:
@@ -42,15 +42,17 @@ class LocalListeners:
         from collector.targets import Target
 
         return [
-            Target(service.url, socket.gethostname(), listener, self._owner(listener), {}, self._settings.interval)
+            Target(
+                service.url, socket.gethostname(), listener, self._owner(listener, service), {}, self._settings.interval
+            )
             for name, service in Stack(self._settings).services().items()
             if (listener := name.removeprefix("exporter-")) != name
         ]
 
-    def _owner(self, listener: str) -> str:
+    def _owner(self, listener: str, service: Service) -> str:
         """Return whose the listener's figures are: the host's, which are measured by whoever is first, or the home's.
 
         People who share a host and a database have a stack each: processes and simulated GPUs are each one's own.
         """
-        own = listener == "process" or (self._settings.simulate is not None and listener in ("nvml", "dcgm"))
+        own = listener == "process" or (service.simulate is not None and listener in ("nvml", "dcgm"))
         return str(self._settings.home) if own else ""

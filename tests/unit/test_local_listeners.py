@@ -22,10 +22,10 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path)
 
 
-def start(settings: Settings, name: str, port: int) -> None:
+def start(settings: Settings, name: str, port: int, simulate: str | None = None) -> None:
     """Write down a service as a stack does; it lives as long as this process."""
     url = f"http://127.0.0.1:{port}/metrics"
-    service = Service(name, os.getpid(), identity(os.getpid()) or 0.0, url, url)
+    service = Service(name, os.getpid(), identity(os.getpid()) or 0.0, url, url, simulate)
     settings.stack_dir.mkdir(parents=True, exist_ok=True)
     write_atomically(settings.stack_dir / f"{name}.service", json.dumps(asdict(service)))
 
@@ -61,9 +61,9 @@ def test_a_folder_that_stays_as_it_is_is_not_read_again(settings: Settings) -> N
 @pytest.mark.parametrize(
     ("simulate", "own"), [(None, {"process"}), ("1xH100", {"process", "nvml", "dcgm"})], ids=["real", "simulated"]
 )
-def test_simulated_gpus_are_the_homes_own(tmp_path: Path, simulate: str | None, own: set[str]) -> None:
-    settings = Settings(home=tmp_path, simulate=simulate)
+def test_simulated_gpus_are_the_homes_own(settings: Settings, simulate: str | None, own: set[str]) -> None:
+    """Whatever the collector was started with: it goes on while the listeners are started anew for other GPUs."""
     for port, name in enumerate(["process", "nvml", "dcgm", "host"], 1001):
-        start(settings, f"exporter-{name}", port)
+        start(settings, f"exporter-{name}", port, simulate)
     targets = LocalListeners(settings)().values()
     assert {target.listener for target in targets if target.instance} == own
