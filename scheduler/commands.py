@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import string
@@ -57,7 +58,7 @@ def command_of(file: ExperimentFile, row: Row) -> Command:
         words = _entry_words(section, row, python, row.params)
         shown = _entry_words(section, row, python, public)
     elif (script := file.script(row)) is not None:
-        words, folders = [python, str(script), *row.params], (script.resolve().parent,)
+        words, folders = [python, str(script), *row.params], _folders(script)
         shown = [python, row.script or "", *row.params]  # as it stands in the file, not where it was found
     else:
         project = file.project(row)
@@ -135,6 +136,12 @@ def _named(section: NamedEnvironment, row: Row) -> RunEnvironment:
     if section.venv is not None:
         return VirtualEnvironment([folder / Path(section.venv).expanduser()])
     return Interpreter(None if section.python is None else folder / Path(section.python).expanduser())
+
+
+def _folders(script: Path) -> tuple[Path, ...]:
+    """Return where a script is, and where its path leads on the way there: a container knows no links but its own."""
+    as_written = Path(os.path.abspath(script))  # noqa: PTH100 - resolving would follow links
+    return tuple(dict.fromkeys((script.resolve().parent, as_written.parent)))
 
 
 def _directory(section: NamedEnvironment | None) -> Path:

@@ -237,6 +237,15 @@ def test_what_a_container_is_started_with(write: Write, docker: Path, tmp_path: 
     }
 
 
+def test_a_container_finds_a_script_behind_a_link(write: Write, docker: Path, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "eval.py").touch()
+    (tmp_path / "link").symlink_to("code")
+    words, _ = start(RunFolder(tmp_path), command(write(f"1,1,docker:{IMAGE},{tmp_path}/link/eval.py,,,")))
+    assert words[-1] == f"{tmp_path}/link/eval.py"
+    assert f"type=bind,source={tmp_path}/link,target={tmp_path}/link" in words
+
+
 def test_without_gpus_none_are_asked_for(write: Write, docker: Path, tmp_path: Path) -> None:
     words, _ = start(RunFolder(tmp_path), command(write(f"1,1,docker:{IMAGE},train.py,,,")))
     assert "--gpus" not in words
