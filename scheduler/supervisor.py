@@ -46,6 +46,8 @@ __all__ = ["Order"]
 _PR_SET_CHILD_SUBREAPER = 36
 _RENEW_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
+# How long an end is tried to be written, to its folder and to the database.
+_PATIENCE_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,8 @@ class Supervisor:
         finally:
             os.close(output)
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
-        self.folder.write_state(state)
+        with contextlib.suppress(OSError):  # a full disk: who supervises it is known already
+            self.folder.write_state(state)
         lease = _Lease(self.database, run_id, process.pid)
         lease.start()
         limit = OutputLimit(run_id, self.folder.output, self.database.settings.output_limit)
@@ -170,7 +173,11 @@ class Supervisor:
             written_bytes=used.ru_oublock * 512,
             max_rss_bytes=used.ru_maxrss * 1024,
         )
-        self.folder.write_end(end)
+        for pause in _pauses(_PATIENCE_SECONDS):
+            with contextlib.suppress(OSError):  # a full disk, perhaps of what the run has written
+                self.folder.write_end(end)
+                break
+            time.sleep(pause)
         return end
 
     def _reason(self, status: str, started_at: float, ended: profilers.CommandEnd, memory: Memory) -> str | None:
@@ -182,9 +189,9 @@ class Supervisor:
         why = failure(Ending(ended.returncode, last_lines(ended.log), memory, Memory.read(), peak))
         return f"{ended.lost_by} ended before its command: {why}" if ended.lost_by else why
 
-    def record(self, end: RunEnd, patience: float = 24 * 3600.0) -> None:
-        """Write the end to the database, however long that is away (`patience` in seconds)."""
-        for pause in _pauses(patience):
+    def record(self, end: RunEnd) -> None:
+        """Write the end to the database, however long that is away."""
+        for pause in _pauses(_PATIENCE_SECONDS):
             with contextlib.suppress(BenchError, *lost), self.database.connect() as connection:
                 runs.end_run(connection, self.folder.run_id, end)
                 return

@@ -1,10 +1,12 @@
-"""What becomes of runs when a supervisor of a workload does not start, or dies before it has begun."""
+"""What becomes of runs when a supervisor does not start, dies before it has begun, or cannot write."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,11 +18,13 @@ from bench.errors import ServiceFailed
 from bench.gpu import Inventory
 from bench.runfolder import RunFolder
 from scheduler.experiment_file import ExperimentFile
+from scheduler.job import job_from_command
 from scheduler.schedule import Scheduler
 from scheduler.workload import Event
 from sql import runs
 from sql.database import Connection, Database
 from sql.flavour import Flavour
+from tests.e2e.home import processes_of
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 
@@ -83,3 +87,31 @@ def test_runs_whose_supervisors_do_not_start_are_over_and_still_to_do(
     assert statuses(file) == ["", ""]
     again = scheduler.run_file(ExperimentFile.read(file.path))
     assert [(outcome.job.attempt, outcome.status) for outcome in again] == [(2, "finished")] * 2
+
+
+def test_an_end_that_cannot_be_written_is_written_when_it_can(
+    scheduler: Scheduler, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As on a full disk, which the run itself may have filled.
+    obstacle = "os.path.dirname(os.environ['BENCH_SPANS']) + f'/.end.json.{os.getppid()}'"
+    script = f"import os; os.mkdir({obstacle}); os.mkdir({obstacle} + '/x'); raise SystemExit(3)"
+    removed: list[Path] = []
+
+    def remove() -> None:
+        deadline = time.monotonic() + 30
+        while not removed and time.monotonic() < deadline:
+            for folder in settings.runs_dir.glob("*/.end.json.*"):
+                if folder.is_dir() and not processes_of(folder.parent.name):
+                    time.sleep(0.3)
+                    (folder / "x").rmdir()
+                    folder.rmdir()
+                    removed.append(folder)
+            time.sleep(0.02)
+
+    monkeypatch.chdir(tmp_path)
+    thread = threading.Thread(target=remove)
+    thread.start()
+    outcome = scheduler.run_command(job_from_command([sys.executable, "-c", script], name=None, devices=None))
+    thread.join()
+    assert (outcome.status, len(removed)) == ("failed", 1)
+    assert recorded(scheduler.database) == [("failed", "exit status 3")]
