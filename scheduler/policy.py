@@ -31,6 +31,8 @@ class Policy:
         Whether the first failure ends the other runs of the workload, and no further workload begins.
     repeat
         How often each workload is run, one after the other in turn.
+    cooldown
+        Seconds to wait at most before each workload until the machine is as it was before the first; ``None`` for not.
     """
 
     timeout: float | None = None
@@ -38,6 +40,7 @@ class Policy:
     retries: int = 0
     fail_fast: bool = False
     repeat: int = 1
+    cooldown: float | None = None
 
     def validate(self) -> Policy:
         """Refuse what makes no sense; return the policy itself.
@@ -47,7 +50,12 @@ class Policy:
         BadRequest
             A timeout is not positive, or the retries or repetitions are not a number of times.
         """
-        for name, value in (("--timeout", self.timeout), ("--workload-timeout", self.workload_timeout)):
+        seconds = {
+            "--timeout": self.timeout,
+            "--workload-timeout": self.workload_timeout,
+            "--cooldown-timeout": self.cooldown,
+        }
+        for name, value in seconds.items():
             if value is not None and not 0 < value < math.inf:
                 raise BadRequest(f"{name} is a positive number of seconds, not {value:g}")
         if not 0 <= self.retries <= _MOST_RETRIES:

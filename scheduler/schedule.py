@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from bench.config import Settings
 from bench.errors import BadRequest
-from bench.gpu import Inventory
+from bench.gpu import Gpu, Inventory
 from bench.runfolder import RunFolder
 from scheduler.commands import make_environments
+from scheduler.cooldown import Cooldown
 from scheduler.delivery import deliver
 from scheduler.devices import Devices
 from scheduler.experiment_file import ExperimentFile
@@ -28,6 +30,7 @@ from scheduler.tracking import Tracking
 from scheduler.workload import Event, Outcome, Workload
 from sql import experiments, runs
 from sql.database import Connection, Database
+from sql.newest import newest_figures
 
 __all__ = ["Scheduler", "planned"]
 
@@ -79,6 +82,7 @@ class Scheduler:
             write_back = self._writer(file)
             outcomes: list[Outcome] = []
             again: dict[str, list[Job]] = {}
+            cooldown = self._cooldown(connection)
             for turn in turns(workloads, self.policy.repeat):
                 say = partial(self._say, turn.label)
                 if turn.repetition == 1:
@@ -86,6 +90,8 @@ class Scheduler:
                 else:
                     jobs, attached, settled = again[turn.label], [], []
                 self._remove_what_was_left(connection)
+                if cooldown is not None and jobs and not attached:
+                    cooldown.before_workload(_gpus(jobs), self._gpus_of(workloads), partial(self._note, turn.label))
                 opened = partial(self._workload, turn.workload, file.path.stem, write_back)
                 done = run_with_retries(self.policy, opened, jobs, attached, say)
                 again[turn.label] = next_attempts(done, settled)
@@ -123,6 +129,19 @@ class Scheduler:
                 self._say(recorded.label, difference)
             opened = partial(self._workload, again, name, lambda _: None)
             return run_with_retries(self.policy, opened, [job], [], partial(self._say, recorded.label))
+
+    def _cooldown(self, connection: Connection) -> Cooldown | None:
+        if self.policy.cooldown is None:
+            return None
+        host = platform.node()
+        return Cooldown(self.policy.cooldown, lambda gpus: newest_figures(connection, host, gpus, time.time()))
+
+    def _gpus_of(self, workloads: Iterable[PlannedWorkload]) -> list[Gpu]:
+        words = dict.fromkeys(word for one in workloads for run in one.runs for word in run.row.devices)
+        return list(dict.fromkeys(self.inventory.find(word) for word in words))
+
+    def _note(self, label: str, message: str) -> None:
+        self.report(Event("note", label, message=message))
 
     def _say(self, label: str, message: str) -> None:
         self.report(Event("warning", label, message=message))
@@ -223,3 +242,7 @@ class Scheduler:
         label = f"{run.row.experiment}/{run.row.workload}/{run.position}@{previous.attempt}"
         self.report(Event("lost", label, previous.run_id, run.row.name, end.status, end.reason or ""))
         return None
+
+
+def _gpus(jobs: Sequence[Job]) -> list[Gpu]:
+    return list(dict.fromkeys(gpu for job in jobs for gpu in job.devices or ()))

@@ -29,6 +29,7 @@ from scheduler.devices import Devices, Given
 from scheduler.job import Job
 from scheduler.launch import client_folder, launched
 from scheduler.openings import Openings, RunRequest
+from scheduler.page_cache import booted_at, cache_tags
 from scheduler.policy import FAILURES, Policy
 from scheduler.record import Recorder
 from scheduler.software import SoftwareWatch
@@ -122,6 +123,7 @@ class Workload:
         self.policy, self.began = policy, began
         self._active: list[_Active] = []
         self._failed: _Active | None = None
+        self._run_before: set[int] = set()
         self._openings = Openings(tracking)
 
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
@@ -166,6 +168,7 @@ class Workload:
         by_id = {uuid.uuid4().hex: job for job in jobs}
         given = self.devices.provide(connection, by_id, [active.folder.run_id for active in self._active])
         workload_id = experiments.open_workload(connection, self.experiment, self.workload)
+        self._run_before = runs.positions_started(connection, workload_id, platform.node(), booted_at())
         starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
         self._active += starting
         runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
@@ -214,6 +217,7 @@ class Workload:
         tags = {
             OWN_TAG: f"{self.experiment}/{self.workload}/{job.position}@{job.attempt}",
             "hypergauge.command": job.shown_command,
+            **cache_tags(job.position, self._run_before),
         }
         request = RunRequest(folder.run_id, self.experiment_name, name, dict(job.params), tags)
         request.write(folder)

@@ -22,6 +22,7 @@ __all__ = [
     "host_of",
     "known_runs",
     "last_sign_of_life",
+    "positions_started",
     "renew_lease",
     "set_mlflow_run",
     "start_runs",
@@ -163,6 +164,15 @@ def host_of(connection: Connection, run_id: str) -> str | None:
     """Return the host that a run was started on."""
     row = connection.execute("select host from runs where run_id = %s", (run_id,)).fetchone()
     return None if row is None else row[0]
+
+
+def positions_started(connection: Connection, workload_id: int, host: str, since: float) -> set[int]:
+    """Return the positions of a workload that `host` has started a run of since a time in Unix seconds."""
+    rows = connection.execute(
+        "select distinct position from runs where workload_id = %s and host = %s and started_at >= to_timestamp(%s)",
+        (workload_id, host, since),
+    ).fetchall()
+    return {position for (position,) in rows}
 
 
 def last_sign_of_life(connection: Connection, run_id: str) -> float | None:

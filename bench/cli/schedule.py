@@ -43,6 +43,7 @@ __all__ = ["register", "run_file", "scheduling"]
 
 # How long to wait for the collector to have written what the runs had to say last.
 _SETTLE_SECONDS = 10.0
+COOLDOWN_SECONDS = 300.0
 
 Timeout = Annotated[float | None, typer.Option(help="Seconds after which a run is ended, with status timeout.")]
 OutputLimit = Annotated[
@@ -72,6 +73,13 @@ def schedule(
         bool, typer.Option("--fail-fast/--keep-going", help="Whether the first failure ends the schedule.")
     ] = False,
     repeat: Annotated[int, typer.Option(help="How often each workload is run: all of them in turn, then again.")] = 1,
+    cooldown: Annotated[
+        bool,
+        typer.Option("--cooldown", help="Wait before each workload until the machine is as it was before the first."),
+    ] = False,
+    cooldown_timeout: Annotated[
+        float | None, typer.Option(help=f"Seconds to wait so at most, {COOLDOWN_SECONDS:g} by default.")
+    ] = None,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
     output_limit: OutputLimit = None,
     from_run: Annotated[
@@ -82,7 +90,9 @@ def schedule(
     settings = Settings.load(output_limit=output_limit)
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
-    policy = Policy(timeout, workload_timeout, retries, fail_fast, repeat).validate()
+    policy = Policy(
+        timeout, workload_timeout, retries, fail_fast, repeat, _cooldown(cooldown, cooldown_timeout)
+    ).validate()
     if from_run is not None:
         if file is not None or rerun or into or repeat != 1:
             raise BadRequest("--from-run repeats one run from its record, without a file, --rerun, --repeat or --into")
@@ -136,6 +146,10 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
             _settle(scheduler.database, [outcome.run_id for outcome in outcomes])
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _cooldown(asked: bool, limit: float | None) -> float | None:
+    return COOLDOWN_SECONDS if asked and limit is None else limit
 
 
 def run_file(
@@ -326,7 +340,7 @@ def _show(progress: Progress, event: Event) -> None:
     elif event.kind in ("ended", "lost"):
         progress.ended(event.run_id, event.label, event.name, event.status, event.seconds, event.message)
     elif event.kind == "note":
-        progress.say(escape(event.message))
+        progress.say(escape(f"{event.label} {event.message}".strip()))
     else:
         progress.say(f"[yellow]![/] {event.label} {escape(event.message)}")
 

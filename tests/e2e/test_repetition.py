@@ -25,16 +25,18 @@ def test_workloads_take_turns_and_each_repetition_is_an_attempt(home: Home) -> N
     assert "bench compare 80 --by row" in said
     assert sheet.column("Status") == ["finished"] * 3
     assert sheet.column("Run") == [run["run_id"] for run in runs if run["attempt"] == 2]
-    assert home.mlflow_run(runs[1]["mlflow_run_id"])["tags"]["hypergauge.run"] == "80/1/1@2"
+    first, again = (home.mlflow_run(run["mlflow_run_id"])["tags"] for run in runs[:2])
+    assert (first["hypergauge.run"], first["hypergauge.cache"]) == ("80/1/1@1", "cold")
+    assert (again["hypergauge.run"], again["hypergauge.cache"]) == ("80/1/1@2", "warm")
 
     assert [run["attempt"] for run in home.json("list", "80")] == [2, 2, 2]
     assert [run["attempt"] for run in home.json("list", "80", "--attempts", "all")] == [1, 2, 1, 2, 1, 2]
     labels = [run["run"] for run in home.json("compare", "80/2", "--attempts", "all")["runs"]]
     assert labels == ["80/2/1@1", "80/2/1@2", "80/2/2@1", "80/2/2@2"]
     [row] = home.json("compare", "80/1", "--by", "row")["rows"]
-    first = [run["duration"] for run in runs if run["workload"] == 1]
-    assert (row["attempts"], row["duration_seconds"]) == ([1, 2], pytest.approx(sum(first) / 2))
-    assert row["deviations"]["duration_seconds"] == pytest.approx(abs(first[0] - first[1]) / 2**0.5)
+    took = [run["duration"] for run in runs if run["workload"] == 1]
+    assert (row["attempts"], row["duration_seconds"]) == ([1, 2], pytest.approx(sum(took) / 2))
+    assert row["deviations"]["duration_seconds"] == pytest.approx(abs(took[0] - took[1]) / 2**0.5)
     assert " ± " in home.bench("compare", "80/1", "--by", "row")
 
     assert "Nothing is left to do" in home.bench("schedule", sheet.path, "--repeat", "2")

@@ -1,0 +1,37 @@
+"""Whether what a run is going to read may lie in memory already: its first attempt after a boot reads from disks."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+__all__ = ["booted_at", "cache_tags"]
+
+
+def booted_at() -> float:
+    """Return when this host was started, in Unix seconds."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def cache_tags(position: int, run_before: Collection[int], root: Path = Path("/")) -> dict[str, str]:
+    """Return the tags of a run that is about to start.
+
+    Parameters
+    ----------
+    position
+        The run's, in its workload.
+    run_before
+        Positions of the workload whose runs this host has started since it was.
+    root
+        Where ``proc`` is.
+    """
+    tags = {"hypergauge.cache": "warm" if position in run_before else "cold"}
+    try:
+        memory = (root / "proc/meminfo").read_text()
+    except OSError:
+        return tags
+    if cached := re.search(r"^Cached: +([0-9]+) kB$", memory, re.MULTILINE):
+        tags["hypergauge.page_cache_bytes"] = str(int(cached[1]) * 1024)
+    return tags
