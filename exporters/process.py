@@ -60,7 +60,9 @@ class ProcessExporter:
             for run_id, usage in self._usage.items()
             if self._endings.remembers(run_id, usage.seen_at, now)
         }
-        self._perf = {run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in self._endings.recent}
+        self._perf = {
+            run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in self._endings.recent
+        }
         families.by_tree.add_metric([], sum(tree.by_tree for tree in trees.values()))
         yield from families.all()
         yield from perf.all()

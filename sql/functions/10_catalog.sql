@@ -83,6 +83,10 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS', '{}', 'gpu_remapped_rows_uncorrectable', 'events/s', 1, 'counter', 'sum', 20, true, 'Rows of memory replaced after errors that could not be corrected.'),
     ('DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS', '{}', 'gpu_remapped_rows_correctable', 'events/s', 1, 'counter', 'sum', 20, true, 'Rows of memory replaced after errors that were corrected.'),
     ('DCGM_FI_DEV_ROW_REMAP_FAILURE', '{}', 'gpu_row_remap_failure', 'flag', 1, 'gauge', 'max', 20, true, '1 where a row of memory could not be replaced.'),
+    ('DCGM_FI_DEV_ECC_DBE_VOL_TOTAL', '{}', 'gpu_ecc_errors_uncorrected', 'events/s', 1, 'counter', 'sum', 20, true, 'Errors of memory that could not be corrected.'),
+    ('DCGM_FI_DEV_ECC_SBE_VOL_TOTAL', '{}', 'gpu_ecc_errors_corrected', 'events/s', 1, 'counter', 'sum', 20, true, 'Errors of memory that were corrected.'),
+    ('DCGM_FI_DEV_FAN_SPEED', '{}', 'gpu_fan_speed', 'ratio', 0.01, 'gauge', 'max', 20, true, 'Speed of the fan, of its highest.'),
+    ('DCGM_FI_DEV_PSTATE', '{}', 'gpu_performance_state', 'code', 1, 'gauge', 'max', 20, true, 'Number of the performance state, 0 for the fastest.'),
     ('DCGM_FI_DEV_XID_ERRORS', '{}', 'gpu_last_xid', 'code', 1, 'gauge', 'max', 20, true, 'Number of the last XID error, 0 for none.'),
     ('DCGM_FI_DEV_VGPU_LICENSE_STATUS', '{}', 'gpu_vgpu_licensed', 'flag', 1, 'gauge', 'max', 20, true, '1 where a virtual GPU has its licence.'),
     -- GPUs, in the names of our own listener `nvml`
@@ -122,10 +126,10 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_gpu_remapped_rows_total', '{"severity": "corrected"}', 'gpu_remapped_rows_correctable', 'events/s', 1, 'counter', 'sum', 15, true, 'Rows of memory replaced after errors that were corrected.'),
     ('bench_gpu_row_remap_failure', '{}', 'gpu_row_remap_failure', 'flag', 1, 'gauge', 'max', 15, true, '1 where a row of memory could not be replaced.'),
     ('bench_gpu_last_xid', '{}', 'gpu_last_xid', 'code', 1, 'gauge', 'max', 15, true, 'Number of the last XID error, 0 for none.'),
+    ('bench_gpu_ecc_errors_total', '{"severity": "uncorrected"}', 'gpu_ecc_errors_uncorrected', 'events/s', 1, 'counter', 'sum', 15, true, 'Errors of memory that could not be corrected.'),
+    ('bench_gpu_ecc_errors_total', '{"severity": "corrected"}', 'gpu_ecc_errors_corrected', 'events/s', 1, 'counter', 'sum', 15, true, 'Errors of memory that were corrected.'),
     -- not of `board`: their series of one board are not the same figure repeated
     ('bench_gpu_xid_errors_total', '{}', 'gpu_xid_errors', 'events/s', 1, 'counter', 'sum', 15, false, 'XID errors, of whatever number.'),
-    ('bench_gpu_ecc_errors_total', '{"severity": "uncorrected"}', 'gpu_ecc_errors_uncorrected', 'events/s', 1, 'counter', 'sum', 15, false, 'Errors of memory that could not be corrected.'),
-    ('bench_gpu_ecc_errors_total', '{"severity": "corrected"}', 'gpu_ecc_errors_corrected', 'events/s', 1, 'counter', 'sum', 15, false, 'Errors of memory that were corrected.'),
     ('bench_gpu_throttled', '{}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 where something keeps the clocks down, whatever the reason.'),
     ('bench_gpu_lost', '{}', 'gpu_lost', 'flag', 1, 'gauge', 'max', 15, false, '1 where a GPU that was there does not answer.'),
     ('bench_gpu_info', '{}', 'gpu_info', 'flag', 1, 'gauge', 'max', 15, false, 'Name, driver and sources of a GPU, in its labels.'),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from exporters.dcgm.fields import default_list
 from tests.world import World
 
 SCRAPES = Path(__file__).parents[1] / "data" / "scrapes"
@@ -134,6 +135,7 @@ def test_a_boards_power_is_never_an_instances_own(world: World, start: float) ->
         ("DCGM_FI_PROF_NVLINK_TX_BYTES", "gpu_nvlink_transmit"),
         ("DCGM_FI_PROF_NVLINK_RX_BYTES", "gpu_nvlink_receive"),
         ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "gpu_power_limit"),
+        ("DCGM_FI_DEV_PSTATE", "gpu_performance_state"),
     ],
 )
 def test_what_is_repeated_on_each_instance_is_the_whole_gpus(
@@ -200,6 +202,16 @@ def test_a_quantity_has_one_unit_and_one_way_to_combine(world: World) -> None:
         "ratio", "bytes", "bytes/s", "watts", "hertz", "celsius", "cores", "processes", "threads", "seconds", "events/s",
         "flag", "code", "instructions/cycle",
     }  # fmt: skip
+
+
+def test_what_the_listener_dcgm_shows_are_quantities_of_the_catalog(world: World) -> None:
+    shown = {counter.field.name for counter in default_list() if counter.type != "label"} | {
+        f"DCGM_FI_DEV_{name}" for name in (
+            "FB_TOTAL", "VIDEO_CLOCK", "FAN_SPEED", "PSTATE", "ENFORCED_POWER_LIMIT", "ECC_SBE_VOL_TOTAL", "ECC_DBE_VOL_TOTAL",
+        )
+    }  # fmt: skip
+    known = {name for (name,) in world.connection.execute("select metric from metrics").fetchall()}
+    assert shown - known == {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL"}, "a rate that is announced as a counter"
 
 
 def test_the_page_of_quantities_equals_the_catalog(world: World) -> None:
