@@ -19,7 +19,6 @@ import select
 import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -34,6 +33,7 @@ from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
 from scheduler import profilers
 from scheduler.containers import end_container
+from scheduler.lease import Lease
 from scheduler.limits import Memory
 from scheduler.output_limit import OutputLimit
 from scheduler.policy import Policy
@@ -44,7 +44,6 @@ from sql.database import Connection, Database, lost
 __all__ = ["Order"]
 
 _PR_SET_CHILD_SUBREAPER = 36
-_RENEW_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
 # How long an end is tried to be written, to its folder and to the database.
 _PATIENCE_SECONDS = 24 * 3600.0
@@ -128,7 +127,7 @@ class Supervisor:
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
         with contextlib.suppress(OSError):  # a full disk: who supervises it is known already
             self.folder.write_state(state)
-        lease = _Lease(self.database, run_id, process.pid)
+        lease = Lease(self.database, run_id, process.pid)
         lease.start()
         limit = OutputLimit(run_id, self.folder.output, self.database.settings.output_limit)
         limit.start()
@@ -196,27 +195,6 @@ class Supervisor:
                 runs.end_run(connection, self.folder.run_id, end)
                 return
             time.sleep(pause)
-
-
-class _Lease(threading.Thread):
-    """Renews the lease of a run, in a thread of its own: a database that hangs must not keep us from the run."""
-
-    def __init__(self, database: Database, run_id: str, root_pid: int) -> None:
-        super().__init__(name="lease", daemon=True)
-        self._database, self._run_id, self._root_pid = database, run_id, root_pid
-        self._ended = threading.Event()
-
-    def run(self) -> None:
-        while not self._ended.is_set():
-            with contextlib.suppress(BenchError, *lost), self._database.connect() as connection:
-                while not self._ended.is_set():
-                    runs.renew_lease(connection, self._run_id, self._root_pid)
-                    self._ended.wait(_RENEW_SECONDS)
-            self._ended.wait(_RENEW_SECONDS)
-
-    def end(self) -> None:
-        """Renew it no more."""
-        self._ended.set()
 
 
 def main(folder: RunFolder) -> None:

@@ -1,0 +1,90 @@
+"""What ``bench schedule`` says and refuses before it starts anything: whose experiment it is, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from bench.cli.common import console
+from bench.config import Settings
+from bench.errors import BadRequest
+from bench.gpu import Inventory
+from dashboards import tables
+from scheduler import parameters
+from scheduler.experiment_file import ExperimentFile
+from scheduler.instances import shown
+from scheduler.plan import Action, PlannedWorkload
+from sql.database import Database
+
+if TYPE_CHECKING:
+    from scheduler.collocation import Partition
+
+__all__ = ["check", "refuse_foreign"]
+
+
+def refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None:
+    """Refuse a file whose experiment belongs to another before the stack is started for it."""
+    from sql.experiments import owner_problem
+
+    with database.session() as connection:
+        for row in file.rows:
+            problem = None if into else owner_problem(connection, row.experiment, str(file.path.resolve()))
+            if problem:
+                raise BadRequest(problem, file=file.path, line=row.line)
+
+
+def check(
+    settings: Settings, database: Database, file: ExperimentFile, gpus: Inventory, rerun: str | None, repeat: int, *,
+    show: bool,
+) -> None:  # fmt: skip
+    """See that the GPUs can be shared as the file asks for, before the stack is started for it; show what would be run."""
+    from scheduler.collocation import partitions
+    from scheduler.devices import Devices
+    from scheduler.schedule import planned
+
+    with database.session(read_only=show) as connection:
+        workloads = planned(connection, file, rerun)
+        divided = partitions(connection, file, workloads, gpus, Devices(settings))
+    if show:
+        _show_plan(workloads, repeat)
+        _show_partitions(divided)
+
+
+def _show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
+    made = tables.table("run", "attempt", "name", "action", "environment", "devices", "collocation", "command")
+    for workload in workloads:
+        for one in workload.runs:
+            row = one.row
+            done = one.action is Action.SKIP
+            last = one.attempt if done else one.attempt + repeat - 1
+            made.add_row(
+                f"{workload.experiment}/{workload.workload}/{one.position}",
+                str(one.attempt) if last == one.attempt else f"{one.attempt}-{last}",
+                escape(row.name),
+                "is done" if done else str(one.action),
+                escape(str(row.environment)),
+                "+".join(row.devices) or "none (GPUs are hidden)",
+                str(row.collocation),
+                escape(parameters.shown([row.script or row.model or "", *row.params])),
+            )
+    console().print(made)
+    if repeat > 1:
+        console().print(f"The workloads are run in turn, {repeat} times each.")
+
+
+def _show_partitions(divided: Sequence[Partition]) -> None:
+    """Show the MIG instances of each GPU before a workload and during it; after it they are again what they were."""
+    if not divided:
+        return
+    made = tables.table("workload", "GPU", "MIG instances before and after", "for its runs")
+    for one in divided:
+        layout = one.choice.layout
+        made.add_row(
+            f"{one.experiment}/{one.workload}",
+            escape(f"{layout.index} ({layout.name})"),
+            shown(layout.placed) or "none",
+            one.choice.shown,
+        )
+    console().print(made)
