@@ -1,4 +1,4 @@
-"""Processes that are on simulated GPUs."""
+"""Simulated GPUs, and processes that are on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pynvml
+
+from bench.gpu.simulated import SimulatedNvml, World
 
 T = TypeVar("T")
 
@@ -42,3 +47,31 @@ def eventually(look: Callable[[], T], enough: Callable[[T], bool] = bool, second
         assert time.monotonic() < deadline, f"it did not come about in time: {seen!r}"
         time.sleep(0.03)
     return seen
+
+
+def opened(specification: str, home: Path | None = None, dcgm: bool = False) -> SimulatedNvml:
+    """Return NVML of a simulated world, which other processes see too where it has a `home`."""
+    nvml = SimulatedNvml(World.open(specification, home and home / "simulated"), dcgm)
+    nvml.nvmlInit()
+    return nvml
+
+
+def activity(nvml: SimulatedNvml, handle: Any) -> int:
+    """Return how busy a GPU is, in percent."""
+    return int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+
+
+def pids(processes: list[Any]) -> list[int]:
+    """Return the pids of processes as NVML lists them."""
+    return [process.pid for process in processes]
+
+
+def gpm(nvml: SimulatedNvml, first: Any, second: Any, *numbers: int) -> dict[int, tuple[int, float]]:
+    """Return what GPM says of some metrics between two samples, by number: NVML's status and the figure."""
+    asked = pynvml.c_nvmlGpmMetricsGet_t()
+    asked.version, asked.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, len(numbers)
+    asked.sample1, asked.sample2 = first, second
+    for place, number in enumerate(numbers):
+        asked.metrics[place].metricId = number
+    nvml.nvmlGpmMetricsGet(asked)
+    return {metric.metricId: (metric.nvmlReturn, metric.value) for metric in asked.metrics[: len(numbers)]}
