@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ import pytest
 
 from exporters.dcgm import DcgmExporter
 from exporters.registry import ExporterOptions
+from scheduler.experiment_file import ExperimentFile
 from tests.dcgm_listener import DCGMI, FAKE, Given, NoNvml, Played
+from tests.rows import HEADER, Write
 
 
 @pytest.fixture
@@ -41,3 +44,31 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in front of ``PATH``, in which no conda and no docker are but those that a test lays there."""
+    folder = tmp_path / "conda" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.delenv("CONDA_EXE", raising=False)
+    monkeypatch.delenv("MAMBA_EXE", raising=False)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path) -> Write:
+    """Return a function that writes an experiment file of these rows beside a ``train.py``, with a ``bench.toml``."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "train.py").touch()
+    monkeypatch.chdir(work)
+
+    def write(*rows: str, toml: str = "") -> ExperimentFile:
+        (work / "bench.toml").write_text(toml)
+        path = work / "experiments.csv"
+        path.write_text(HEADER + "\n".join(rows) + "\n")
+        return ExperimentFile.read(path)
+
+    return write
