@@ -65,11 +65,12 @@ def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_r
             return
         mlflow_run_id = open_late(server, request, end.started_at)
         runs.set_mlflow_run(connection, folder.run_id, mlflow_run_id)
-    store_software_metrics(connection, folder.run_id, server.new_metrics(folder.run_id, everything=True))
+    found = server.runs_of(folder.run_id)
+    store_software_metrics(connection, folder.run_id, server.metrics_of(found, everything=True))
     tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
     with whole_output(folder.output) as output:
         left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
-        server.finish(folder.run_id, mlflow_run_id, end.status, end.ended_at, left, tags)
+        server.finish(found, mlflow_run_id, end.status, end.ended_at, left, tags)
 
 
 def read_spans(path: Path) -> Iterator[SpanRecord]:

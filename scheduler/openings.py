@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 from bench.errors import TrackingUnavailable
 from bench.runfolder import RunFolder, write_atomically
+from scheduler.parallel import each
 from scheduler.tracking import Tracking
 
 __all__ = ["Openings", "RunRequest", "open_late"]
@@ -42,7 +43,7 @@ class RunRequest:
 
 
 class Openings:
-    """Opens runs in a thread, one after the other.
+    """Opens runs in threads of its own.
 
     Attributes
     ----------
@@ -75,17 +76,20 @@ class Openings:
 
     def _work(self, requests: Sequence[RunRequest]) -> None:
         assert self._tracking is not None
-        for request in requests:
-            try:
-                if not self._tracking.answers(self._patience):
-                    raise TrackingUnavailable("MLflow does not answer")
-                opened = self._tracking.create_run(
-                    request.run_id, request.experiment, request.name, request.params, request.tags
-                )
-            except TrackingUnavailable as error:
-                self.problem = str(error)
-                return
-            self.opened[request.run_id] = opened
+        if self._tracking.answers(self._patience):
+            each(self._open, requests)
+        else:
+            self.problem = "MLflow does not answer"
+
+    def _open(self, request: RunRequest) -> None:
+        if self._tracking is None or self.problem is not None:
+            return
+        try:
+            self.opened[request.run_id] = self._tracking.create_run(
+                request.run_id, request.experiment, request.name, request.params, request.tags
+            )
+        except TrackingUnavailable as error:
+            self.problem = str(error)
 
 
 def open_late(tracking: Tracking, request: RunRequest, started_at: float) -> str:

@@ -2,8 +2,8 @@
 
 It is started by the scheduler and outlives it. On its standard input come one line of JSON (an `Order`), and ``go`` with
 the run's start once the placement is in the database; if that never comes, nothing is run. On its standard output it
-says ``ready``. When its input ends, the scheduler is gone, and the supervisor delivers by itself what the scheduler would
-have: output, spans and software metrics.
+says ``ready``, and ``ended`` when the run has. When its input ends, the scheduler is gone, and the supervisor delivers by
+itself what the scheduler would have: output, spans and software metrics.
 
 The run's end is written to its folder first and to the database then, for as long as it takes.
 """
@@ -177,6 +177,8 @@ class Supervisor:
                 self.folder.write_end(end)
                 break
             time.sleep(pause)
+        with contextlib.suppress(OSError):  # the scheduler is gone
+            os.write(sys.stdout.fileno(), b"ended\n")
         return end
 
     def _reason(self, status: str, started_at: float, ended: profilers.CommandEnd, memory: Memory) -> str | None:
@@ -199,7 +201,9 @@ class Supervisor:
 
 def main(folder: RunFolder) -> None:
     """Supervise the run of `folder`."""
-    order = Order.decode(_read_line(sys.stdin.fileno()))
+    if not (line := _read_line(sys.stdin.fileno())):
+        return  # the scheduler is gone, or has thought better of it
+    order = Order.decode(line)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     supervisor = Supervisor(folder, order)
     folder.write_state(SupervisorState(os.getpid(), identity(os.getpid()) or 0.0))

@@ -24,7 +24,7 @@ from bench.config import secret
 from bench.errors import BadRequest, TrackingUnavailable
 from sql.software import SoftwareMetric
 
-__all__ = ["OWN_TAG", "Tracking", "project_command"]
+__all__ = ["OWN_TAG", "Run", "Tracking", "project_command"]
 
 # For this process alone; MLflow reads them when it needs them.
 _VARIABLES = {
@@ -110,7 +110,7 @@ class Tracking:
     def find_run(self, run_id: str) -> str | None:
         """Return MLflow's id of the run that was opened for ours, ``None`` where there is none."""
         with _wrapped():
-            return next((str(run.info.run_id) for run in self._runs_of(run_id) if OWN_TAG in run.data.tags), None)
+            return next((str(run.info.run_id) for run in self.runs_of(run_id) if OWN_TAG in run.data.tags), None)
 
     def log_params(self, mlflow_run_id: str, params: Mapping[str, str]) -> None:
         """Log the parameters of a run; one that MLflow refuses, by its name or since it has another value, is left out."""
@@ -157,10 +157,14 @@ class Tracking:
         Those of our run `run_id` are all that its script has logged, but for what nested runs of a search hold. The
         history of such a metric comes whole: who stores it passes over what is known.
         """
+        return self.metrics_of(self.runs_of(run_id), everything=everything)
+
+    def metrics_of(self, found: Sequence[Run], *, everything: bool = False) -> list[SoftwareMetric]:
+        """Return the same of the runs that `runs_of` has found."""
         with _wrapped():
             latest = {
                 (run.info.run_id, key): value
-                for run in self._runs_of(run_id)
+                for run in found
                 if _NESTED_TAG not in run.data.tags
                 for key, value in run.data.metrics.items()
             }
@@ -175,33 +179,37 @@ class Tracking:
 
     def finish(
         self,
-        run_id: str,
+        found: Sequence[Run],
         mlflow_run_id: str,
         status: str,
         ended_at: float,
         artifacts: list[Path],
         tags: Mapping[str, str],
     ) -> None:
-        """Keep the artifacts, and close the run with a status of ours; `ended_at` in Unix seconds."""
+        """Keep the artifacts, and close the runs that `runs_of` has found since the end of ours, at `ended_at` (Unix seconds).
+
+        `status` is one of ours.
+        """
         closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
         with _wrapped():
             for path in artifacts:
                 if path.exists():
                     self._client.log_artifact(mlflow_run_id, str(path))
             self._client.log_batch(mlflow_run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-            for run in self._runs_of(run_id):
+            for run in found:
                 # What a script that was killed has left open is closed too; what it has closed is its own word.
                 if run.info.status == "RUNNING" or run.info.run_id == mlflow_run_id:
                     self._client.set_terminated(run.info.run_id, closed, end_time=end_time)
 
-    def _runs_of(self, run_id: str) -> list[Run]:
+    def runs_of(self, run_id: str) -> list[Run]:
         """Return MLflow's runs with the tag of ours, in whatever experiments they are."""
-        page = self._client.search_experiments()
-        experiments = [experiment.experiment_id for experiment in page]
-        while page.token:
-            page = self._client.search_experiments(page_token=page.token)
-            experiments += [experiment.experiment_id for experiment in page]
-        return list(self._client.search_runs(experiments, f"tags.`{_RUN_TAG}` = '{run_id}'"))
+        with _wrapped():
+            page = self._client.search_experiments()
+            experiments = [experiment.experiment_id for experiment in page]
+            while page.token:
+                page = self._client.search_experiments(page_token=page.token)
+                experiments += [experiment.experiment_id for experiment in page]
+            return list(self._client.search_runs(experiments, f"tags.`{_RUN_TAG}` = '{run_id}'"))
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:

@@ -30,6 +30,7 @@ from scheduler.job import Job
 from scheduler.launch import client_folder, launched
 from scheduler.openings import Openings, RunRequest
 from scheduler.page_cache import booted_at, cache_tags
+from scheduler.parallel import each
 from scheduler.policy import FAILURES, Policy
 from scheduler.record import Recorder
 from scheduler.software import SoftwareWatch
@@ -45,6 +46,8 @@ _READY_SECONDS = 30.0
 # How long the end of runs waits for those that MLflow is still opening.
 _OPENING_SECONDS = 10.0
 _DISMISS_SECONDS = 5.0
+# The least between two looks at how the runs go on.
+_LOOK_SECONDS = 0.005
 # Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
 _NOT_INHERITED = frozenset(
     {"BENCH_DSN", "BENCH_READ_DSN", "BENCH_SUPERVISOR", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"}
@@ -125,6 +128,7 @@ class Workload:
         self._failed: _Active | None = None
         self._run_before: set[int] = set()
         self._openings = Openings(tracking)
+        self._answers = True
 
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
         """Run `jobs` and wait for them and for the `attached` ones; return how each ended.
@@ -173,11 +177,13 @@ class Workload:
         self._active += starting
         runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
         try:
+            for active in starting:  # what takes longest comes first
+                self._start_supervisor(active)
             self._write_back(starting)
             self._open_tracking(connection, starting)
             client = client_folder(self.settings.home)
             for active in starting:
-                self._start_supervisor(active, client)
+                self._send_order(active, client)
             for active in starting:  # while the supervisors come up
                 recording.write(active.folder, active.job)
             for active in starting:
@@ -195,6 +201,21 @@ class Workload:
             _send(active.process, f"go {started_at!r}\n".encode())
         for active in starting:
             self._tell("started", active)
+
+    def _start_supervisor(self, active: _Active) -> None:
+        claim = active.given.claim if active.given else None
+        own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
+        with active.folder.supervisor_log.open("ab") as log:
+            active.process = subprocess.Popen(
+                [sys.executable, "-m", "scheduler.supervisor", str(active.folder.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**own, "BENCH_SUPERVISOR": active.folder.run_id},
+                start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
+                cwd="/",
+                pass_fds=[claim.fileno()] if claim else [],
+            )
 
     def _prepare(self, run_id: str, job: Job, given: Given) -> _Active:
         folder = RunFolder(self.settings.runs_dir / run_id)
@@ -252,7 +273,7 @@ class Workload:
             profilers="+".join(job.profilers),
         )
 
-    def _start_supervisor(self, active: _Active, client: Path) -> None:
+    def _send_order(self, active: _Active, client: Path) -> None:
         job, folder, given = active.job, active.folder, active.given
         assert given is not None
         additions: dict[str, str] = {
@@ -285,18 +306,7 @@ class Workload:
             mlflow_run_id=active.mlflow_run_id,
             profilers="+".join(job.profilers),
         )
-        own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
-        with folder.supervisor_log.open("ab") as log:
-            active.process = subprocess.Popen(
-                [sys.executable, "-m", "scheduler.supervisor", str(folder.path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**own, "BENCH_SUPERVISOR": folder.run_id},
-                start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
-                cwd="/",
-                pass_fds=[given.claim.fileno()] if given.claim else [],
-            )
+        assert active.process is not None
         _send(active.process, order.encode())
 
     def _await_ready(self, active: _Active) -> None:
@@ -328,8 +338,12 @@ class Workload:
             for active in open_runs:
                 self._look(connection, active)
             self._note_openings(connection)
-            time.sleep(pause)
-            pause = min(0.1, pause * 1.2)
+            # A supervisor says when its run has ended; one that we attached to, or that is gone, has to be looked at.
+            ours = (active.process for active in open_runs if active.process and active.status == "running")
+            telling = [process.stdout for process in ours if process.stdout]
+            if not select.select(telling, [], [], pause)[0]:
+                pause = min(0.1, pause * 1.2)
+            time.sleep(_LOOK_SECONDS)
 
     def _look(self, connection: Connection, active: _Active) -> None:
         alive = _is_supervised(active)  # asked first: one that ends in between has written its end by now
@@ -379,11 +393,14 @@ class Workload:
 
     def _deliver(self, connection: Connection) -> None:
         # What is still being opened would be opened twice.
-        answers = self._openings.settled(_OPENING_SECONDS)
+        self._answers = self._openings.settled(_OPENING_SECONDS)
         self._note_openings(connection)
+        left = [active for active in self._active if active.end is not None and not active.folder.delivered]
+        if len(left) == 1:
+            self._deliver_run(connection, left[0])
+        else:
+            each(self._deliver_beside, left)
         for active in self._active:
-            if active.end is not None and not active.folder.delivered:
-                answers = self._deliver_run(connection, active, active.end, answers)
             if active.process is not None:
                 for stream in (active.process.stdin, active.process.stdout):
                     if stream is not None:
@@ -392,15 +409,20 @@ class Workload:
                 if active.status != "running":
                     active.process.wait()
 
-    def _deliver_run(self, connection: Connection, active: _Active, end: RunEnd, answers: bool) -> bool:
-        """Deliver what a run has left; return whether it is worth asking MLflow for the next one."""
-        if answers and deliver(connection, active.folder, self.tracking, active.mlflow_run_id, end):
-            return True
-        if not answers:
+    def _deliver_beside(self, active: _Active) -> None:
+        with self.database.session() as connection:
+            self._deliver_run(connection, active)
+
+    def _deliver_run(self, connection: Connection, active: _Active) -> None:
+        """Deliver what a run has left; where MLflow does not answer, it is not asked for the next one."""
+        assert active.end is not None
+        if self._answers and deliver(connection, active.folder, self.tracking, active.mlflow_run_id, active.end):
+            return
+        if not self._answers:
             deliver_spans(connection, active.folder)
         what = "MLflow does not answer; it gets the run when something of this experiment is scheduled again"
         self.report(Event("warning", self._label(active.job), message=what))
-        return answers and self.tracking is not None and self.tracking.answers(_OPENING_SECONDS)
+        self._answers = self._answers and self.tracking is not None and self.tracking.answers(_OPENING_SECONDS)
 
     def _write_back(self, changed: Sequence[_Active]) -> None:
         rows = {a.job.line: (a.status, a.folder.run_id) for a in changed if a.job.line is not None}
