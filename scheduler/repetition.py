@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from scheduler.events import Outcome
 from scheduler.job import Job
 from scheduler.plan import PlannedWorkload
-from scheduler.workload import Outcome
 
 __all__ = ["Turn", "next_attempts", "turns"]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from scheduler.events import Outcome
 from scheduler.job import Job
 from scheduler.policy import FAILURES, Policy
-from scheduler.workload import Outcome
 
 __all__ = ["run_with_retries"]
 

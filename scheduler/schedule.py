@@ -17,6 +17,7 @@ from scheduler.commands import make_environments
 from scheduler.cooldown import Cooldown
 from scheduler.delivery import deliver
 from scheduler.devices import Devices
+from scheduler.events import Event, Outcome
 from scheduler.experiment_file import ExperimentFile
 from scheduler.job import Job, job_from_row
 from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
@@ -27,7 +28,7 @@ from scheduler.repetition import next_attempts, turns
 from scheduler.retries import run_with_retries
 from scheduler.supervision import end_lost_run, is_supervised, was_seen
 from scheduler.tracking import Tracking
-from scheduler.workload import Event, Outcome, Workload
+from scheduler.workload import Workload
 from sql import experiments, runs
 from sql.database import Connection, Database
 from sql.newest import newest_figures

@@ -3,90 +3,43 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
-import os
 import platform
 import select
 import signal
-import subprocess
-import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from bench.config import Settings
-from bench.errors import ServiceFailed
 from bench.processes import end_run as end_processes
-from bench.processes import is_alive
-from bench.runfolder import RunEnd, RunFolder
-from scheduler import profilers
+from bench.runfolder import RunFolder
+from scheduler.active import ActiveRun, launched_with
 from scheduler.delivery import deliver, deliver_spans
 from scheduler.devices import Devices, Given
+from scheduler.events import Event, Outcome
 from scheduler.job import Job
-from scheduler.launch import client_folder, launched
+from scheduler.launch import client_folder
 from scheduler.openings import Openings, RunRequest
 from scheduler.page_cache import booted_at, cache_tags
 from scheduler.parallel import each
 from scheduler.policy import FAILURES, Policy
 from scheduler.record import Recorder
 from scheduler.software import SoftwareWatch
-from scheduler.supervision import end_lost_run, is_supervised
+from scheduler.supervision import end_lost_run
 from scheduler.supervisor import Order
 from scheduler.tracking import OWN_TAG, Tracking
 from sql import experiments, runs
 from sql.database import Connection, Database
 
-__all__ = ["Event", "Outcome", "Workload"]
+__all__ = ["Workload"]
 
-_READY_SECONDS = 30.0
 # How long the end of runs waits for those that MLflow is still opening.
 _OPENING_SECONDS = 10.0
-_DISMISS_SECONDS = 5.0
 # The least between two looks at how the runs go on.
 _LOOK_SECONDS = 0.005
-# Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
-_NOT_INHERITED = frozenset(
-    {"BENCH_DSN", "BENCH_READ_DSN", "BENCH_SUPERVISOR", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that people want to see: ``started``, ``attached``, ``ended``, ``lost``, ``warning`` or ``note``."""
-
-    kind: str
-    label: str
-    run_id: str = ""
-    name: str = ""
-    status: str = ""
-    message: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How the run of a job ended."""
-
-    job: Job
-    run_id: str
-    status: str
-
-
-@dataclass(slots=True)
-class _Active:
-    """A run that goes on. `process` is its supervisor where we started it; an attached one has none."""
-
-    job: Job
-    folder: RunFolder
-    mlflow_run_id: str | None
-    process: subprocess.Popen[bytes] | None = None
-    end: RunEnd | None = None
-    status: str = "running"
-    given: Given | None = None
 
 
 class Workload:
@@ -124,8 +77,8 @@ class Workload:
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
         self.devices, self.recorder, self.report, self.write_back = devices, recorder, report, write_back
         self.policy, self.began = policy, began
-        self._active: list[_Active] = []
-        self._failed: _Active | None = None
+        self._active: list[ActiveRun] = []
+        self._failed: ActiveRun | None = None
         self._run_before: set[int] = set()
         self._openings = Openings(tracking)
         self._answers = True
@@ -160,7 +113,7 @@ class Workload:
             assert job.previous is not None
             folder = RunFolder(self.settings.runs_dir / job.previous.run_id)
             same = replace(job, attempt=job.previous.attempt)
-            self._active.append(_Active(same, folder, job.previous.mlflow_run_id))
+            self._active.append(ActiveRun(same, folder, job.previous.mlflow_run_id))
             if (state := folder.state()) is not None and state.started_at is not None:
                 self.began = min(self.began or state.started_at, state.started_at)
             self._tell("attached", self._active[-1])
@@ -175,19 +128,19 @@ class Workload:
         self._run_before = runs.positions_started(connection, workload_id, platform.node(), booted_at())
         starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
         self._active += starting
-        runs.create_runs(connection, [self._record(active, workload_id) for active in starting])
+        runs.create_runs(connection, [active.row(workload_id) for active in starting])
         try:
             for active in starting:  # what takes longest comes first
-                self._start_supervisor(active)
+                active.start_supervisor()
             self._write_back(starting)
             self._open_tracking(connection, starting)
             client = client_folder(self.settings.home)
             for active in starting:
-                self._send_order(active, client)
+                active.order(self._order(active, client))
             for active in starting:  # while the supervisors come up
                 recording.write(active.folder, active.job)
             for active in starting:
-                self._await_ready(active)
+                active.await_ready(self._label(active.job))
         except Exception:
             self._dismiss(connection, starting)
             raise
@@ -195,35 +148,19 @@ class Workload:
         started_at = time.time()
         self.began = self.began or started_at
         experiments.start_workload(connection, workload_id, started_at)
-        runs.start_runs(connection, [p for a in starting for p in _placements(a)], started_at)
+        runs.start_runs(connection, [placement for active in starting for placement in active.placements], started_at)
         for active in starting:
-            assert active.process is not None
-            _send(active.process, f"go {started_at!r}\n".encode())
+            active.release(started_at)
         for active in starting:
             self._tell("started", active)
 
-    def _start_supervisor(self, active: _Active) -> None:
-        claim = active.given.claim if active.given else None
-        own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
-        with active.folder.supervisor_log.open("ab") as log:
-            active.process = subprocess.Popen(
-                [sys.executable, "-m", "scheduler.supervisor", str(active.folder.path)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**own, "BENCH_SUPERVISOR": active.folder.run_id},
-                start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
-                cwd="/",
-                pass_fds=[claim.fileno()] if claim else [],
-            )
-
-    def _prepare(self, run_id: str, job: Job, given: Given) -> _Active:
+    def _prepare(self, run_id: str, job: Job, given: Given) -> ActiveRun:
         folder = RunFolder(self.settings.runs_dir / run_id)
         container = job.command.container.name(run_id) if job.command.container else None
         folder.create({"label": self._label(job), "command": job.shown_command, "container": container})
-        return _Active(job, folder, None, given=given)
+        return ActiveRun(job, folder, None, given=given)
 
-    def _open_tracking(self, connection: Connection, starting: Sequence[_Active]) -> None:
+    def _open_tracking(self, connection: Connection, starting: Sequence[ActiveRun]) -> None:
         if self.tracking is None:
             return
         requests = [self._request(active.job, active.folder) for active in starting]
@@ -232,6 +169,28 @@ class Workload:
             label = f"{self.experiment}/{self.workload}"
             self.report(Event("warning", label, message=f"{why}; the runs go on, and it gets theirs later"))
         self._note_openings(connection)
+
+    def _order(self, active: ActiveRun, client: Path) -> Order:
+        context = {"BENCH_EXPERIMENT": str(self.experiment), "BENCH_WORKLOAD": str(self.workload)}
+        tracked: dict[str, str] = {}
+        if self.tracking is not None:
+            command = active.job.command
+            tracked = self.tracking.variables(
+                active.folder.run_id, active.mlflow_run_id, self.experiment_name, command.words, command.directory
+            )
+        not_inherited = self.tracking.own_variables if self.tracking else frozenset()
+        words, environment = launched_with(active, {**context, **tracked}, not_inherited, client)
+        return Order(
+            words=words,
+            directory=str(active.job.command.directory),
+            environment=environment,
+            settings={**asdict(self.settings), "home": str(self.settings.home)},
+            policy=asdict(self.policy),
+            workload_began=self.began,
+            tracking_uri=self.tracking.uri if self.tracking else None,
+            mlflow_run_id=active.mlflow_run_id,
+            profilers="+".join(active.job.profilers),
+        )
 
     def _request(self, job: Job, folder: RunFolder) -> RunRequest:
         name = f"{self._label(job)} {job.name}"
@@ -252,81 +211,10 @@ class Workload:
                 active.mlflow_run_id = opened
                 runs.set_mlflow_run(connection, active.folder.run_id, opened)
 
-    def _record(self, active: _Active, workload_id: int) -> runs.NewRun:
-        job = active.job
-        return runs.NewRun(
-            run_id=active.folder.run_id,
-            mlflow_run_id=active.mlflow_run_id,
-            workload_id=workload_id,
-            position=job.position,
-            attempt=job.attempt,
-            name=job.name,
-            owner=getpass.getuser(),
-            command=job.shown_command,
-            environment=job.environment,
-            collocation=str(job.collocation),
-            devices="+".join(gpu.uuid for gpu in job.devices or ()),
-            params=job.params,
-            host=platform.node(),
-            fingerprint=job.fingerprint,
-            simulated=_is_simulated(job),
-            profilers="+".join(job.profilers),
-        )
-
-    def _send_order(self, active: _Active, client: Path) -> None:
-        job, folder, given = active.job, active.folder, active.given
-        assert given is not None
-        additions: dict[str, str] = {
-            **job.command.variables,
-            "BENCH_EXPERIMENT": str(self.experiment),
-            "BENCH_WORKLOAD": str(self.workload),
-            "BENCH_SPANS": str(folder.spans),
-        }
-        if self.tracking is not None:
-            additions |= self.tracking.variables(
-                folder.run_id, active.mlflow_run_id, self.experiment_name, job.command.words, job.command.directory
-            )
-        if given.visible is not None:
-            additions["CUDA_VISIBLE_DEVICES"] = ",".join(given.visible)
-        additions |= given.variables
-        ours = _NOT_INHERITED | (self.tracking.own_variables if self.tracking else frozenset())
-        if job.collocation.kind != "shared":  # then what it is a client of, and how far, is not the shell's to say
-            ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
-        base = {name: value for name, value in os.environ.items() if name not in ours}
-        gpus: Sequence[str] = [] if _is_simulated(job) else given.visible or []
-        words, environment = launched(job.command, folder, shell=base, additions=additions, client=client, gpus=gpus)
-        order = Order(
-            words=profilers.wrapped(job.profilers, words, folder),
-            directory=str(job.command.directory),
-            environment=environment,
-            settings=_plain(self.settings),
-            policy=asdict(self.policy),
-            workload_began=self.began,
-            tracking_uri=self.tracking.uri if self.tracking else None,
-            mlflow_run_id=active.mlflow_run_id,
-            profilers="+".join(job.profilers),
-        )
-        assert active.process is not None
-        _send(active.process, order.encode())
-
-    def _await_ready(self, active: _Active) -> None:
-        assert active.process is not None
-        assert active.process.stdout is not None
-        readable, _, _ = select.select([active.process.stdout], [], [], _READY_SECONDS)
-        if not readable or active.process.stdout.readline() != b"ready\n":
-            active.process.kill()
-            last = active.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
-            why = "".join(last) or f"it ended with status {active.process.wait()}"
-            raise ServiceFailed(f"the supervisor of {self._label(active.job)} did not start: {why}")
-
-    def _dismiss(self, connection: Connection, starting: Sequence[_Active]) -> None:
+    def _dismiss(self, connection: Connection, starting: Sequence[ActiveRun]) -> None:
         """End the supervisors of runs that will not be released, so that their devices are free; the rows are still to do."""
         for active in starting:
-            if active.process is not None and active.process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    active.process.stdin.close()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    active.process.wait(_DISMISS_SECONDS)
+            active.dismiss()
         for active in starting:
             active.end = end_lost_run(connection, active.folder)
             active.status = active.end.status
@@ -339,14 +227,13 @@ class Workload:
                 self._look(connection, active)
             self._note_openings(connection)
             # A supervisor says when its run has ended; one that we attached to, or that is gone, has to be looked at.
-            ours = (active.process for active in open_runs if active.process and active.status == "running")
-            telling = [process.stdout for process in ours if process.stdout]
+            telling = [active.says for active in open_runs if active.says and active.status == "running"]
             if not select.select(telling, [], [], pause)[0]:
                 pause = min(0.1, pause * 1.2)
             time.sleep(_LOOK_SECONDS)
 
-    def _look(self, connection: Connection, active: _Active) -> None:
-        alive = _is_supervised(active)  # asked first: one that ends in between has written its end by now
+    def _look(self, connection: Connection, active: ActiveRun) -> None:
+        alive = active.is_supervised  # asked first: one that ends in between has written its end by now
         if (end := active.folder.end()) is not None:
             runs.end_run(connection, active.folder.run_id, end)
         elif not alive:
@@ -359,7 +246,7 @@ class Workload:
         if self.policy.fail_fast and active.status in FAILURES:
             self._end_others(active)
 
-    def _end_others(self, failed: _Active) -> None:
+    def _end_others(self, failed: ActiveRun) -> None:
         """Stop what still runs, since one of the workload has failed; only the first failure is the reason."""
         if self._failed is None:
             self._failed = failed
@@ -367,13 +254,13 @@ class Workload:
             for active in self._active:
                 if active.status == "running":
                     active.folder.ask_to_stop(f"stopped: {failed.job.name} {what}")
-                    _ask_to_stop(active)
+                    active.ask_to_stop()
 
     def _stop(self, connection: Connection) -> None:
         """End all runs in order; at a second interrupt at once."""
         try:
             for active in self._active:
-                _ask_to_stop(active)
+                active.ask_to_stop()
             self._wait(connection)
         except KeyboardInterrupt:
             for active in self._active:
@@ -401,19 +288,13 @@ class Workload:
         else:
             each(self._deliver_beside, left)
         for active in self._active:
-            if active.process is not None:
-                for stream in (active.process.stdin, active.process.stdout):
-                    if stream is not None:
-                        with contextlib.suppress(OSError):
-                            stream.close()
-                if active.status != "running":
-                    active.process.wait()
+            active.let_go()
 
-    def _deliver_beside(self, active: _Active) -> None:
+    def _deliver_beside(self, active: ActiveRun) -> None:
         with self.database.session() as connection:
             self._deliver_run(connection, active)
 
-    def _deliver_run(self, connection: Connection, active: _Active) -> None:
+    def _deliver_run(self, connection: Connection, active: ActiveRun) -> None:
         """Deliver what a run has left; where MLflow does not answer, it is not asked for the next one."""
         assert active.end is not None
         if self._answers and deliver(connection, active.folder, self.tracking, active.mlflow_run_id, active.end):
@@ -424,7 +305,7 @@ class Workload:
         self.report(Event("warning", self._label(active.job), message=what))
         self._answers = self._answers and self.tracking is not None and self.tracking.answers(_OPENING_SECONDS)
 
-    def _write_back(self, changed: Sequence[_Active]) -> None:
+    def _write_back(self, changed: Sequence[ActiveRun]) -> None:
         rows = {a.job.line: (a.status, a.folder.run_id) for a in changed if a.job.line is not None}
         if rows:
             self.write_back(rows)
@@ -433,7 +314,7 @@ class Workload:
         label = f"{self.experiment}/{self.workload}/{job.position}"
         return label if job.attempt == 1 else f"{label}@{job.attempt}"
 
-    def _tell(self, kind: str, active: _Active) -> None:
+    def _tell(self, kind: str, active: ActiveRun) -> None:
         end = active.end
         self.report(
             Event(
@@ -462,41 +343,3 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             signal.raise_signal(signal.SIGINT)
-
-
-def _is_simulated(job: Job) -> bool:
-    return any(gpu.simulated for gpu in job.devices or ())
-
-
-def _placements(active: _Active) -> list[runs.Placement]:
-    run_id, host = active.folder.run_id, platform.node()
-    if active.given and (instance := active.given.instance):
-        assert active.job.devices
-        gpu = active.job.devices[0].uuid
-        return [runs.Placement(run_id, host, gpu, instance.gpu_instance_id, instance.uuid)]
-    if not active.job.devices:
-        return [runs.Placement(run_id, host)]
-    return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in active.job.devices]
-
-
-def _is_supervised(active: _Active) -> bool:
-    return active.process.poll() is None if active.process else is_supervised(active.folder)
-
-
-def _send(process: subprocess.Popen[bytes], line: bytes) -> None:
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
-        process.stdin.write(line)
-        process.stdin.flush()
-
-
-def _ask_to_stop(active: _Active) -> None:
-    if active.process is not None:
-        active.process.terminate()
-    elif (state := active.folder.state()) is not None and is_alive(state.pid, state.created):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(state.pid, signal.SIGTERM)
-
-
-def _plain(settings: Settings) -> dict[str, Any]:
-    return {**asdict(settings), "home": str(settings.home)}

@@ -33,8 +33,8 @@ from sql.selection import select_run, select_runs
 from sql.summaries import Live, live_figures, summarised
 
 if TYPE_CHECKING:
+    from scheduler.events import Event, Outcome
     from scheduler.schedule import Scheduler
-    from scheduler.workload import Event, Outcome
 
 __all__ = ["register", "run_file", "scheduling"]
 

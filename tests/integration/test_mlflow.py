@@ -19,10 +19,10 @@ from psycopg.rows import dict_row
 from bench.addresses import without_login
 from bench.config import Settings
 from bench.gpu import inventory
+from scheduler.events import Event
 from scheduler.job import job_from_command
 from scheduler.schedule import Scheduler
 from scheduler.tracking import Tracking
-from scheduler.workload import Event
 from sql.database import Database
 from tests.conftest import own_database
 from tests.mlflow_server import Proxy, mlflow_server

@@ -17,10 +17,10 @@ from bench.config import Settings
 from bench.errors import ServiceFailed
 from bench.gpu import Inventory
 from bench.runfolder import RunFolder
+from scheduler.events import Event
 from scheduler.experiment_file import ExperimentFile
 from scheduler.job import job_from_command
 from scheduler.schedule import Scheduler
-from scheduler.workload import Event
 from sql import runs
 from sql.database import Connection, Database
 from sql.flavour import Flavour

@@ -12,11 +12,11 @@ import pytest
 
 from bench.errors import BadRequest
 from scheduler.cells import Collocation
+from scheduler.events import Outcome
 from scheduler.job import Job
 from scheduler.launch import Command
 from scheduler.policy import Policy
 from scheduler.retries import run_with_retries
-from scheduler.workload import Outcome
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from scheduler.cells import Collocation
+from scheduler.events import Outcome
 from scheduler.job import Job
 from scheduler.launch import Command
 from scheduler.plan import PlannedWorkload
 from scheduler.repetition import next_attempts, turns
-from scheduler.workload import Outcome
 
 
 def job(position: int, attempt: int = 1) -> Job:

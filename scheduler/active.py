@@ -1,0 +1,212 @@
+"""A run of a workload that goes on: its supervisor is started, told what to run, released, watched and let go of."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import platform
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bench.errors import ServiceFailed
+from bench.processes import is_alive
+from bench.runfolder import RunEnd, RunFolder
+from scheduler import profilers
+from scheduler.devices import Given
+from scheduler.job import Job
+from scheduler.launch import launched
+from scheduler.supervision import is_supervised
+from scheduler.supervisor import Order
+from sql import runs
+
+__all__ = ["ActiveRun", "launched_with"]
+
+_READY_SECONDS = 30.0
+_DISMISS_SECONDS = 5.0
+# Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
+_NOT_INHERITED = frozenset(
+    {"BENCH_DSN", "BENCH_READ_DSN", "BENCH_SUPERVISOR", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"}
+)
+
+
+@dataclass(slots=True)
+class ActiveRun:
+    """A run that goes on, or has just ended.
+
+    Attributes
+    ----------
+    process
+        Its supervisor where we started it; a run that we attached to has none.
+    end, status
+        How it ended; ``None`` and ``running`` until then.
+    given
+        The devices that were made or chosen for it.
+    """
+
+    job: Job
+    folder: RunFolder
+    mlflow_run_id: str | None
+    process: subprocess.Popen[bytes] | None = None
+    end: RunEnd | None = None
+    status: str = "running"
+    given: Given | None = None
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it is on simulated GPUs."""
+        return any(gpu.simulated for gpu in self.job.devices or ())
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether its supervisor lives."""
+        return self.process.poll() is None if self.process else is_supervised(self.folder)
+
+    @property
+    def says(self) -> IO[bytes] | None:
+        """What its supervisor says, to be waited for; ``None`` where we did not start it."""
+        return self.process.stdout if self.process else None
+
+    @property
+    def placements(self) -> list[runs.Placement]:
+        """Where it is placed."""
+        run_id, host = self.folder.run_id, platform.node()
+        if self.given and (instance := self.given.instance):
+            assert self.job.devices
+            gpu = self.job.devices[0].uuid
+            return [runs.Placement(run_id, host, gpu, instance.gpu_instance_id, instance.uuid)]
+        if not self.job.devices:
+            return [runs.Placement(run_id, host)]
+        return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in self.job.devices]
+
+    def row(self, workload_id: int) -> runs.NewRun:
+        """Return it as the database has it before it begins."""
+        job = self.job
+        return runs.NewRun(
+            run_id=self.folder.run_id,
+            mlflow_run_id=self.mlflow_run_id,
+            workload_id=workload_id,
+            position=job.position,
+            attempt=job.attempt,
+            name=job.name,
+            owner=getpass.getuser(),
+            command=job.shown_command,
+            environment=job.environment,
+            collocation=str(job.collocation),
+            devices="+".join(gpu.uuid for gpu in job.devices or ()),
+            params=job.params,
+            host=platform.node(),
+            fingerprint=job.fingerprint,
+            simulated=self.is_simulated,
+            profilers="+".join(job.profilers),
+        )
+
+    def start_supervisor(self) -> None:
+        """Start its supervisor, which waits for its order."""
+        claim = self.given.claim if self.given else None
+        own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
+        with self.folder.supervisor_log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "scheduler.supervisor", str(self.folder.path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**own, "BENCH_SUPERVISOR": self.folder.run_id},
+                start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
+                cwd="/",
+                pass_fds=[claim.fileno()] if claim else [],
+            )
+
+    def order(self, order: Order) -> None:
+        """Tell its supervisor what to run."""
+        self._send(order.encode())
+
+    def await_ready(self, label: str) -> None:
+        """Wait until its supervisor is ready to release it.
+
+        Raises
+        ------
+        ServiceFailed
+            It is not; says why, of the run called `label`.
+        """
+        assert self.process is not None
+        assert self.process.stdout is not None
+        readable, _, _ = select.select([self.process.stdout], [], [], _READY_SECONDS)
+        if not readable or self.process.stdout.readline() != b"ready\n":
+            self.process.kill()
+            last = self.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
+            why = "".join(last) or f"it ended with status {self.process.wait()}"
+            raise ServiceFailed(f"the supervisor of {label} did not start: {why}")
+
+    def release(self, started_at: float) -> None:
+        """Let it begin; `started_at` is its start in Unix seconds."""
+        self._send(f"go {started_at!r}\n".encode())
+
+    def dismiss(self) -> None:
+        """End the supervisor of a run that will not be released."""
+        if self.process is not None and self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_DISMISS_SECONDS)
+
+    def ask_to_stop(self) -> None:
+        """Ask its supervisor to end it."""
+        if self.process is not None:
+            self.process.terminate()
+        elif (state := self.folder.state()) is not None and is_alive(state.pid, state.created):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(state.pid, signal.SIGTERM)
+
+    def let_go(self) -> None:
+        """Close what connects us to its supervisor, which goes on alone if the run does."""
+        if self.process is None:
+            return
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+        if self.status != "running":
+            self.process.wait()
+
+    def _send(self, line: bytes) -> None:
+        assert self.process is not None
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
+            self.process.stdin.write(line)
+            self.process.stdin.flush()
+
+
+def launched_with(
+    active: ActiveRun, variables: Mapping[str, str], not_inherited: Collection[str], client: Path
+) -> tuple[list[str], dict[str, str]]:
+    """Return the words and the environment with which a run is started.
+
+    Parameters
+    ----------
+    variables
+        What it is to find in its environment beside what its command and its devices add.
+    not_inherited
+        Variables of the shell that it must not have, beside ours.
+    client
+        Folder of the client for training scripts.
+    """
+    job, folder, given = active.job, active.folder, active.given
+    assert given is not None
+    additions = {**job.command.variables, **variables, "BENCH_SPANS": str(folder.spans)}
+    if given.visible is not None:
+        additions["CUDA_VISIBLE_DEVICES"] = ",".join(given.visible)
+    additions |= given.variables
+    ours = _NOT_INHERITED.union(not_inherited)
+    if job.collocation.kind != "shared":  # then what it is a client of, and how far, is not the shell's to say
+        ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
+    shell = {name: value for name, value in os.environ.items() if name not in ours}
+    gpus: Sequence[str] = [] if active.is_simulated else given.visible or []
+    words, environment = launched(job.command, folder, shell=shell, additions=additions, client=client, gpus=gpus)
+    return profilers.wrapped(job.profilers, words, folder), environment
