@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from scheduler.job import Job
 
-__all__ = ["Event", "Outcome"]
+__all__ = ["Event", "Outcome", "label"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +29,9 @@ class Outcome:
     job: Job
     run_id: str
     status: str
+
+
+def label(experiment: int, workload: int, job: Job) -> str:
+    """Return what selects the run of a job: ``20/1/3``, ``20/1/3@2``."""
+    name = f"{experiment}/{workload}/{job.position}"
+    return name if job.attempt == 1 else f"{name}@{job.attempt}"

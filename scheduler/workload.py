@@ -17,27 +17,23 @@ from bench.config import Settings
 from bench.processes import end_run as end_processes
 from bench.runfolder import RunFolder
 from scheduler.active import ActiveRun, launched_with
-from scheduler.delivery import deliver, deliver_spans
 from scheduler.devices import Devices, Given
-from scheduler.events import Event, Outcome
+from scheduler.events import Event, Outcome, label
 from scheduler.job import Job
 from scheduler.launch import client_folder
-from scheduler.openings import Openings, RunRequest
-from scheduler.page_cache import booted_at, cache_tags
-from scheduler.parallel import each
+from scheduler.page_cache import booted_at
 from scheduler.policy import FAILURES, Policy
 from scheduler.record import Recorder
 from scheduler.software import SoftwareWatch
 from scheduler.supervision import end_lost_run
 from scheduler.supervisor import Order
-from scheduler.tracking import OWN_TAG, Tracking
+from scheduler.tracked import TrackedRuns
+from scheduler.tracking import Tracking
 from sql import experiments, runs
 from sql.database import Connection, Database
 
 __all__ = ["Workload"]
 
-# How long the end of runs waits for those that MLflow is still opening.
-_OPENING_SECONDS = 10.0
 # The least between two looks at how the runs go on.
 _LOOK_SECONDS = 0.005
 
@@ -79,9 +75,7 @@ class Workload:
         self.policy, self.began = policy, began
         self._active: list[ActiveRun] = []
         self._failed: ActiveRun | None = None
-        self._run_before: set[int] = set()
-        self._openings = Openings(tracking)
-        self._answers = True
+        self._mlflow = TrackedRuns(database, tracking, experiment, experiment_name, workload, report)
 
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
         """Run `jobs` and wait for them and for the `attached` ones; return how each ended.
@@ -102,7 +96,9 @@ class Workload:
                 try:
                     self._free_devices()
                 finally:
-                    self._deliver(connection)
+                    self._mlflow.deliver(connection, self._active)
+                    for active in self._active:
+                        active.let_go()
         return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
 
     def _software_runs(self) -> list[str]:
@@ -125,7 +121,7 @@ class Workload:
         by_id = {uuid.uuid4().hex: job for job in jobs}
         given = self.devices.provide(connection, by_id, [active.folder.run_id for active in self._active])
         workload_id = experiments.open_workload(connection, self.experiment, self.workload)
-        self._run_before = runs.positions_started(connection, workload_id, platform.node(), booted_at())
+        before = runs.positions_started(connection, workload_id, platform.node(), booted_at())
         starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
         self._active += starting
         runs.create_runs(connection, [active.row(workload_id) for active in starting])
@@ -133,7 +129,7 @@ class Workload:
             for active in starting:  # what takes longest comes first
                 active.start_supervisor()
             self._write_back(starting)
-            self._open_tracking(connection, starting)
+            self._mlflow.open(connection, starting, before)
             client = client_folder(self.settings.home)
             for active in starting:
                 active.order(self._order(active, client))
@@ -160,26 +156,10 @@ class Workload:
         folder.create({"label": self._label(job), "command": job.shown_command, "container": container})
         return ActiveRun(job, folder, None, given=given)
 
-    def _open_tracking(self, connection: Connection, starting: Sequence[ActiveRun]) -> None:
-        if self.tracking is None:
-            return
-        requests = [self._request(active.job, active.folder) for active in starting]
-        if not self._openings.open(requests):
-            why = self._openings.problem or "MLflow is slow"
-            label = f"{self.experiment}/{self.workload}"
-            self.report(Event("warning", label, message=f"{why}; the runs go on, and it gets theirs later"))
-        self._note_openings(connection)
-
     def _order(self, active: ActiveRun, client: Path) -> Order:
         context = {"BENCH_EXPERIMENT": str(self.experiment), "BENCH_WORKLOAD": str(self.workload)}
-        tracked: dict[str, str] = {}
-        if self.tracking is not None:
-            command = active.job.command
-            tracked = self.tracking.variables(
-                active.folder.run_id, active.mlflow_run_id, self.experiment_name, command.words, command.directory
-            )
         not_inherited = self.tracking.own_variables if self.tracking else frozenset()
-        words, environment = launched_with(active, {**context, **tracked}, not_inherited, client)
+        words, environment = launched_with(active, {**context, **self._mlflow.variables(active)}, not_inherited, client)
         return Order(
             words=words,
             directory=str(active.job.command.directory),
@@ -191,25 +171,6 @@ class Workload:
             mlflow_run_id=active.mlflow_run_id,
             profilers="+".join(active.job.profilers),
         )
-
-    def _request(self, job: Job, folder: RunFolder) -> RunRequest:
-        name = f"{self._label(job)} {job.name}"
-        tags = {
-            OWN_TAG: f"{self.experiment}/{self.workload}/{job.position}@{job.attempt}",
-            "hypergauge.command": job.shown_command,
-            **cache_tags(job.position, self._run_before),
-        }
-        request = RunRequest(folder.run_id, self.experiment_name, name, dict(job.params), tags)
-        request.write(folder)
-        return request
-
-    def _note_openings(self, connection: Connection) -> None:
-        """Record which runs MLflow has opened by now."""
-        for active in self._active:
-            opened = self._openings.opened.get(active.folder.run_id)
-            if active.mlflow_run_id is None and opened is not None:
-                active.mlflow_run_id = opened
-                runs.set_mlflow_run(connection, active.folder.run_id, opened)
 
     def _dismiss(self, connection: Connection, starting: Sequence[ActiveRun]) -> None:
         """End the supervisors of runs that will not be released, so that their devices are free; the rows are still to do."""
@@ -225,7 +186,7 @@ class Workload:
         while open_runs := [active for active in self._active if active.status == "running"]:
             for active in open_runs:
                 self._look(connection, active)
-            self._note_openings(connection)
+            self._mlflow.note(connection, self._active)
             # A supervisor says when its run has ended; one that we attached to, or that is gone, has to be looked at.
             telling = [active.says for active in open_runs if active.says and active.status == "running"]
             if not select.select(telling, [], [], pause)[0]:
@@ -278,41 +239,13 @@ class Workload:
             for problem in self.devices.clear(connection):
                 self.report(Event("warning", f"{self.experiment}/{self.workload}", message=problem))
 
-    def _deliver(self, connection: Connection) -> None:
-        # What is still being opened would be opened twice.
-        self._answers = self._openings.settled(_OPENING_SECONDS)
-        self._note_openings(connection)
-        left = [active for active in self._active if active.end is not None and not active.folder.delivered]
-        if len(left) == 1:
-            self._deliver_run(connection, left[0])
-        else:
-            each(self._deliver_beside, left)
-        for active in self._active:
-            active.let_go()
-
-    def _deliver_beside(self, active: ActiveRun) -> None:
-        with self.database.session() as connection:
-            self._deliver_run(connection, active)
-
-    def _deliver_run(self, connection: Connection, active: ActiveRun) -> None:
-        """Deliver what a run has left; where MLflow does not answer, it is not asked for the next one."""
-        assert active.end is not None
-        if self._answers and deliver(connection, active.folder, self.tracking, active.mlflow_run_id, active.end):
-            return
-        if not self._answers:
-            deliver_spans(connection, active.folder)
-        what = "MLflow does not answer; it gets the run when something of this experiment is scheduled again"
-        self.report(Event("warning", self._label(active.job), message=what))
-        self._answers = self._answers and self.tracking is not None and self.tracking.answers(_OPENING_SECONDS)
-
     def _write_back(self, changed: Sequence[ActiveRun]) -> None:
         rows = {a.job.line: (a.status, a.folder.run_id) for a in changed if a.job.line is not None}
         if rows:
             self.write_back(rows)
 
     def _label(self, job: Job) -> str:
-        label = f"{self.experiment}/{self.workload}/{job.position}"
-        return label if job.attempt == 1 else f"{label}@{job.attempt}"
+        return label(self.experiment, self.workload, job)
 
     def _tell(self, kind: str, active: ActiveRun) -> None:
         end = active.end
