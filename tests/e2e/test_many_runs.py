@@ -1,0 +1,110 @@
+"""Many short runs leave nothing behind: no processes, descriptors, connections, files, and no memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Set
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.e2e.home import Home
+
+WORKLOADS, TOGETHER = 20, 5
+# The collector keeps the series of each run in mind, and the scheduler how it ended: some 15 and 20 KiB. MLflow's server
+# is held to its first process alone; what serves requests is a child of that, whose caches are MLflow's own.
+SERVICE_BYTES_PER_RUN = 64 << 10
+SCHEDULER_BYTES_PER_RUN = 64 << 10
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A process at one moment: its resident bytes, descriptors, threads, and children."""
+
+    resident: int
+    descriptors: int
+    threads: int
+    children: int
+
+    @classmethod
+    def of(cls, pid: int) -> Sample:
+        process = psutil.Process(pid)
+        return cls(process.memory_info().rss, process.num_fds(), process.num_threads(), len(process.children()))
+
+
+def services(home: Home) -> dict[str, int]:
+    """Return the processes of the stack, by name."""
+    return {path.stem: json.loads(path.read_text())["pid"] for path in (home.path / "stack").glob("*.service")}
+
+
+def processes_of(run_ids: Set[str]) -> set[int]:
+    """Return the processes that belong to these runs or supervise them."""
+    found = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            variables = process.environ()
+            if {variables.get("BENCH_RUN_ID"), variables.get("BENCH_SUPERVISOR")} & run_ids:
+                found.add(process.pid)
+    return found
+
+
+def connections(home: Home) -> int:
+    [row] = home.ask("select count(*)::int as n from pg_stat_activity where application_name = 'hypergauge'")
+    return int(row["n"])
+
+
+def files(home: Home) -> set[Path]:
+    """Return the files of a home but those of the database, of runs and their artifacts, and of the spool."""
+    found = set()
+    for folder, folders, names in os.walk(home.path):
+        if Path(folder) == home.path:
+            folders[:] = set(folders) - {"postgres", "runs", "artifacts", "spool"}
+        found |= {Path(folder) / name for name in names}
+    return found
+
+
+@pytest.mark.timeout(400)
+def test_many_short_runs_leave_nothing(home: Home) -> None:
+    rows = [f"90,{workload},{{scripts}}/nothing.py" for workload in range(1, WORKLOADS + 1) for _ in range(TOGETHER)]
+    sheet = home.sheet("many", "Experiment,Workload,File", rows)
+    first = home.sheet("first", "Experiment,Workload,File", ["91,1,{scripts}/nothing.py"])
+    home.bench("schedule", first.path)  # what is made once and for all
+    before = {name: Sample.of(pid) for name, pid in services(home).items()}
+    held, there, spooled = connections(home), files(home), len(list((home.path / "spool").rglob("*")))
+
+    schedule = home.start("schedule", sheet.path)
+    samples: list[Sample] = []
+    while schedule.process.poll() is None:
+        with contextlib.suppress(psutil.Error):
+            samples.append(Sample.of(schedule.process.pid))
+        time.sleep(0.1)
+    schedule.wait()
+
+    runs = home.runs(90)
+    assert [run["status"] for run in runs] == ["finished"] * WORKLOADS * TOGETHER
+    assert not processes_of({run["run_id"] for run in runs})
+    after = {name: Sample.of(pid) for name, pid in services(home).items()}
+    assert after.keys() == before.keys()
+    for name, now in after.items():
+        grown = now.resident - before[name].resident
+        assert grown <= SERVICE_BYTES_PER_RUN * len(runs), f"{name} has grown by {grown} bytes"
+        assert now.descriptors <= before[name].descriptors + 3, name
+        assert (now.threads, now.children) <= (before[name].threads + 2, before[name].children), name
+    assert connections(home) <= held
+    assert files(home) == there
+    assert len(list((home.path / "spool").rglob("*"))) <= spooled + 2
+
+    # While runs go on: in its first quarter the scheduler has not yet made everything that it makes once.
+    going = [sample for sample in samples if sample.children]
+    quarter = len(going) // 4
+    early, late = going[quarter : 2 * quarter], going[-quarter:]
+    assert max(sample.children for sample in going) <= TOGETHER + 4  # git and others are asked besides
+    assert min(sample.descriptors for sample in late) <= min(sample.descriptors for sample in early) + 2
+    assert min(sample.threads for sample in late) <= min(sample.threads for sample in early) + 1
+    grown = max(sample.resident for sample in late) - max(sample.resident for sample in early)
+    assert grown <= SCHEDULER_BYTES_PER_RUN * len(runs) / 2, f"the scheduler has grown by {grown} bytes"
