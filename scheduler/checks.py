@@ -105,5 +105,5 @@ def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | N
         reason = exporters[name]
         return f"the listener {name!r} cannot work here: {reason}" if reason is not None else None
     if name in LISTENERS:
-        return f"the listener {name!r} is not supported yet"
+        return f"the listener {name!r} is not installed here"
     return f"there is no listener {name!r}{did_you_mean(name, [*listener_words(), *exporters])}"

@@ -308,7 +308,7 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
         ("1,1,,,,,,train.py,tpo,", "2:19: Listeners: there is no listener 'tpo' (did you mean 'top'?)"),
         ("1,1,,,,,,train.py,wether,", "2:19: Listeners: there is no listener 'wether' (did you mean 'weather'?)"),
         ("1,1,,,,,,train.py,smi,", "2:19: Listeners: the listener 'nvml' cannot work here: Driver Not Loaded"),
-        ("1,1,,,,,,train.py,dcgmi,", "2:19: Listeners: the listener 'dcgm' is not supported yet"),
+        ("1,1,,,,,,train.py,dcgmi,", "2:19: Listeners: the listener 'dcgm' is not installed here"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_here(write: Write, row: str, message: str) -> None:
