@@ -201,9 +201,10 @@ class Workload:
             end = end_lost_run(connection, active.folder)
         else:
             return
-        active.end, active.status = end, end.status
-        self._write_back([active])
-        self._tell("ended", active)
+        with _uninterrupted():  # who is seen to have ended is not looked at again
+            active.end, active.status = end, end.status
+            self._write_back([active])
+            self._tell("ended", active)
         if self.policy.fail_fast and active.status in FAILURES:
             self._end_others(active)
 

@@ -1,4 +1,4 @@
-"""What becomes of runs when a supervisor does not start, dies before it has begun, or cannot write."""
+"""What becomes of runs when something goes wrong as they begin or end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -87,6 +87,23 @@ def test_runs_whose_supervisors_do_not_start_are_over_and_still_to_do(
     assert statuses(file) == ["", ""]
     again = scheduler.run_file(ExperimentFile.read(file.path))
     assert [(outcome.job.attempt, outcome.status) for outcome in again] == [(2, "finished")] * 2
+
+
+def test_an_interrupt_while_an_end_is_written_down_leaves_no_row_running(
+    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = ExperimentFile.update
+
+    def interrupted(file: ExperimentFile, changes: Mapping[int, tuple[str, str]]) -> frozenset[int]:
+        if any(status == "finished" for status, _ in changes.values()):
+            signal.raise_signal(signal.SIGINT)
+        return update(file, changes)
+
+    monkeypatch.setattr(ExperimentFile, "update", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.run_file(file)
+    assert set(statuses(file)) <= {"finished", "stopped"}
+    assert {status for status, _ in recorded(scheduler.database)} <= {"finished", "stopped"}
 
 
 def test_an_end_that_cannot_be_written_is_written_when_it_can(
