@@ -21,7 +21,7 @@ __all__ = ["DcgmiSource"]
 
 # DCGM_FI_DRIVER_VERSION, which older versions of dmon cut off.
 _DRIVER = 1
-_ANSWER_SECONDS = 10.0
+_ANSWER_SECONDS = 20.0
 # How often DCGM is asked for MIG instances where NVML cannot tell that they have changed.
 _LOOK_AGAIN_SECONDS = 10.0
 

@@ -77,7 +77,7 @@ def test_a_file_that_may_not_be_written_is_refused(nowhere: Home) -> None:
         (["list", "999999/1"], "999999/1 names no run"),
         (["logs", "abcdef"], "no run's id begins with abcdef"),
         (["stop", "999999/1/1"], "999999/1/1 names no run"),
-        (["compare", "0", "--by", "nonsense"], "--by is 'run' or 'workload', not 'nonsense'"),
+        (["compare", "0", "--by", "nonsense"], "--by is 'run', 'row' or 'workload', not 'nonsense'"),
         (["compare", "0", "--scope", "hots"], "there is no scope 'hots' (did you mean 'host'?)"),
         (["schedule", "experiments.csv", "--rerun", "some"], "--rerun is 'failed' or 'all', not 'some'"),
         (["schedule", "experiment.csv"], "experiment.csv: the file does not exist"),

@@ -143,7 +143,7 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     one.read()
     run_id, process = one.start(gpu.uuid)
     of_run = {"run_id": run_id, "UUID": gpu.uuid, "gpu": str(BEFORE)}
-    busy = one.read_until(lambda body: sum(body.all(ENERGY, run_id=run_id)) > 200)
+    busy = one.read_until(lambda body: sum(body.all(ENERGY, run_id=run_id)) > 1500)
     assert busy.one("bench_gpu_run_processes", **of_run) == 1
     assert 50e6 < busy.one("bench_gpu_run_memory_bytes", **of_run) < 200e6
     assert 0 < busy.one("bench_gpu_run_sm_utilization_ratio", **of_run) <= 1
@@ -157,9 +157,7 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     assert final.all("bench_gpu_run_processes") == []
     # What it has used is nine tenths of what the board can draw above idle, for as long as it kept a core busy.
     watts = 0.9 * (MODELS["H100"].limit_watts - MODELS["H100"].idle_watts)
-    assert sum(final.all(ENERGY, run_id=run_id)) == pytest.approx(
-        watts * cpu_seconds(process), rel=0.03, abs=watts * 0.03
-    )
+    assert sum(final.all(ENERGY, run_id=run_id)) == pytest.approx(watts * cpu_seconds(process), rel=0.05)
     assert final.all("bench_gpu_other_energy_joules_total") == [0]
     free = one.read_until(lambda body: body.one("bench_gpu_power_watts") == MODELS["H100"].idle_watts)
     assert sum(free.all(ENERGY, run_id=run_id)) == sum(final.all(ENERGY, run_id=run_id))
