@@ -38,23 +38,23 @@ def scenes(home: Home) -> dict[int, Scene]:
 
     later = "2,later,{scripts}/clocked.py,--seconds 0"
     files = {
-        40: rows(40, f"1,flaky,{WAITS},{{folder}}/a 3 0", "1,good,{scripts}/clocked.py,--seconds 0", later),
-        41: rows(41, f"1,waits,{WAITS},{{folder}}/a wait", f"1,bad,{WAITS},{{folder}}/b 3 3", later),
-        42: rows(
-            42,
+        640: rows(640, f"1,flaky,{WAITS},{{folder}}/a 3 0", "1,good,{scripts}/clocked.py,--seconds 0", later),
+        641: rows(641, f"1,waits,{WAITS},{{folder}}/a wait", f"1,bad,{WAITS},{{folder}}/b 3 3", later),
+        642: rows(
+            642,
             f"1,bad,{WAITS},{{folder}}/a 3 wait",
             f"1,waits,{WAITS},{{folder}}/b wait",
             "1,short,{scripts}/clocked.py,--seconds 1.5",
         ),
-        43: rows(43, f"1,interrupted,{WAITS},{{folder}}/a 3 wait", later),
-        44: rows(44, f"1,waits,{WAITS},{{folder}}/a wait", "1,bad,{scripts}/gate.py,{folder}/gate", later),
+        643: rows(643, f"1,interrupted,{WAITS},{{folder}}/a 3 wait", later),
+        644: rows(644, f"1,waits,{WAITS},{{folder}}/a wait", "1,bad,{scripts}/gate.py,{folder}/gate", later),
     }
     options = {
-        40: ["--retries", "2", "--fail-fast"],
-        41: ["--fail-fast"],
-        42: ["--retries", "3", "--workload-timeout", "3"],
-        43: ["--retries", "1"],
-        44: ["--fail-fast"],
+        640: ["--retries", "2", "--fail-fast"],
+        641: ["--fail-fast"],
+        642: ["--retries", "3", "--workload-timeout", "3"],
+        643: ["--retries", "1"],
+        644: ["--fail-fast"],
     }
     return {
         experiment: Scene(sheet, home.start("schedule", sheet.path, *options[experiment]))
@@ -70,81 +70,81 @@ def ends(home: Home, experiment: int) -> list[tuple[str, int, str, str | None]]:
 
 
 def test_what_failed_is_repeated_alone(home: Home, scenes: dict[int, Scene]) -> None:
-    said = scenes[40].schedule.wait()
-    assert ends(home, 40) == [
+    said = scenes[640].schedule.wait()
+    assert ends(home, 640) == [
         ("flaky", 1, "failed", "exit status 3"),
         ("flaky", 2, "finished", None),
         ("good", 1, "finished", None),
         ("later", 1, "finished", None),
     ]
-    flaky, again, good, later = home.runs(40)
+    flaky, again, good, later = home.runs(640)
     assert max(flaky["ended"], good["ended"]) <= again["started"] < again["ended"] <= later["started"]
-    assert scenes[40].sheet.column("Status") == ["finished"] * 3
-    assert scenes[40].sheet.column("Run") == [again["run_id"], good["run_id"], later["run_id"]]
+    assert scenes[640].sheet.column("Status") == ["finished"] * 3
+    assert scenes[640].sheet.column("Run") == [again["run_id"], good["run_id"], later["run_id"]]
     assert "what failed is repeated: flaky (retry 1 of 2)" in said
 
 
 def test_the_first_failure_ends_what_runs_beside_it_and_nothing_follows(home: Home, scenes: dict[int, Scene]) -> None:
-    said = scenes[41].schedule.wait(status=1)
-    assert ends(home, 41) == [
+    said = scenes[641].schedule.wait(status=1)
+    assert ends(home, 641) == [
         ("waits", 1, "stopped", "stopped: bad failed"),
         ("bad", 1, "failed", "exit status 3"),
     ]
-    assert scenes[41].sheet.column("Status") == ["stopped", "failed", ""]
+    assert scenes[641].sheet.column("Status") == ["stopped", "failed", ""]
     assert "1 workload that follows is not started" in said
 
 
 def test_the_time_of_a_workload_ends_all_its_runs(home: Home, scenes: dict[int, Scene]) -> None:
-    scenes[42].schedule.wait(status=1)
+    scenes[642].schedule.wait(status=1)
     over = "its workload ran longer than 3 s"
-    assert ends(home, 42) == [
+    assert ends(home, 642) == [
         ("bad", 1, "failed", "exit status 3"),
         ("waits", 1, "timeout", over),
         ("short", 1, "finished", None),
     ]
-    _, waits, short = home.runs(42)
+    _, waits, short = home.runs(642)
     assert 3 <= waits["duration"] < 3 + 5 + 3  # deaf to the request, and then to nothing
-    compared = {run["name"]: run["neighbours_changed"] for run in home.json("compare", "42")["runs"]}
-    [ended] = [one for one in compared["waits"] if one["run"] == "42/1/3"]
+    compared = {run["name"]: run["neighbours_changed"] for run in home.json("compare", "642")["runs"]}
+    [ended] = [one for one in compared["waits"] if one["run"] == "642/1/3"]
     assert (ended["what"], ended["status"], ended["at"]) == (
         "ended",
         "finished",
         pytest.approx(short["duration"], abs=0.01),
     )
-    noted = r"42/1/2: neighbours changed after .*\(42/1/3 ended, finished\)"
-    assert re.search(noted, home.bench("compare", "42"))
+    noted = r"642/1/2: neighbours changed after .*\(642/1/3 ended, finished\)"
+    assert re.search(noted, home.bench("compare", "642"))
 
 
 def test_an_interrupt_ends_a_repeated_run(home: Home, scenes: dict[int, Scene]) -> None:
-    [run] = home.running(43)
+    [run] = home.running(643)
     assert run["attempt"] == 2
-    scenes[43].schedule.interrupt()
-    scenes[43].schedule.wait(status=1)
-    assert ends(home, 43) == [
+    scenes[643].schedule.interrupt()
+    scenes[643].schedule.wait(status=1)
+    assert ends(home, 643) == [
         ("interrupted", 1, "failed", "exit status 3"),
         ("interrupted", 2, "stopped", "stopped on request"),
     ]
-    assert scenes[43].sheet.column("Status") == ["stopped", ""]
+    assert scenes[643].sheet.column("Status") == ["stopped", ""]
 
 
 def test_two_interrupts_while_a_failure_ends_the_others_leave_nothing(home: Home, scenes: dict[int, Scene]) -> None:
-    waits, _ = home.running(44, 2)
-    (scenes[44].sheet.path.with_suffix("") / "gate").write_text("3")
-    wait_for(lambda: home.runs(44)[1]["status"] == "failed", "the failure")
-    scenes[44].schedule.interrupt()
+    waits, _ = home.running(644, 2)
+    (scenes[644].sheet.path.with_suffix("") / "gate").write_text("3")
+    wait_for(lambda: home.runs(644)[1]["status"] == "failed", "the failure")
+    scenes[644].schedule.interrupt()
     time.sleep(0.5)  # two at the same moment are one
-    scenes[44].schedule.interrupt()
+    scenes[644].schedule.interrupt()
     wait_for(lambda: not processes_of(waits["run_id"]), "its end", timeout=3)
-    scenes[44].schedule.wait(status=1)
-    assert [end[:3] for end in ends(home, 44)] == [("waits", 1, "stopped"), ("bad", 1, "failed")]
+    scenes[644].schedule.wait(status=1)
+    assert [end[:3] for end in ends(home, 644)] == [("waits", 1, "stopped"), ("bad", 1, "failed")]
 
 
 def test_a_run_that_the_kernel_kills_says_so(home: Home) -> None:
-    sheet = home.sheet("hog", HEADER, ["45,1,hog,{scripts}/hog.py,"])
+    sheet = home.sheet("hog", HEADER, ["645,1,hog,{scripts}/hog.py,"])
     with memory_group() as group:
         enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
         home.start("schedule", sheet.path, through=enter).wait(status=1)
-    [run] = home.runs(45)
+    [run] = home.runs(645)
     assert (run["status"], run["exit_code"]) == ("failed", 137)
     said = re.fullmatch(
         r"killed by the kernel for lack of memory; the peak of its largest process was (\d+) MiB of the cgroup's 700 MiB",
