@@ -14,12 +14,8 @@ from tests.e2e.home import Home
 @pytest.fixture(scope="session")
 def home() -> Iterator[Home]:
     """A home in a short folder, with its stack up."""
-    with tempfile.TemporaryDirectory(prefix="bench-e2e-") as folder:
-        home = Home(Path(folder) / "home", Path(folder) / "work")
-        home.folder.mkdir()
-        home.bench("up")
-        try:
-            yield home
-        finally:
-            home.end()
-            home.bench("down")
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-e2e-") as folder,
+        Home(Path(folder) / "home", Path(folder) / "work").stack() as home,
+    ):
+        yield home

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import urlencode
 
 import psutil
@@ -151,6 +151,17 @@ class Home:
         """The variables of a shell in which only the home, and `variables`, are set."""
         others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
         return {**others, "BENCH_HOME": str(self.path), **self.variables}
+
+    @contextlib.contextmanager
+    def stack(self) -> Iterator[Self]:
+        """Hold the stack up; what was started meanwhile ends before it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.bench("up")
+        try:
+            yield self
+        finally:
+            self.end()
+            self.bench("down")
 
     def bench(self, *words: str | Path, status: int = 0) -> str:
         """Run a command to its end, and return what it wrote to both outputs."""

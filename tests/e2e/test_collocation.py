@@ -72,15 +72,11 @@ class HomeWithGpus(Home):
 @pytest.fixture(scope="module")
 def place() -> Iterator[HomeWithGpus]:
     """A home with simulated GPUs, with its stack up."""
-    with tempfile.TemporaryDirectory(prefix="bench-e2e-") as folder:
-        home = HomeWithGpus(Path(folder) / "home", Path(folder) / "work")
-        home.folder.mkdir()
-        home.bench("up")
-        try:
-            yield home
-        finally:
-            home.end()
-            home.bench("down")
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-e2e-") as folder,
+        HomeWithGpus(Path(folder) / "home", Path(folder) / "work").stack() as home,
+    ):
+        yield home
 
 
 def scene(home: Home, experiment: int, *rows: str) -> tuple[Sheet, Path, Started]:

@@ -31,10 +31,8 @@ def place(short_folder: Path) -> Iterator[Home]:
     home.folder.mkdir(parents=True)
     shutil.copy(SCRIPTS / "surroundings.py", home.folder / "train.py")
     (home.folder / "bench.toml").write_text(BENCH_TOML)
-    home.bench("up")
-    yield home
-    home.end()
-    home.bench("down")
+    with home.stack():
+        yield home
 
 
 def test_radts_own_example_runs_unchanged(place: Home) -> None:

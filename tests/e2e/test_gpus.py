@@ -55,12 +55,8 @@ class GpuHome(Home):
 def place(short_folder: Path) -> Iterator[GpuHome]:
     """A stack on a host with four simulated GPUs."""
     folder = short_folder / uuid.uuid4().hex[:8]
-    home = GpuHome(folder / "home", folder / "work", programs=installed_mps(folder / "bin"))
-    home.folder.mkdir(parents=True)
-    home.bench("up")
-    yield home
-    home.end()
-    home.bench("down")
+    with GpuHome(folder / "home", folder / "work", programs=installed_mps(folder / "bin")).stack() as home:
+        yield home
 
 
 def settled(home: Home) -> None:

@@ -37,12 +37,9 @@ def place(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Home]:
         yield request.getfixturevalue("home")
         return
     database = request.getfixturevalue("timescaledb_database")
-    home = HomeWithServer(short_folder / uuid.uuid4().hex[:8], short_folder / uuid.uuid4().hex[:8], server=database)
-    home.folder.mkdir()
-    home.bench("up")
-    yield home
-    home.end()
-    home.bench("down")
+    folder = short_folder / uuid.uuid4().hex[:8]
+    with HomeWithServer(folder / "home", folder / "work", server=database).stack() as home:
+        yield home
 
 
 def settled(home: Home, experiment: int) -> None:
