@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -200,6 +201,27 @@ def test_a_ledger_that_cannot_be_read_begins_another_world(tmp_path: Path, left:
     (tmp_path / "simulated").mkdir()
     (tmp_path / "simulated" / "world.json").write_bytes(left)
     assert opened("2xA100", tmp_path).nvmlDeviceGetCount() == 2
+
+
+def test_a_world_lies_in_memory_as_long_as_its_home_is_there(tmp_path: Path) -> None:
+    def energy(home: str) -> int:
+        nvml = opened("1xH100", tmp_path / home)
+        return int(nvml.nvmlDeviceGetTotalEnergyConsumption(nvml.nvmlDeviceGetHandleByIndex(0)))
+
+    before = eventually(lambda: energy("one"), lambda joules: joules > 10_000)
+    file = tmp_path / "one" / "simulated" / "world.json"
+    memory = file.resolve().parent
+    assert memory.parent == Path("/dev/shm")
+    assert memory.stat().st_mode & 0o077 == 0
+    assert energy("one") >= before
+
+    shutil.rmtree(memory)  # the host went down
+    assert energy("one") < before
+    memory = file.resolve().parent
+
+    shutil.rmtree(tmp_path / "one")
+    energy("two")
+    assert not memory.exists()
 
 
 def test_xid_errors_are_told_once_each_to_who_waits_for_them(tmp_path: Path) -> None:

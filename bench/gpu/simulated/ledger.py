@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +14,10 @@ from threading import RLock
 from typing import TypedDict, cast
 
 __all__ = ["DeviceState", "GpuState", "InstanceState", "Ledger", "ProcessState", "WorldState"]
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - what lies there is private by its mode
+_PREFIX = "hypergauge-"
+_OF = "of"  # beside a world, the file that leads to it
 
 
 class InstanceState(TypedDict):
@@ -122,10 +128,11 @@ class Ledger:
         self._text = json.dumps(state, separators=(",", ":")).encode()
         self._state = state
         if self._file is not None:
-            new = self._file.with_suffix(".new")
+            file = _in_memory(self._file)
+            new = file.with_suffix(".new")
             new.write_bytes(self._text)
-            new.replace(self._file)
-            self._stamp = _stamp(self._file)
+            new.replace(file)
+            self._stamp = _stamp(file)
 
     def _refresh(self, file: Path) -> None:
         stamp = _stamp(file)
@@ -135,6 +142,30 @@ class Ledger:
                 self._text = file.read_bytes()
                 self._state = _parse(self._text)
                 self._stamp = stamp  # taken before: what was written since is read again
+
+
+def _in_memory(file: Path) -> Path:
+    """Return where `file` leads: to memory, on a host that has a folder for that.
+
+    Replacing a file on a disk waits for what others write there, under load for seconds, and every listener would wait
+    with it. The host's memory keeps a world for as long as the world means anything, until the host goes down.
+    """
+    if not file.exists():
+        _sweep()
+        with suppress(OSError):
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_MEMORY))
+            file.unlink(missing_ok=True)  # it leads to what a host had in memory before it went down
+            file.symlink_to(folder / file.name)
+            (folder / _OF).symlink_to(file.absolute())
+    return file.resolve()
+
+
+def _sweep() -> None:
+    """Remove the worlds of homes that are gone."""
+    for folder in _MEMORY.glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # that of another user
+            if (folder / _OF).readlink().resolve().parent != folder:
+                shutil.rmtree(folder)
 
 
 def _stamp(file: Path) -> tuple[int, int] | None:
