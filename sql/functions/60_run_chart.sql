@@ -11,13 +11,13 @@ create or replace function next_bucket(bucket interval, at timestamptz) returns 
     select coalesce(date_bin(bucket, at + bucket - interval '1 microsecond', timestamptz '2000-01-03 00:00:00+00'), at)
 $$;
 
--- The statement that `run_chart` executes, for `explain` and for whoever wants to go on from it.
+-- What a chart executes: of runs, or of the workloads that these runs are of.
 --
 -- All in it is literal: series, tags and bounds. So chunks outside of them are excluded when it is planned, and what an
 -- aggregate has not materialized yet is read for these series alone, or not at all.
-create or replace function run_chart_statement(
+create or replace function chart_statement(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
-    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false
+    aligned boolean, max_series integer, scopes text[], per_device boolean, align text, by_workload boolean
 ) returns text language plpgsql stable as $body$
 #variable_conflict use_column
 declare
@@ -28,7 +28,7 @@ declare
     raw_since constant timestamptz := (select edge from retention);
     begins timestamptz;
     span double precision;
-    step double precision := greatest(coalesce(run_chart_statement.step_ms, 1000), 1) / 1000;
+    step double precision := greatest(coalesce(chart_statement.step_ms, 1000), 1) / 1000;
     bucket double precision;
     relation text;
     moment text;       -- when a row is, by its bucket
@@ -37,6 +37,7 @@ declare
     whole interval;    -- buckets to which samples are cut, where they are read for an aggregate
     bin text;          -- what rows of one point have in common; %s is the run's start
     at_time text;      -- a point's time, from its bin
+    answer text;       -- the last select; %1$s is a point's time, %2$s where its figures are
     branches text;
     members text;
     repeated boolean;  -- a figure of a board is said several times
@@ -48,11 +49,11 @@ begin
            max(extract(epoch from least(coalesce(r.ended_at, now()), b.high) - greatest(r.started_at, b.low)))
     into begins, span
     from runs r cross join lateral (
-        select chart_bound(run_chart_statement.start, r.started_at, run_chart_statement.aligned, '-infinity') as low,
-               chart_bound(run_chart_statement.stop, r.started_at, run_chart_statement.aligned, 'infinity') as high) b
-    where (r.run_id = any(run_chart_statement.runs) or r.mlflow_run_id = any(run_chart_statement.runs))
+        select chart_bound(chart_statement.start, r.started_at, chart_statement.aligned, '-infinity') as low,
+               chart_bound(chart_statement.stop, r.started_at, chart_statement.aligned, 'infinity') as high) b
+    where (r.run_id = any(chart_statement.runs) or r.mlflow_run_id = any(chart_statement.runs))
       and r.started_at is not null;
-    step := greatest(step, coalesce(span, 0) * greatest(run_chart_statement.max_series, 1) / max_points,
+    step := greatest(step, coalesce(span, 0) * greatest(chart_statement.max_series, 1) / max_points,
                      case when begins < raw_since then 10 else 0 end);
     select b, n into bucket, relation
     from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, n)
@@ -65,7 +66,7 @@ begin
         figures := 'value * dt as area, case when value is not null then dt::float8 end as seconds,
                     value as lowest, value as highest';
         -- Bins are made of whole buckets, so that it makes no difference unless they begin with the run.
-        moment := case when bucket is null or not run_chart_statement.aligned then 'time'
+        moment := case when bucket is null or not chart_statement.aligned then 'time'
                        else format('date_bin(%L, time, timestamptz ''2000-01-03 00:00:00+00'')',
                                    make_interval(secs => bucket)) end;
         bounds := 'time >= %1$s and time < %2$s';
@@ -75,7 +76,7 @@ begin
         moment := 'bucket';
         bounds := 'bucket >= %1$s and bucket < %2$s';
     end if;
-    if run_chart_statement.aligned then
+    if chart_statement.aligned then
         -- A bucket goes to the bin that most of it lies in: half a bucket is the most it can be off.
         bin := format('floor((greatest(date_part(''epoch'', moment - %%s), 0) + %s) / %s)', coalesce(bucket, 0) / 2, step);
         at_time := format('timestamptz ''1970-01-01 00:00:00+00'' + make_interval(secs => %s * bin)', step);
@@ -86,21 +87,25 @@ begin
     end if;
 
     with asked as materialized (
-        select r.run_id, run_label(w, r) as label, r.name, r.started_at as run_start, r.summarised,
-               run_chart_statement.scopes is not null or mostly_alone(r.run_id) as alone
+        select r.run_id, run_label(w, r) as label, r.name, r.summarised,
+               case when chart_statement.by_workload then array[w.experiment_id, w.workload] end as workload,
+               case when chart_statement.by_workload then workload_label(workload_id) end as workload_label,
+               case when chart_statement.by_workload and not chart_statement.aligned
+                    then min(r.started_at) over (partition by workload_id) else r.started_at end as run_start,
+               chart_statement.scopes is not null or mostly_alone(r.run_id) as alone
         from runs r join workloads w using (workload_id)
-        where r.run_id = any(run_chart_statement.runs) or r.mlflow_run_id = any(run_chart_statement.runs)
+        where r.run_id = any(chart_statement.runs) or r.mlflow_run_id = any(chart_statement.runs)
     ), candidates as (
         select a.*, s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
                coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several,
                dense_rank() over (partition by a.run_id, s.quantity order by
-                   case when run_chart_statement.scopes is null then scope_width(rs.scope, a.alone) else 0 end) as width
+                   case when chart_statement.scopes is null then scope_width(rs.scope, a.alone) else 0 end) as width
         from asked a
         join run_sets rs using (run_id)
-        join series s on s.place_id = rs.place_id and s.quantity = any(run_chart_statement.quantities)
+        join series s on s.place_id = rs.place_id and s.quantity = any(chart_statement.quantities)
         left join metrics m on m.metric_id = s.metric_id
-        where run_chart_statement.scopes is null or rs.scope = any(run_chart_statement.scopes)
+        where chart_statement.scopes is null or rs.scope = any(chart_statement.scopes)
         window one as (partition by a.run_id, s.quantity, rs.scope)
     ), measured as (
         -- As in `compute_summary`. While a run goes on, what a source measured of it is taken to be all of a device's time.
@@ -120,22 +125,28 @@ begin
                                      order by coalesce(covering, true) desc, preference, metric) as rank
         from candidates left join measured using (run_id, quantity, scope, metric) where width = 1
     ), chosen as (
-        select *, concat_ws(' ', label, nullif(name, ''), case when run_chart_statement.per_device then device end)
+        select *, concat_ws(' ', label, nullif(name, ''), case when chart_statement.per_device then device end)
                    as series,
                dense_rank() over (order by label, quantity, run_id, scope,
-                                  case when run_chart_statement.per_device then device end) as line
+                                  case when chart_statement.per_device then device end) as line,
+               dense_rank() over (order by workload, quantity, case when chart_statement.scopes is not null then scope end)
+                   as workload_line,
+               first_value(scope) over (partition by workload, quantity order by scope_width(scope, true) desc) as widest
         from ranked where rank = 1
     ), sources as (
-        select line, run_id, run_start, label, series, quantity, scope, combine, board, device, series_id, scale,
-               array_agg(runset_id) as sets,
+        select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,
+               case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
+               combine, board, device, series_id, scale, array_agg(runset_id) as sets,
                next_bucket(whole, greatest(
                    min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)),
-                   chart_bound(run_chart_statement.start, run_start, run_chart_statement.aligned, '-infinity'))) as low,
+                   chart_bound(chart_statement.start, run_start, chart_statement.aligned, '-infinity'))) as low,
                next_bucket(whole, least(
                    max(coalesce(ended_at, 'infinity')) + interval '1 min',
-                   chart_bound(run_chart_statement.stop, run_start, run_chart_statement.aligned, 'infinity'))) as high
-        from chosen where line <= run_chart_statement.max_series
-        group by line, run_id, run_start, label, series, quantity, scope, combine, board, device, series_id, scale
+                   chart_bound(chart_statement.stop, run_start, chart_statement.aligned, 'infinity'))) as high
+        from chosen
+        where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
+        group by line, run_id, run_start, label, workload_label, series, quantity, scope, widest, combine, board, device,
+                 series_id, scale
     ), numbered as (
         select *, dense_rank() over (order by run_id, scope, low, high) as branch,
                -- What is said of one board counts once; everything else counts for itself.
@@ -161,9 +172,16 @@ begin
     into spans, branches, members, repeated, together
     from numbered;
 
+    answer := case when chart_statement.by_workload then
+        'select %s as time, label as workload, quantity, scope, avg(mean) as value, min(lowest) as low,'
+        ' max(highest) as high, count(*)::integer as runs from %s group by bin, label, quantity, scope order by bin, min(line)'
+        else
+        'select %s as time, label as run, series, quantity, scope, mean as value, lowest as low, highest as high'
+        ' from %s order by bin, line' end;
     if members is null then
-        return 'select null::timestamptz as time, ''''::text as run, ''''::text as series, ''''::text as quantity,'
-               ' ''''::text as scope, 0::float8 as value, 0::float8 as low, 0::float8 as high where false';
+        return format(answer, 'bin', '(select null::timestamptz as bin, 0 as line, ''''::text as label, ''''::text as series,'
+                      ' ''''::text as quantity, ''''::text as scope, 0::float8 as mean, 0::float8 as lowest,'
+                      ' 0::float8 as highest where false) nothing');
     end if;
     if spans > max_branches then
         branches := format(
@@ -186,8 +204,7 @@ binned as (
     from binned join members using (branch, series_id)
     where area is not null and seconds > 0
 )%3$s%4$s
-select %5$s as time, label as run, series, quantity, scope, mean as value, lowest as low, highest as high
-from %6$s order by bin, line$q$,
+%5$s$q$,
         members, branches,
         case when repeated then $q$, boards as (
     select line, min(label) as label, min(series) as series, min(quantity) as quantity, min(scope) as scope,
@@ -201,8 +218,17 @@ from %6$s order by bin, line$q$,
            case min(combine) when 'sum' then sum(highest) else max(highest) end as highest
     from %s group by line, bin
 )$q$, case when repeated then 'boards' else 'points' end) end,
-        at_time, case when together then 'combined' else 'points' end);
+        format(answer, at_time, case when together then 'combined' else 'points' end));
 end $body$;
+
+-- The statement that `run_chart` executes, for `explain` and for whoever wants to go on from it.
+create or replace function run_chart_statement(
+    runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
+    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
+    align text default 'time'
+) returns text language sql stable as $$
+    select chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false)
+$$;
 
 -- The one function that charts call.
 --
@@ -218,10 +244,11 @@ end $body$;
 -- per_device  a series a device instead of one over all
 create or replace function run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
-    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false
+    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
+    align text default 'time'
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
 language plpgsql stable as $$
 begin
-    return query execute run_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9);
+    return query execute run_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 end $$;

@@ -35,22 +35,35 @@ create or replace view bench_own.software_metrics with (security_barrier) as
     select x.* from bench.software_metrics x join bench.runs r using (run_id) where r.owner = session_user;
 create or replace function bench_own.run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
-    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false
+    aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
+    align text default 'time'
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
 language sql stable security definer set search_path = bench, public as $$
     select * from bench.run_chart(
         array(select r.run_id from bench.runs r where r.owner = session_user
               and (r.run_id = any(run_chart.runs) or r.mlflow_run_id = any(run_chart.runs))),
-        quantities, start, stop, step_ms, aligned, max_series, scopes, per_device)
+        quantities, start, stop, step_ms, aligned, max_series, scopes, per_device, align)
+$$;
+-- A workload is whole or not at all: its line is the mean of all its runs.
+create or replace function bench_own.workload_chart(
+    workloads integer[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
+    aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
+) returns table ("time" timestamptz, workload text, quantity text, scope text, value double precision,
+                 low double precision, high double precision, runs integer)
+language sql stable security definer set search_path = bench, public as $$
+    select * from bench.workload_chart(
+        array(select workload_id from bench.runs where workload_id = any(workloads)
+              group by workload_id having bool_and(owner = session_user)),
+        quantities, start, stop, step_ms, aligned, max_series, scopes, align)
 $$;
 do $$
 begin
     grant usage on schema bench_own to bench_reader_own;
     grant select on all tables in schema bench_own to bench_reader_own;
     grant select on bench.experiments, bench.workloads, bench.metrics to bench_reader_own;
-    revoke execute on function bench_own.run_chart from public;
-    grant execute on function bench_own.run_chart to bench_reader_own;
+    revoke execute on function bench_own.run_chart, bench_own.workload_chart from public;
+    grant execute on function bench_own.run_chart, bench_own.workload_chart to bench_reader_own;
 exception when insufficient_privilege or undefined_object then
     raise notice 'roles were left as they are: %', sqlerrm;
 end $$;
