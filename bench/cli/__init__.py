@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench import __version__
-from bench.cli import database, export, read, schedule, serve, setup, sweep
+from bench.cli import dashboards, database, export, read, schedule, serve, setup, sweep
 from bench.errors import BenchError
 
 __all__ = ["app", "main"]
@@ -26,6 +26,7 @@ app = typer.Typer(
 for module in (schedule, sweep, read, export, serve, setup):
     module.register(app)
 app.add_typer(database.app, name="db")
+app.add_typer(dashboards.app, name="dashboards")
 
 
 def _show_version(wanted: bool) -> None:

@@ -1,0 +1,30 @@
+"""The dashboards that come with the product, by uid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from bench.errors import BadRequest, did_you_mean
+from dashboards.grafana.boards import inter, intra, mixed
+from dashboards.grafana.queries import Json
+
+__all__ = ["BOARDS", "board"]
+
+BOARDS: Mapping[str, Callable[[], Json]] = {
+    "bench-intra": intra.board,
+    "bench-inter": inter.board,
+    "bench-mixed": mixed.board,
+}
+
+
+def board(uid: str) -> Json:
+    """Return the dashboard of a uid.
+
+    Raises
+    ------
+    BadRequest
+        There is none.
+    """
+    if uid not in BOARDS:
+        raise BadRequest(f"there is no dashboard {uid!r}{did_you_mean(uid, BOARDS)}")
+    return BOARDS[uid]()
