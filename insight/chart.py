@@ -1,0 +1,255 @@
+"""What a picture is drawn from: curves of runs or workloads on a common axis, and what has to be said beside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.errors import BadRequest, NoData, did_you_mean
+from insight import remarks
+from insight.columns import SCOPES
+from sql.charts import Curve, Measured, measured, run_curves, software_curves, software_keys, workload_curves
+from sql.database import Connection
+from sql.selection import RunInfo
+from sql.summaries import coverage, gpu_facts
+
+__all__ = ["ALIGNMENTS", "Chart", "Series", "chart"]
+
+Floats = npt.NDArray[np.float64]
+Groups = Mapping[str, Sequence[RunInfo]]
+
+ALIGNMENTS = ("time", "step", "epoch", "phase")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One curve.
+
+    Attributes
+    ----------
+    label
+        Of its run or workload, with a name: ``20/1/3 wide``.
+    runs
+        The ids of the runs that it is made of.
+    metric, unit, scope
+        What it shows and whose figure that is; a software metric has neither unit nor scope.
+    x
+        Ascending, shape ``(n,)``: seconds, steps or epochs, as the chart is aligned.
+    value, low, high
+        Shape ``(n,)``, in the canonical unit: the mean of each point, and its least and greatest sample; of a workload the
+        mean over its runs at that time, and the least and the greatest of them.
+    simulated
+        Whether its figures are of simulated GPUs: made up.
+    profiled
+        Whether one of its runs was under a profiler.
+    """
+
+    label: str
+    runs: tuple[str, ...]
+    metric: str
+    unit: str
+    scope: str
+    x: Floats
+    value: Floats
+    low: Floats
+    high: Floats
+    simulated: bool
+    profiled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Curves on a common axis.
+
+    Attributes
+    ----------
+    by, align
+        What is a series, ``run`` or ``workload``, and what the axis counts: see `chart`.
+    metrics
+        What was asked for, in that order.
+    series
+        By metric, then in the order of the runs.
+    left_out
+        The labels of the runs or workloads that there was no place for.
+    notes
+        Sentences that belong beside the picture: where figures differ in what they are, are missing or made up.
+    """
+
+    by: str
+    align: str
+    metrics: tuple[str, ...]
+    series: tuple[Series, ...]
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def chart(
+    connection: Connection,
+    runs: Sequence[RunInfo],
+    metrics: Sequence[str],
+    *,
+    by: str = "run",
+    align: str = "time",
+    scopes: Sequence[str] | None = None,
+    max_series: int = 40,
+    points: int = 600,
+) -> Chart:
+    """Return the curves of runs, or of the workloads that they belong to.
+
+    Parameters
+    ----------
+    metrics
+        Quantities of the catalog (``gpu_power``), or keys of software metrics (``loss``).
+    by
+        ``run`` or ``workload``.
+    align
+        What the runs have in common: the ``time`` since their start, the ``step``, the ``epoch``, or the time since the
+        start of their first phase, ``phase``, or of the one of a name, ``phase:NAME``.
+    scopes
+        Some of `insight.columns.SCOPES`; by default the narrowest of each run and quantity.
+    max_series
+        How many runs or workloads there are at most: the first of those that have any of the metrics.
+    points
+        How many points a curve has, roughly, at most.
+
+    Raises
+    ------
+    BadRequest
+        The runs have no such metric, or an option is none of its choices.
+    NoData
+        None of the runs has started, or none has samples.
+    """
+    _check(by, align, scopes)
+    started = [run for run in runs if run.started_at is not None]
+    if not started:
+        raise NoData("none of the selected runs has started yet")
+    metrics = tuple(dict.fromkeys(metrics))
+    ids = _ids(started)
+    logged = _logged(connection, ids, metrics)
+    facts = measured(connection, ids, [name for name in metrics if name not in logged], scopes)
+    having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
+    groups: dict[str, list[RunInfo]] = {}
+    for run in started:
+        if any(run.run_id in some for some in having.values()):
+            groups.setdefault(_label(run, by), []).append(run)
+    if not groups:
+        raise NoData(f"the selected runs have no samples of {' or '.join(metrics)}")
+    drawn, left_out = dict(list(groups.items())[:max_series]), tuple(groups)[max_series:]
+    shown = [run for group in drawn.values() for run in group]
+    place = {run.run_id: at for at, run in enumerate(shown)}
+    facts = [one for one in facts if one.run_id in place]
+    facts.sort(key=lambda one: (metrics.index(one.quantity), place[one.run_id], SCOPES.index(one.scope)))
+    made_up = {run for run, gpu in gpu_facts(connection, _ids(shown)).items() if gpu.simulated}
+    curves = [
+        *_hardware(connection, drawn, facts, by, scopes, points),
+        *_software(connection, drawn, [name for name in metrics if name in logged], by, align, points),
+    ]
+    units = {one.quantity: one.unit for one in facts}
+    order = list(drawn)
+    curves.sort(key=lambda curve: (metrics.index(curve.metric), order.index(curve.label), curve.scope))
+    return Chart(
+        by, align, metrics,
+        tuple(_series(curve, drawn[curve.label], units.get(curve.metric, ""), made_up) for curve in curves),
+        left_out,
+        (
+            *remarks.missing(shown, having), *remarks.differences(shown, facts), *remarks.gaps(shown, facts),
+            *remarks.simulated(shown, metrics, made_up), *remarks.profiled(shown), *remarks.left_out(by, left_out),
+        ),
+    )  # fmt: skip
+
+
+def _check(by: str, align: str, scopes: Sequence[str] | None) -> None:
+    if by not in ("run", "workload"):
+        raise BadRequest(f"a series is a 'run' or a 'workload', not a {by!r}")
+    if align not in ALIGNMENTS and not align.startswith("phase:"):
+        raise BadRequest(f"runs cannot be aligned by {align!r}{did_you_mean(align, [*ALIGNMENTS, 'phase:NAME'])}")
+    for scope in scopes or ():
+        if scope not in SCOPES:
+            raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
+
+
+def _ids(runs: Iterable[RunInfo]) -> list[str]:
+    return [run.run_id for run in runs]
+
+
+def _label(run: RunInfo, by: str) -> str:
+    """Return how the database names a run or its workload in charts."""
+    if by == "workload":
+        return f"{run.experiment_id}/{run.workload}"
+    return run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
+
+
+def _logged(connection: Connection, run_ids: Sequence[str], metrics: Sequence[str]) -> dict[str, set[str]]:
+    """Return, for those of the metrics that are software metrics, the runs that have them.
+
+    Raises
+    ------
+    BadRequest
+        One of the others is no quantity of these runs.
+    """
+    quantities = [one.quantity for one in coverage(connection, run_ids)]
+    keys = software_keys(connection, run_ids)
+    for name in metrics:
+        if name not in quantities and name not in keys:
+            raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, [*quantities, *keys])}")
+    return {name: keys[name] for name in metrics if name not in quantities}
+
+
+def _hardware(
+    connection: Connection, groups: Groups, facts: Sequence[Measured], by: str, scopes: Sequence[str] | None, points: int
+) -> list[Curve]:  # fmt: skip
+    if not facts:
+        return []
+    runs = [run for group in groups.values() for run in group]
+    step = _round(max(max(run.duration or 0.0 for run in runs) / points, min(one.interval for one in facts)))
+    ask = run_curves if by == "run" else workload_curves
+    return ask(connection, _ids(runs), sorted({one.quantity for one in facts}), step, scopes)
+
+
+def _software(
+    connection: Connection, groups: Groups, keys: Sequence[str], by: str, align: str, points: int
+) -> list[Curve]:
+    if not keys:
+        return []
+    runs = [run for group in groups.values() for run in group]
+    curves = software_curves(connection, _ids(runs), keys, align, points)
+    if by == "run":
+        return curves
+    workload = {_label(run, "run"): _label(run, "workload") for run in runs}
+    gathered: dict[tuple[str, str], list[Curve]] = {}
+    for curve in curves:
+        gathered.setdefault((workload[curve.label], curve.metric), []).append(curve)
+    return [_mean(label, metric, some, points) for (label, metric), some in gathered.items()]
+
+
+def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curve:
+    """Return the mean of curves, each taken as straight between its points, where it has any."""
+    x = np.unique(np.concatenate([curve.x for curve in curves]))
+    if len(x) > 2 * points:
+        x = np.linspace(x[0], x[-1], points)
+    values = np.array([np.interp(x, curve.x, curve.value, math.nan, math.nan) for curve in curves])
+    seen = ~np.isnan(values).all(axis=0)
+    x, values = x[seen], values[:, seen]
+    return Curve(label, metric, "", x, np.nanmean(values, 0), np.nanmin(values, 0), np.nanmax(values, 0))
+
+
+def _series(curve: Curve, group: Sequence[RunInfo], unit: str, made_up: AbstractSet[str]) -> Series:
+    names = dict.fromkeys(run.name for run in group if run.name)
+    ids = tuple(_ids(group))
+    x, value, low, high = (np.array(one, np.float64) for one in (curve.x, curve.value, curve.low, curve.high))
+    return Series(
+        f"{curve.label} {' + '.join(names)}".rstrip(), ids, curve.metric, unit, curve.scope, x, value, low, high,
+        simulated=curve.metric.startswith("gpu_") and not made_up.isdisjoint(ids),
+        profiled=any(run.profilers for run in group),
+    )  # fmt: skip
+
+
+def _round(step: float) -> float:
+    """Return the least of 1, 2, 5, 10, 20 … (and of a tenth, a hundredth … of them) that is no shorter than `step`."""
+    power: float = 10.0 ** math.floor(math.log10(step))
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= step * 0.999)

@@ -1,0 +1,97 @@
+"""What a picture must not hide: figures that are missing, made up, or not the same thing in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from sql.charts import Measured
+from sql.selection import RunInfo
+
+__all__ = ["differences", "gaps", "left_out", "missing", "profiled", "simulated"]
+
+# More would be longer than the picture.
+_MOST_LABELS = 8
+# Below this share of a run's duration, what was measured is not the run.
+_LEAST_COVERAGE = 0.9
+# Beyond this ratio two intervals between samples are not the same.
+_SAME_INTERVAL = 1.5
+_WORDS = {
+    "process": "the run's own",
+    "instance": "that of GPUs or MIG instances that the run had to itself",
+    "device": "that of GPUs that others used as well",
+    "host": "that of the whole host",
+}
+
+
+def missing(runs: Sequence[RunInfo], having: Mapping[str, AbstractSet[str]]) -> Iterator[str]:
+    """Yield a sentence for each metric that some of the runs do not have; `having` are those that do."""
+    for metric, some in having.items():
+        without = [run.label for run in runs if run.run_id not in some]
+        if without:
+            yield f"{_listed(without)} {'has' if len(without) == 1 else 'have'} no {metric}"
+
+
+def differences(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> Iterator[str]:
+    """Yield a sentence for each quantity that is not the same thing in all runs, or that is not the runs' own."""
+    for quantity in dict.fromkeys(one.quantity for one in facts):
+        mine = [one for one in facts if one.quantity == quantity]
+        scopes = _grouped(runs, ((one.run_id, one.scope) for one in mine))
+        if len(scopes) > 1:
+            yield f"{quantity} is " + "; ".join(f"{_WORDS[scope]} in {_listed(some)}" for scope, some in scopes.items())
+        elif not scopes.keys() <= {"process", "instance"}:
+            yield f"{quantity} is {_WORDS[next(iter(scopes))]}"
+        sources = _grouped(runs, ((one.run_id, " and ".join(one.sources)) for one in mine))
+        if len(sources) > 1:
+            yield f"{quantity} is read from " + "; from ".join(
+                f"{name} in {_listed(some)}" for name, some in sources.items()
+            )
+        if max(one.interval for one in mine) > _SAME_INTERVAL * min(one.interval for one in mine):
+            intervals = _grouped(runs, ((one.run_id, f"{one.interval:.2g} s") for one in mine))
+            yield f"{quantity} was read every " + "; every ".join(
+                f"{interval} in {_listed(some)}" for interval, some in intervals.items()
+            )
+
+
+def gaps(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> Iterator[str]:
+    """Yield a sentence for each quantity that was measured in a part of a run's time only."""
+    durations = {run.run_id: run.duration for run in runs if run.ended_at is not None and run.duration}
+    for quantity in dict.fromkeys(one.quantity for one in facts):
+        mine = [one for one in facts if one.quantity == quantity and one.run_id in durations]
+        shares = ((one.run_id, one.seconds / durations[one.run_id]) for one in mine)
+        short = ((run_id, f"{share:.0%}") for run_id, share in shares if share < _LEAST_COVERAGE)
+        for share, some in _grouped(runs, short).items():
+            yield f"{quantity} of {_listed(some)} was measured for {share} of the time only"
+
+
+def simulated(runs: Sequence[RunInfo], metrics: Iterable[str], made_up: Collection[str]) -> Iterator[str]:
+    """Yield a sentence where figures are of simulated GPUs."""
+    if made_up and any(metric.startswith("gpu_") for metric in metrics):
+        yield f"* on simulated GPUs: the figures of {_listed([r.label for r in runs if r.run_id in made_up])} are made up"
+
+
+def profiled(runs: Sequence[RunInfo]) -> Iterator[str]:
+    """Yield a sentence for each profiler that runs were under."""
+    for profilers, some in _grouped(runs, ((run.run_id, run.profilers) for run in runs if run.profilers)).items():
+        names = " and ".join(profilers.split("+"))
+        yield f"{_listed(some)} {'was' if len(some) == 1 else 'were'} profiled by {names}: the times are not a plain run's"
+
+
+def left_out(by: str, labels: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence that names what there was no place for."""
+    if labels:
+        yield f"{len(labels)} more {by}{'s'[: len(labels) != 1]} left out: {_listed(labels)}"
+
+
+def _grouped(runs: Sequence[RunInfo], said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return what is said of runs by their ids, each with the labels of those that it is said of."""
+    labels = {run.run_id: run.label for run in runs}
+    found: dict[str, list[str]] = {}
+    for run_id, words in said:
+        found.setdefault(words, []).append(labels[run_id])
+    return found
+
+
+def _listed(labels: Sequence[str]) -> str:
+    more = len(labels) - _MOST_LABELS
+    return ", ".join(labels[:_MOST_LABELS]) + (f" and {more} more" if more > 0 else "")

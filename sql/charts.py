@@ -1,0 +1,181 @@
+"""What charts are drawn from: curves of runs and workloads, and whose figures they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from sql.database import Connection
+
+__all__ = ["Curve", "Measured", "measured", "run_curves", "software_curves", "software_keys", "workload_curves"]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A metric of a run or workload over the axis of a chart: `x` in seconds, steps or epochs, the rest in its unit.
+
+    Attributes
+    ----------
+    label
+        Of its run or workload: ``20/1/3``, ``20/1/3@2``, ``20/1``.
+    low, high
+        The least and the greatest of each point.
+    """
+
+    label: str
+    metric: str
+    scope: str
+    x: Sequence[float]
+    value: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How a quantity of a run was measured.
+
+    Attributes
+    ----------
+    sources
+        The metrics that its figures are made of, by name.
+    seconds, interval
+        How long it was measured, and the time between two samples.
+    """
+
+    run_id: str
+    quantity: str
+    unit: str
+    scope: str
+    sources: list[str]
+    seconds: float
+    interval: float
+
+
+def measured(
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], scopes: Sequence[str] | None
+) -> list[Measured]:
+    """Return how each of the quantities of each run was measured, in the scopes that `run_chart` would take."""
+    with connection.cursor(row_factory=class_row(Measured)) as cursor:
+        return cursor.execute(
+            """
+            with asked as materialized (
+                select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s)
+            ), figures as materialized (
+                select s.*, dense_rank() over (partition by s.run_id, s.quantity order by
+                           case when %(scopes)s::text[] is null then scope_width(s.scope, a.alone) else 0 end) as width
+                from run_summary s join asked a using (run_id)
+                where s.run_id = any(%(runs)s) and s.quantity = any(%(quantities)s) and s.seconds > 0
+                  and (%(scopes)s::text[] is null or s.scope = any(%(scopes)s))
+            ), sources as (  -- as in `compute_summary`: for each GPU its own
+                select *, sum(seconds) over (partition by run_id, quantity, scope, metric) as covered
+                from figures where width = 1 and metric is not null
+            ), covering as (
+                select *, covers(covered, max(covered) over (partition by run_id, quantity, scope)) as covering from sources
+            ), ranked as (
+                select c.*, coalesce(m.unit, '') as unit, rank() over (
+                    partition by run_id, quantity, scope, case when quantity like 'gpu\\_%%' then device end
+                    order by covering desc, coalesce(m.preference, 1), metric) as rank
+                from covering c left join (select metric, quantity, min(preference) as preference, min(unit) as unit
+                                           from metrics group by metric, quantity) m using (metric, quantity)
+            )
+            select f.run_id, f.quantity, max(r.unit) as unit, f.scope, array_agg(distinct r.metric) as sources,
+                   f.seconds, f.seconds / f.n as interval
+            from figures f join ranked r using (run_id, quantity, scope)
+            where f.width = 1 and f.metric is null and r.rank = 1
+            group by f.run_id, f.quantity, f.scope, f.seconds, f.n
+            order by f.run_id, f.quantity, f.scope
+            """,
+            {"runs": list(run_ids), "quantities": list(quantities), "scopes": None if scopes is None else list(scopes)},
+        ).fetchall()
+
+
+def run_curves(
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None
+) -> list[Curve]:
+    """Return the curves of quantities on the runs' common time, a point every `step` seconds or more."""
+    with connection.cursor(row_factory=class_row(Curve)) as cursor:
+        return cursor.execute(
+            """
+            select run as label, quantity as metric, scope, array_agg(extract(epoch from time)::float8 order by time) as x,
+                   array_agg(value order by time) as value, array_agg(low order by time) as low,
+                   array_agg(high order by time) as high
+            from run_chart(%(runs)s, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s)
+            group by run, quantity, scope
+            """,
+            {
+                "runs": list(run_ids), "quantities": list(quantities), "step": step * 1000,
+                "series": len(run_ids) * len(quantities) * len(scopes or [""]),
+                "scopes": None if scopes is None else list(scopes),
+            },
+        ).fetchall()  # fmt: skip
+
+
+def workload_curves(
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None
+) -> list[Curve]:
+    """Return the curves of quantities of the workloads that the runs belong to: the mean over their runs, and the range."""
+    with connection.cursor(row_factory=class_row(Curve)) as cursor:
+        return cursor.execute(
+            """
+            with asked as (select array_agg(distinct workload_id) as ids from runs where run_id = any(%(runs)s))
+            select split_part(workload, ' ', 1) as label, quantity as metric, scope,
+                   array_agg(extract(epoch from time)::float8 order by time) as x,
+                   array_agg(value order by time) as value, array_agg(low order by time) as low,
+                   array_agg(high order by time) as high
+            from asked cross join lateral
+                 workload_chart(ids, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s)
+            group by workload, quantity, scope
+            """,
+            {
+                "runs": list(run_ids), "quantities": list(quantities), "step": step * 1000,
+                "series": len(run_ids) * len(quantities) * len(scopes or [""]),
+                "scopes": None if scopes is None else list(scopes),
+            },
+        ).fetchall()  # fmt: skip
+
+
+def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, set[str]]:
+    """Return the names of the runs' software metrics, each with the runs that have it."""
+    rows = connection.execute(
+        "select key, array_agg(distinct run_id) from software_metrics where run_id = any(%s) group by key order by key",
+        (list(run_ids),),
+    ).fetchall()
+    return {key: set(found) for key, found in rows}
+
+
+def software_curves(
+    connection: Connection, run_ids: Sequence[str], keys: Sequence[str], align: str, points: int
+) -> list[Curve]:
+    """Return the curves of software metrics, each as it was logged, or, of more points than that, about `points` of it.
+
+    Parameters
+    ----------
+    align
+        ``time`` for seconds since the run's start, ``step`` for the step that was logged.
+    """
+    with connection.cursor(row_factory=class_row(Curve)) as cursor:
+        return cursor.execute(
+            """
+            with logged as (
+                select run_label(w, r) as label, key, case when %(align)s = 'step' then step else elapsed end::float8 as x,
+                       value
+                from software_metrics join runs r using (run_id) join workloads w using (workload_id)
+                where run_id = any(%(runs)s) and key = any(%(keys)s) and value is not null
+            ), sized as (
+                select *, count(*) over curve > 2 * %(points)s as many, min(x) over curve as first,
+                       (max(x) over curve - min(x) over curve) / %(points)s as width
+                from logged window curve as (partition by label, key)
+            ), points as (
+                select label, key, avg(x) as x, avg(value) as value, min(value) as low, max(value) as high
+                from sized
+                group by label, key, case when many and width > 0 then floor((x - first) / width) else x end
+            )
+            select label, key as metric, '' as scope, array_agg(x order by x) as x, array_agg(value order by x) as value,
+                   array_agg(low order by x) as low, array_agg(high order by x) as high
+            from points group by label, key
+            """,
+            {"runs": list(run_ids), "keys": list(keys), "align": align, "points": points},
+        ).fetchall()

@@ -1,0 +1,133 @@
+"""What pictures are drawn from: the curves of runs, and the sentences without which they would mislead."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from bench.errors import BadRequest, NoData
+from insight.chart import Chart, chart
+from sql.selection import select_runs
+from sql.software import SoftwareMetric, store_software_metrics
+from tests.world import World
+
+SECONDS = 100
+WHOSE = (
+    "gpu_sm_active is that of GPUs or MIG instances that the run had to itself in 20/1/1; "
+    "that of GPUs that others used as well in 20/1/2, 20/1/3"
+)
+
+
+@pytest.fixture
+def start() -> float:
+    return time.time() // 600 * 600 - 7200 + 7.25
+
+
+def drawn(world: World, *metrics: str, selectors: tuple[str, ...] = ("20",), **options: object) -> Chart:
+    return chart(world.connection, select_runs(world.connection, selectors), metrics, **options)  # type: ignore[arg-type]
+
+
+def cpu(world: World, run_id: str, start: float, cores: float, *, every: int = 1, seconds: int = SECONDS) -> None:
+    times = [start + every * (at + 1) for at in range(seconds // every)]
+    values = [cores + at % 2 for at in range(len(times))]
+    world.write(
+        world.gauge("bench_process_cpu_seconds_total", times, values, {"run_id": run_id}, "process", dt=every),
+    )
+
+
+def losses(world: World, run_id: str, start: float, *values: float) -> None:
+    logged = [SoftwareMetric("loss", step, start + 10.0 * step, value) for step, value in enumerate(values)]
+    store_software_metrics(world.connection, run_id, logged)
+
+
+def test_runs_share_the_time_since_their_start(world: World, start: float) -> None:
+    for position, begin in ((1, start), (2, start + 1000)):
+        run_id = world.run(begin, begin + SECONDS, position=position, name=f"net{position}")
+        cpu(world, run_id, begin, position)
+    found = drawn(world, "cpu_usage", points=10)
+    assert [(one.label, one.metric, one.unit, one.scope) for one in found.series] == [
+        ("20/1/1 net1", "cpu_usage", "cores", "process"),
+        ("20/1/2 net2", "cpu_usage", "cores", "process"),
+    ]
+    first, second = found.series
+    assert first.x.tolist() == second.x.tolist() == [10.0 * at for at in range(10)]
+    np.testing.assert_allclose(first.value[1:-1], 1.5)
+    np.testing.assert_allclose([second.low[1:-1], second.high[1:-1]], [[2] * 8, [3] * 8])
+    assert (found.notes, found.left_out) == ((), ())
+
+
+def test_software_metrics_are_as_they_were_logged(world: World, start: float) -> None:
+    for position in (1, 2):
+        run_id = world.run(start, start + SECONDS, position=position)
+        cpu(world, run_id, start, position)
+        losses(world, run_id, start, 4 * position, 2 * position, position)
+    by_time = drawn(world, "cpu_usage", "loss")
+    assert [(one.metric, one.label) for one in by_time.series] == [
+        ("cpu_usage", "20/1/1 train"), ("cpu_usage", "20/1/2 train"), ("loss", "20/1/1 train"), ("loss", "20/1/2 train"),
+    ]  # fmt: skip
+    assert by_time.series[2].x.tolist() == [0, 10, 20]
+    assert by_time.series[2].value.tolist() == [4, 2, 1]
+    [mean] = drawn(world, "loss", by="workload", align="step").series
+    assert mean.label == "20/1 train"
+    assert [mean.x.tolist(), mean.value.tolist()] == [[0, 1, 2], [6, 3, 1.5]]
+    assert [mean.low.tolist(), mean.high.tolist()] == [[4, 2, 1], [8, 4, 2]]
+
+
+def test_many_software_metrics_become_few_points_with_their_range(world: World, start: float) -> None:
+    run_id = world.run(start, start + SECONDS)
+    logged = [SoftwareMetric("loss", step, start + step / 100, 1e6 if step == 777 else 1.0) for step in range(5000)]
+    store_software_metrics(world.connection, run_id, logged)
+    [loss] = drawn(world, "loss", points=50).series
+    assert 45 <= len(loss.x) <= 55
+    assert loss.high.max() == 1e6
+
+
+def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
+    alone = world.run(start, start + SECONDS, position=1, gpu="GPU-1")
+    shared = [world.run(start, start + SECONDS, position=at, gpu="GPU-2", simulated=at == 3) for at in (2, 3)]
+    cpu(world, alone, start, 1.0)
+    cpu(world, shared[0], start, 1.0, every=5)
+    cpu(world, shared[1], start, 1.0, seconds=50)
+    times = [start + at + 1 for at in range(SECONDS)]
+    world.write(
+        world.gauge("DCGM_FI_PROF_SM_ACTIVE", times, [0.5] * SECONDS, {"UUID": "GPU-1"}, "dcgm"),
+        world.gauge("bench_gpu_sm_active_ratio", times, [0.5] * SECONDS, {"UUID": "GPU-2"}, "nvml"),
+    )
+    losses(world, alone, start, 1.0)
+    found = drawn(world, "gpu_sm_active", "cpu_usage", "loss")
+    assert found.notes == (
+        "20/1/2, 20/1/3 have no loss",
+        WHOSE,
+        "gpu_sm_active is read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1; from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3",
+        "cpu_usage was read every 1 s in 20/1/1, 20/1/3; every 5 s in 20/1/2",
+        "cpu_usage of 20/1/3 was measured for 50% of the time only",
+        "* on simulated GPUs: the figures of 20/1/3 are made up",
+    )
+    assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]
+
+
+def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) -> None:
+    for position in (1, 2, 3, 4):
+        losses(world, world.run(start, start + SECONDS, position=position), start, 1.0)
+    found = drawn(world, "loss", max_series=2)
+    assert [one.label for one in found.series] == ["20/1/1 train", "20/1/2 train"]
+    assert found.left_out == ("20/1/3", "20/1/4")
+    assert found.notes == ("2 more runs left out: 20/1/3, 20/1/4",)
+
+
+def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -> None:
+    run_id = world.run(start, start + SECONDS)
+    cpu(world, run_id, start, 1.0)
+    losses(world, run_id, start, 1.0)
+    with pytest.raises(BadRequest, match=r"these runs have no metric 'los' \(did you mean 'loss'\?\)"):
+        drawn(world, "los")
+    with pytest.raises(BadRequest, match=r"'cpu_usge' \(did you mean 'cpu_usage'\?\)"):
+        drawn(world, "cpu_usge")
+    with pytest.raises(BadRequest, match=r"aligned by 'steps' \(did you mean 'step'\?\)"):
+        drawn(world, "loss", align="steps")
+    with pytest.raises(BadRequest, match=r"there is no scope 'hots' \(did you mean 'host'\?\)"):
+        drawn(world, "cpu_usage", scopes=["hots"])
+    with pytest.raises(NoData, match="no samples of cpu_usage"):
+        drawn(world, "cpu_usage", scopes=["device"])
