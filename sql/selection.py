@@ -13,7 +13,18 @@ from bench.errors import BadRequest
 from bench.selectors import Selector
 from sql.database import Connection
 
-__all__ = ["ExperimentInfo", "RunInfo", "list_experiments", "select_run", "select_runs"]
+__all__ = [
+    "ExperimentInfo",
+    "RunInfo",
+    "abbreviated_ids",
+    "list_experiments",
+    "runs_by_id",
+    "select_run",
+    "select_runs",
+]
+
+# Of random ids, so many hex digits are shared by two of a million once in five hundred databases.
+_LEAST_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +116,47 @@ def select_run(connection: Connection, selector: str) -> RunInfo:
     if len(runs) > 1:
         raise BadRequest(f"{selector} names {len(runs)} runs; name one, such as {runs[0].label}")
     return runs[0]
+
+
+def runs_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, RunInfo]:
+    """Return the runs whose ids, ours or MLflow's, begin with each of `ids`; those that are gone are left out.
+
+    Raises
+    ------
+    BadRequest
+        Several runs' ids begin so.
+    """
+    found: dict[str, RunInfo] = {}
+    for run in _query(
+        connection,
+        f"select * from ({_RUNS}) runs where run_id ^@ any(%(ids)s) or mlflow_run_id ^@ any(%(ids)s)",  # noqa: S608
+        {"ids": list(ids)},
+    ):
+        for one in ids:
+            if run.run_id.startswith(one) or (run.mlflow_run_id or "").startswith(one):
+                if one in found:
+                    raise BadRequest(f"{one} is the beginning of several runs' ids; write more of it")
+                found[one] = run
+    return found
+
+
+def abbreviated_ids(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return what suffices of each id to tell it from all others, ours and MLflow's, and at least twelve digits."""
+    rows = connection.execute(
+        """
+        select id from (select run_id as id from runs union all select mlflow_run_id from runs) ids
+        where left(id, %(digits)s) in (select left(one, %(digits)s) from unnest(%(ids)s::text[]) as one)
+        """,
+        {"ids": list(run_ids), "digits": _LEAST_DIGITS},
+    ).fetchall()
+    others = [one for (one,) in rows]
+
+    def digits(run_id: str) -> int:
+        numbers = range(_LEAST_DIGITS, len(run_id))
+        taken = (n for n in numbers if any(one.startswith(run_id[:n]) for one in others if one != run_id))
+        return max(taken, default=_LEAST_DIGITS - 1) + 1
+
+    return [run_id[: digits(run_id)] for run_id in run_ids]
 
 
 def list_experiments(connection: Connection) -> list[ExperimentInfo]:

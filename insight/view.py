@@ -1,0 +1,224 @@
+"""A view: which metrics of which runs are looked at, as a small file. It holds the selection, never the data.
+
+    {"hypergauge": 1, "charts": [
+      {"runs": ["4f1c9a2b7d3e", "a81b02c4d5e6"], "metrics": ["cpu_usage"]},
+      {"metrics": ["loss"], "align": "step"}
+    ]}
+
+A chart says only what differs from the defaults of `ViewChart`, and one without ``runs`` has those of the chart before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from bench import __version__
+from bench.errors import BadRequest, NoData, did_you_mean
+from bench.runfolder import write_atomically
+from insight.columns import SCOPES
+from sql.database import Connection
+from sql.selection import RunInfo, abbreviated_ids, runs_by_id
+
+__all__ = ["ALIGNMENTS", "Found", "View", "ViewChart"]
+
+VERSION = 1
+ALIGNMENTS = ("time", "step", "epoch", "phase")
+
+_BY = ("run", "workload")
+_RUN_ID = re.compile(r"[0-9a-f]{6,32}")
+# What is larger is none: ten thousand runs take less.
+_MOST_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChart:
+    """Some metrics of some runs.
+
+    Attributes
+    ----------
+    runs
+        Ids, ours or MLflow's, or what they begin with. No labels: what ``20/1/3`` means moves with the next attempt.
+    metrics
+        Quantities, or names of software metrics.
+    by
+        ``run`` for a curve a run, ``workload`` for one over the runs of each workload.
+    align
+        ``time`` (since the start), ``step``, ``epoch``, ``phase``, or ``phase:NAME``.
+    scopes
+        Some of `insight.columns.SCOPES`; none for the narrowest that each run has.
+    """
+
+    runs: tuple[str, ...]
+    metrics: tuple[str, ...]
+    by: str = "run"
+    align: str = "time"
+    scopes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], **options: Any) -> ViewChart:
+        """Return a chart of runs, with ids as short as they can be."""
+        return cls(tuple(abbreviated_ids(connection, [run.run_id for run in runs])), tuple(metrics), **options)
+
+    def __post_init__(self) -> None:
+        for name in ("runs", "metrics"):
+            if not getattr(self, name):
+                raise BadRequest(f"{name} is empty")
+        for one in self.runs:
+            if not _RUN_ID.fullmatch(one):
+                raise BadRequest(f"runs: {one!r} is no run's id; `bench list SELECTOR` shows them")
+        if self.by not in _BY:
+            raise BadRequest(f"by: there is no {self.by!r}{did_you_mean(self.by, _BY)}")
+        if self.align not in ALIGNMENTS and not re.fullmatch("phase:.+", self.align):
+            raise BadRequest(f"align: there is no {self.align!r}{did_you_mean(self.align, ALIGNMENTS)}")
+        for scope in self.scopes:
+            if scope not in SCOPES:
+                raise BadRequest(f"scopes: there is no {scope!r}{did_you_mean(scope, SCOPES)}")
+
+
+# Of each key of a chart whether it is a list, and what it is where it is left out.
+_KEYS = {field.name: (field.name not in ("by", "align"), field.default) for field in fields(ViewChart)}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One chart or more, in the order in which they are looked at."""
+
+    charts: tuple[ViewChart, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> View:
+        """Read a file.
+
+        Raises
+        ------
+        BadRequest
+            There is none, it holds no view or that of a later version, or something in it is wrong; says where.
+        """
+        try:
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+        except OSError as error:
+            raise BadRequest(error.strerror or str(error), file=path) from error
+        if len(content) > _MOST_BYTES:
+            raise BadRequest("it is no view: that is a few hundred bytes", file=path)
+        try:
+            return cls(tuple(_charts(json.loads(content))))
+        except json.JSONDecodeError as error:
+            message = f"it is no view, which is JSON: {error.msg}"
+            raise BadRequest(message, file=path, line=error.lineno, column=error.colno) from error
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise BadRequest("it is no view, which is JSON", file=path) from error
+        except BadRequest as error:
+            raise BadRequest(str(error), file=path) from error
+
+    def write(self, path: Path) -> None:
+        """Write a file, or replace one."""
+        write_atomically(path, self.text(), 0o644)
+
+    def text(self) -> str:
+        """Return what the file holds."""
+        lines, before = [], None
+        for chart in self.charts:
+            said = {key: getattr(chart, key) for key, (_, default) in _KEYS.items() if getattr(chart, key) != default}
+            if before is not None and chart.runs == before.runs:
+                del said["runs"]
+            lines.append(json.dumps(said, ensure_ascii=False))
+            before = chart
+        joined = ",\n  ".join(lines)
+        return f'{{"hypergauge": {VERSION}, "charts": [\n  {joined}\n]}}\n'
+
+    def find(self, connection: Connection) -> Found:
+        """Return what there is of the view by now.
+
+        Raises
+        ------
+        NoData
+            All its runs are gone.
+        BadRequest
+            An id is the beginning of several by now.
+        """
+        wanted = tuple(dict.fromkeys(one for chart in self.charts for one in chart.runs))
+        there = runs_by_id(connection, wanted)
+        gone = tuple(one for one in wanted if one not in there)
+        if not there:
+            raise NoData(f"all runs of this view are gone: {', '.join(gone)}")
+        whole = (
+            (chart, tuple(dict.fromkeys(there[one].run_id for one in chart.runs if one in there)))
+            for chart in self.charts
+        )
+        charts = tuple(replace(chart, runs=ids) for chart, ids in whole if ids)
+        return Found(View(charts), {run.run_id: run for run in there.values()}, gone)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of a view by now.
+
+    Attributes
+    ----------
+    view
+        It with whole ids, and without runs that are gone and charts that have none left.
+    runs
+        Its runs by whole id.
+    gone
+        The ids that are no run's any more.
+    """
+
+    view: View
+    runs: Mapping[str, RunInfo]
+    gone: tuple[str, ...]
+
+
+def _charts(content: object) -> list[ViewChart]:
+    """Return the charts that a file's content stands for."""
+    if not isinstance(content, dict) or type(content.get("hypergauge")) is not int:
+        raise BadRequest('it is no view: that begins with {"hypergauge": 1, "charts": [')
+    if (version := content["hypergauge"]) > VERSION:
+        raise BadRequest(
+            f"hypergauge: this view is of version {version}, and hypergauge {__version__} reads version {VERSION}: "
+            "install a newer hypergauge"
+        )
+    _refuse_unknown("", content, ("hypergauge", "charts"))
+    raw = content.get("charts")
+    if version < 1 or not isinstance(raw, list) or not raw:
+        raise BadRequest("charts is no list of one chart or more")
+    charts: list[ViewChart] = []
+    for number, one in enumerate(raw):
+        charts.append(_chart(f"charts[{number}]", one, charts[-1] if charts else None))
+    return charts
+
+
+def _chart(where: str, content: object, before: ViewChart | None) -> ViewChart:
+    if not isinstance(content, dict):
+        raise BadRequest(f"{where} is no object in braces")
+    _refuse_unknown(f"{where}.", content, tuple(_KEYS))
+    if "runs" not in content and before is not None:
+        content = {**content, "runs": list(before.runs)}
+    values: dict[str, Any] = {}
+    for key, (is_list, _) in _KEYS.items():
+        if key not in content:
+            continue
+        value = content[key]
+        words = value if isinstance(value, list) else [value]
+        if isinstance(value, list) is not is_list or not all(isinstance(word, str) and word for word in words):
+            kind = "a list of strings" if is_list else "a string"
+            raise BadRequest(f"{where}.{key} is {json.dumps(value)}, but must be {kind}")
+        values[key] = tuple(dict.fromkeys(words)) if is_list else value
+    for key in ("runs", "metrics"):
+        if key not in values:
+            raise BadRequest(f"{where} has no {key}")
+    try:
+        return ViewChart(**values)
+    except BadRequest as error:
+        raise BadRequest(f"{where}.{error}") from error
+
+
+def _refuse_unknown(where: str, content: dict[str, Any], known: Sequence[str]) -> None:
+    for key in content:
+        if key not in known:
+            raise BadRequest(f"{where}{key} is unknown{did_you_mean(key, known)}")
