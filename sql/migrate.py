@@ -94,11 +94,26 @@ def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migra
 
     `connection` must be in autocommit mode: everything happens in one transaction of its own, under an advisory lock.
     With `to`, the schema is brought to that version alone, without functions and views: they are of the newest.
+
+    Raises
+    ------
+    MigrationFailed
+        The database is newer than this release, or its user may not change the schema.
     """
     flavour = inspect(connection).flavour
     digest = _functions_digest(flavour)
     if to is None and not pending(connection) and digest == _stored_functions_digest(connection):
         return []
+    try:
+        return _apply(connection, flavour, digest, to)
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise MigrationFailed(
+            f"the schema is not that of this release, and {connection.info.user} may not change it "
+            f"({error.diag.message_primary}): run `bench db migrate` as its owner, such as bench_owner"
+        ) from error
+
+
+def _apply(connection: psycopg.Connection, flavour: Flavour, digest: str, to: int | None) -> list[Migration]:
     with connection.transaction():
         lock(connection)
         todo = pending(connection)  # again: another process may have been faster

@@ -120,6 +120,7 @@ def _fill(
     connection: Connection, flavour: Flavour, archive: zipfile.ZipFile, manifest: Manifest, say: Callable[[str], None]
 ) -> None:
     migrate(connection, to=manifest.schema_version)
+    owners = {schema: _owner(connection, schema) for schema in manifest.scripts}
     for schema, (before, _) in manifest.scripts.items():
         connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
         connection.execute(archive.read(before))
@@ -138,9 +139,37 @@ def _fill(
     for _, after in manifest.scripts.values():
         if script := archive.read(after).strip():
             connection.execute(script)
+    for schema, owner in owners.items():
+        _give(connection, schema, owner)
     migrate(connection)
     if flavour is Flavour.POSTGRESQL:
         connection.execute("select bench.store_upper_levels()")
+
+
+def _owner(connection: Connection, schema: str) -> str:
+    """Return whose a schema is, or would be."""
+    row = connection.execute(
+        "select coalesce((select pg_get_userbyid(nspowner) from pg_namespace where nspname = %s), current_user)",
+        (schema,),
+    ).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def _give(connection: Connection, schema: str, owner: str) -> None:
+    """Make a schema and its tables `owner`'s, who may be another role than the one that restores: MLflow's own."""
+    changes = connection.execute(
+        """
+        select format('alter schema %%I owner to %%I', nspname, %(owner)s::text)
+        from pg_namespace where nspname = %(schema)s and pg_get_userbyid(nspowner) <> %(owner)s
+        union all
+        select format('alter table %%I.%%I owner to %%I', schemaname, tablename, %(owner)s::text)
+        from pg_tables where schemaname = %(schema)s and tableowner <> %(owner)s
+        """,
+        {"schema": schema, "owner": owner},
+    ).fetchall()
+    for (change,) in changes:
+        connection.execute(change.encode())
 
 
 def _known(connection: Connection, manifest: Manifest, say: Callable[[str], None]) -> list[Table]:

@@ -1,4 +1,5 @@
--- Roles, where the migrating user may make them; elsewhere an administrator does, and all else works the same.
+-- Roles, where the migrating user may make them; elsewhere an administrator does, with sql/roles.sql. Each step stands for
+-- itself: who owns the schema may grant, and need not be one who may make roles.
 
 do $$
 declare
@@ -9,18 +10,30 @@ begin
             execute format('create role %I nologin', wanted);
         end if;
     end loop;
+exception when insufficient_privilege or duplicate_object or unique_violation or internal_error then
+    raise notice 'roles were left as they are: %', sqlerrm;
+end $$;
+
+do $$
+begin
     grant usage on schema bench to bench_owner, bench_writer, bench_reader, bench_reader_own;
     grant all on all tables in schema bench to bench_owner;
     grant select, insert, update, delete on all tables in schema bench to bench_writer;
     grant usage on all sequences in schema bench to bench_owner, bench_writer;
     grant select on all tables in schema bench to bench_reader;
+exception when insufficient_privilege or undefined_object or internal_error then
+    raise notice 'rights were left as they are: %', sqlerrm;
+end $$;
+
+do $$
+begin
     alter role bench_owner set search_path = bench, public;
     alter role bench_writer set search_path = bench, public;
     alter role bench_reader set search_path = bench, public;
     alter role bench_reader_own set search_path = bench_own, bench, public;
     execute format('alter database %I set search_path = "$user", bench, public', current_database());
-exception when insufficient_privilege or duplicate_object or unique_violation or internal_error then
-    raise notice 'roles were left as they are: %', sqlerrm;
+exception when insufficient_privilege or undefined_object or internal_error then
+    raise notice 'search paths were left as they are: %', sqlerrm;
 end $$;
 
 -- What `bench_reader_own` sees: the runs of the person who is logged in, and nothing else. Row-level security is not
