@@ -1,0 +1,263 @@
+"""What docker-compose.yml runs, run by hand on a real server with its roles and passwords, in both flavours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from mlflow import MlflowClient
+from psycopg import conninfo
+
+from bench.config import Settings
+from bench.services import free_port
+from sql.backup import backup
+from sql.database import Database
+from sql.flavour import Flavour
+from sql.migrate import MigrationFailed
+from sql.programs import Programs
+from sql.restore import restore
+from tests.collecting import Collecting, group
+from tests.compose import ROOT, load, passwords
+from tests.e2e.home import wait_for
+from tests.servers import OwnServer, own_server
+from tests.world import World
+
+COMPOSE = load(passwords())
+# In a process of its own: MLflow brings its tables up to date with whatever warnings.
+LOGGING = """
+import sys
+from mlflow import MlflowClient
+client = MlflowClient(sys.argv[1])
+run = client.create_run(client.create_experiment("kept"))
+client.log_metric(run.info.run_id, "loss", 0.5)
+print(run.info.run_id)
+"""
+
+
+@dataclass
+class Site:
+    """A server as the service ``database`` leaves it, where everybody but its superuser needs a password."""
+
+    server: OwnServer
+    folder: Path
+
+    def administer(self) -> None:
+        """Do what the service ``roles`` does."""
+        secrets = self.folder / "secrets"
+        secrets.mkdir(exist_ok=True)
+        for name, secret in COMPOSE["secrets"].items():
+            (secrets / name).write_text(passwords()[secret["environment"]])
+        given = self.folder / "passwords.sql"
+        given.write_text((ROOT / "deploy" / "passwords.sql").read_text().replace("/run/secrets", str(secrets)))
+        service = COMPOSE["services"]["roles"]
+        assert (
+            "psql -q -h database -U postgres -d bench -f /sql/roles.sql -f /sql/passwords.sql" in service["command"][0]
+        )
+        command = ["psql", "-q", "-d", self.admin, "-f", str(ROOT / "sql" / "roles.sql"), "-f", str(given)]
+        done = subprocess.run(
+            [str(Programs().folder / command[0]), *command[1:]], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+    @property
+    def admin(self) -> str:
+        return conninfo.make_conninfo(self.server.dsn, dbname="bench")
+
+    def dsn(self, config: str) -> str:
+        """Return what a service finds in its file, with the host of this server."""
+        named = conninfo.conninfo_to_dict(COMPOSE["configs"][config]["content"])
+        where = conninfo.conninfo_to_dict(self.server.dsn)
+        return conninfo.make_conninfo("", **{**named, "host": where["host"], "port": where.get("port", 5432)})
+
+    def database(self, config: str) -> Database:
+        return Database(Settings(home=self.folder / config, dsn=self.dsn(config)))
+
+    def reader(self) -> psycopg.Connection:
+        source = self.dsn("writer")
+        password = passwords()[COMPOSE["secrets"]["bench_reader"]["environment"]]
+        return psycopg.connect(source, user="bench_reader", password=password, autocommit=True)
+
+
+@pytest.fixture
+def site(flavour: Flavour, short_folder: Path, tmp_path: Path) -> Iterator[Site]:
+    with own_server(flavour, short_folder / f"site-{tmp_path.name}"[:40]) as server:
+        (server.folder / "data" / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+        with psycopg.connect(server.dsn, autocommit=True) as admin:
+            admin.execute("select pg_reload_conf()")
+            admin.execute("create database bench")
+        made = Site(server, tmp_path)
+        if flavour is Flavour.TIMESCALEDB:  # the image does so
+            with psycopg.connect(made.admin, autocommit=True) as connection:
+                connection.execute("create extension if not exists timescaledb")
+        yield made
+
+
+def test_from_nothing_to_a_chart_with_least_rights(site: Site, tmp_path: Path) -> None:
+    site.administer()
+    site.administer()  # at each start
+    site.database("owner").open().close()
+    site.administer()
+
+    writer = site.database("writer").open()
+    with writer.connect() as connection:
+        world = World(writer, tmp_path / "spool", connection)
+        start = time.time() // 10 * 10 - 600
+        run_id = world.run(start, start + 300)
+        world.write(world.gauge("node_load1", [start + at for at in range(300)], [1.5] * 300))
+        for statement in (
+            "drop table bench.runs",
+            "create table bench.mine ()",
+            "create schema mine",
+            "table mlflow.runs",
+        ):
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable)):
+                connection.execute(statement.encode())
+
+    with site.reader() as reader:
+        rows = reader.execute(
+            "select avg(value) from run_chart(array[%s], array['load'], null, null, 1000, false, 40)", (run_id,)
+        ).fetchall()
+        assert rows == [(1.5,)]
+        for statement in (
+            "delete from runs",
+            "create table mine ()",
+            "select * from pg_authid",
+            "create temp table mine ()",
+        ):
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)):
+                reader.execute(statement.encode())
+        reader.execute("set default_transaction_read_only = off")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            reader.execute("delete from runs")
+        assert reader.execute("show statement_timeout").fetchone() == ("30s",)
+
+
+def test_a_password_is_needed_and_a_changed_one_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.administer()
+    for role in ("bench_owner", "bench_writer", "bench_reader", "bench_reader_own", "mlflow"):
+        for password in ("", "wrong"):
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(site.dsn("writer"), user=role, password=password)
+    new = {**passwords(), "BENCH_WRITER_PASSWORD": "another"}
+    monkeypatch.setattr(sys.modules[__name__], "passwords", lambda: new)
+    site.administer()
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(site.dsn("writer"))
+    psycopg.connect(site.dsn("writer"), password="another").close()
+
+
+def test_who_may_not_change_the_schema_is_told_who_may(site: Site) -> None:
+    site.administer()
+    with pytest.raises(MigrationFailed, match=r"bench_writer may not change it .* run `bench db migrate` as its owner"):
+        site.database("writer").open()
+    site.database("owner").open().close()
+    with psycopg.connect(site.admin) as admin:
+        admin.execute("update bench.functions_digest set digest = 'of another release'")
+    with pytest.raises(MigrationFailed, match="run `bench db migrate` as its owner"):
+        site.database("writer").open()
+
+
+@pytest.mark.parametrize("flavour", [Flavour.TIMESCALEDB], indirect=True, ids=["timescaledb"])
+def test_timescaledbs_jobs_run_as_the_owner(site: Site) -> None:
+    site.administer()
+    site.database("owner").open().close()
+    with psycopg.connect(site.admin, autocommit=True) as admin:
+        jobs = admin.execute(
+            "select job_id, owner::text from timescaledb_information.jobs where job_id >= 1000"
+        ).fetchall()
+        assert jobs
+        assert {owner for _, owner in jobs} == {"bench_owner"}
+        admin.execute("set session authorization bench_owner")
+        for job_id, _ in jobs:
+            admin.execute("call run_job(%s)", (job_id,))
+
+
+def test_the_collector_collects_as_the_writer(site: Site, tmp_path: Path) -> None:
+    site.administer()
+    site.database("owner").open().close()
+    port = free_port()
+    words = [*COMPOSE["services"]["host"]["command"][:-1], str(port)]
+    listener = subprocess.Popen(
+        [sys.executable, "-P", "-m", "bench.cli", *words],
+        env={**os.environ, "BENCH_HOME": str(tmp_path / "listener")}, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    targets = tmp_path / "targets.json"
+    targets.write_text(json.dumps([group(f"127.0.0.1:{port}", job="host")]))
+    try:
+        with Collecting(site.dsn("writer"), tmp_path / "collector", targets) as collecting, site.reader() as reader:
+            question = "select count(*) from samples join series using (series_id) where quantity = 'memory_available'"
+            wait_for(lambda: reader.execute(question).fetchone() != (0,), "a sample", 60)
+            collecting.stop()
+    finally:
+        listener.terminate()
+        listener.wait()
+
+
+@pytest.mark.parametrize("flavour", [Flavour.TIMESCALEDB], indirect=True, ids=["timescaledb"])
+def test_mlflow_keeps_to_its_schema_and_comes_along_in_a_backup(site: Site, tmp_path: Path) -> None:
+    site.administer()
+    site.database("owner").open().close()
+    done = subprocess.run([sys.executable, "-c", LOGGING, store(site)], stdout=subprocess.PIPE, text=True, check=True)
+    run_id = done.stdout.split()[-1]
+    with psycopg.connect(site.admin, autocommit=True) as admin:
+        tables = "select schemaname, tableowner from pg_tables where tablename in ('experiments', 'metrics', 'runs')"
+        assert set(admin.execute(tables).fetchall()) == {("bench", "bench_owner"), ("mlflow", "mlflow")}
+        backup(site.database("owner"), tmp_path / "file")
+        admin.execute("drop schema mlflow cascade")
+        admin.execute("create schema mlflow authorization mlflow")
+    restore(site.database("owner"), tmp_path / "file")
+    with mlflow(site, tmp_path) as uri:  # it brings its own tables up to date at each start, so it must own them
+        client = MlflowClient(uri)
+        assert client.get_run(run_id).data.metrics == {"loss": 0.5}
+        assert client.create_experiment("another")
+    with psycopg.connect(site.admin, autocommit=True) as admin:
+        assert set(admin.execute(tables).fetchall()) == {("bench", "bench_owner"), ("mlflow", "mlflow")}
+
+
+def store(site: Site) -> str:
+    """Return what MLflow finds in its file, with the host of this server."""
+    where = conninfo.conninfo_to_dict(site.server.dsn)
+    return f"{COMPOSE['configs']['mlflow']['content'].replace('@database/', '@/')}&host={where['host']}"
+
+
+class mlflow:  # noqa: N801 - it is used as a function
+    """Run MLflow's server with the words and variables of its service."""
+
+    def __init__(self, site: Site, folder: Path) -> None:
+        service: dict[str, Any] = COMPOSE["services"]["mlflow"]
+        port = free_port()
+        self.uri = f"http://127.0.0.1:{port}"
+        words = service["command"][0].split("exec ", 1)[1].replace("0.0.0.0", "127.0.0.1").replace("5000", str(port))
+        words = words.replace("/var/lib/bench", str(folder / "mlflow"))
+        environment = {**os.environ, **service["environment"], "MLFLOW_BACKEND_STORE_URI": store(site)}
+        self.log = folder / "mlflow.log"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", *words.split()], env=environment, stdout=log, stderr=log, cwd=folder
+            )
+
+    def __enter__(self) -> str:
+        def answers() -> bool:
+            assert self.process.poll() is None, self.log.read_text()
+            try:
+                urllib.request.urlopen(f"{self.uri}/health", timeout=2).close()
+            except OSError:
+                return False
+            return True
+
+        wait_for(answers, "MLflow", 90)
+        return self.uri
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.wait(30)
