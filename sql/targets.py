@@ -101,16 +101,17 @@ def claim_targets(
     targets
         No two of the same host, listener and instance.
     """
-    columns = zip(*((one.host, one.listener, one.instance, one.url) for one in targets), strict=True)
-    arrays = [list(column) for column in columns] or [[], [], [], []]
+    names = ("host", "listener", "instance", "url")
+    columns = {f"{name}s": [getattr(one, name) for one in targets] for name in names}
     rows = connection.execute(
         """
         with wanted as (
-            select * from unnest(%s::text[], %s::text[], %s::text[], %s::text[])
+            select * from unnest(%(hosts)s::text[], %(listeners)s::text[], %(instances)s::text[], %(urls)s::text[])
                 with ordinality as w(host, listener, instance, url, ord)
         ), claimed as (
             insert into targets as t (host, listener, instance, url, collector, collector_host, collector_pid, lease_until)
-            select host, listener, instance, url, %s, %s, %s, now() + make_interval(secs => %s) from wanted
+            select host, listener, instance, url, %(source)s, %(host)s, %(pid)s, now() + make_interval(secs => %(lease)s)
+            from wanted where not scraped_elsewhere(host, listener, instance, %(source)s)
             order by host, listener, instance  -- the same order for all, so that none waits for one who waits for it
             on conflict (host, listener, instance) do update set
                 url = excluded.url, collector = excluded.collector, collector_host = excluded.collector_host,
@@ -120,7 +121,7 @@ def claim_targets(
         )
         select target_id from wanted left join claimed using (host, listener, instance) order by ord
         """,
-        (*arrays, source, host, pid, LEASE_SECONDS),
+        {**columns, "source": source, "host": host, "pid": pid, "lease": LEASE_SECONDS},
     ).fetchall()
     return [target_id for (target_id,) in rows]
 
@@ -130,11 +131,13 @@ def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[
     keys = [[getattr(one, name) for one in targets] for name in ("host", "listener", "instance")]
     rows = connection.execute(
         """
-        select host, listener, instance, collector_host, collector_pid,
-               extract(epoch from lease_until - now())::float8
-        from targets join unnest(%s::text[], %s::text[], %s::text[]) as w(host, listener, instance)
-            using (host, listener, instance)
-        where lease_until > now()
+        select w.host, w.listener, w.instance, t.collector_host, t.collector_pid,
+               extract(epoch from t.lease_until - now())::float8
+        from unnest(%s::text[], %s::text[], %s::text[]) as w(host, listener, instance)
+        join targets t on t.host = w.host and t.listener = w.listener
+            and (t.instance = w.instance or w.instance = '' and t.instance not like '/%%')
+        where t.lease_until > now()
+        order by t.instance  -- the target itself last, so that it counts
         """,
         keys,
     ).fetchall()
@@ -161,7 +164,9 @@ def report_targets(connection: Connection, states: Mapping[int, TargetState], so
                 lease_until = now() + make_interval(secs => %(lease)s)
             from reported r where t.target_id = r.target_id and t.collector = %(source)s
         )
-        select t.target_id from targets t join reported using (target_id) where t.collector is distinct from %(source)s
+        select t.target_id from targets t join reported using (target_id)
+        where t.collector is distinct from %(source)s
+            or scraped_elsewhere(t.host, t.listener, t.instance, %(source)s)
         """,
         {**columns, "ids": ids, "source": source, "lease": LEASE_SECONDS},
     ).fetchall()

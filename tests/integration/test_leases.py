@@ -53,6 +53,33 @@ def test_a_target_is_one_collectors_until_its_lease_is_over(database: Database) 
         assert targets.claim_targets(connection, "a", "h1", 12, [ONE, TWO]) == [mine, other]
 
 
+def test_a_stack_leaves_a_hosts_listener_to_a_collector_that_has_it_by_address(database: Database) -> None:
+    stack, own = (
+        TargetRow("n1", "host", "", "http://127.0.0.1:5/metrics"),
+        TargetRow("n1", "nvml", "/home/x", "http://x"),
+    )
+    other, addressed = (
+        TargetRow("n1", "nvml", "", "http://x"),
+        TargetRow("n1", "host", "n1:9701", "http://n1:9701/metrics"),
+    )
+    with database.session() as connection:
+        mine, *_ = targets.claim_targets(connection, "stack", "n1", 11, [stack, own])
+        assert mine is not None
+        assert targets.claim_targets(connection, "another stack", "n1", 12, [stack]) == [None]
+        assert targets.claim_targets(connection, "another stack", "n1", 12, [other]) != [None], (
+            "that one was a home's own"
+        )
+        assert targets.report_targets(connection, {mine: TargetState(True, 1.0)}, "stack") == []
+        assert targets.claim_targets(connection, "site", "s", 21, [addressed]) != [None]
+        assert targets.report_targets(connection, {mine: TargetState(True, 2.0)}, "stack") == [mine], "it is told"
+        assert targets.claim_targets(connection, "stack", "n1", 11, [stack, other]) == [None, None]
+        assert targets.holders(connection, [stack])["n1", "host", ""].host in ("s", "n1")
+        targets.release_targets(connection, "stack")
+        assert targets.holders(connection, [stack])["n1", "host", ""].host == "s"
+        targets.release_targets(connection, "site")
+        assert targets.claim_targets(connection, "stack", "n1", 11, [stack]) == [mine], "and has it again"
+
+
 def test_a_lease_that_lapsed_while_nobody_came_is_renewed(database: Database) -> None:
     with database.session() as connection:
         [mine] = targets.claim_targets(connection, "a", "h1", 11, [ONE])
