@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dashboards.grafana.queries import DATASOURCE, Json
 
-__all__ = ["SCHEMA", "Row", "annotation", "board_link", "dashboard"]
+__all__ = ["SCHEMA", "Row", "annotation", "board_link", "dashboard", "fit_link"]
 
 SCHEMA = 42
 TAG = "hypergauge"
@@ -89,6 +89,16 @@ def board_link(title: str, uid: str, *, keep_time: bool = False) -> Json:
         "includeVars": True,
         "keepTime": keep_time,
         "targetBlank": False,
+    }
+
+
+def fit_link(uid: str) -> Json:
+    """Return a link to the same dashboard over the whole of the longest run; it needs the variable `choices.fit`."""
+    return {
+        **board_link("Fit to the longest run", uid),
+        "url": f"/d/{uid}?from=1970-01-01T00:00:00.000Z&to=${{fit}}",
+        "icon": "bolt",
+        "tooltip": "The range of time from the runs' start to the end of the longest",
     }
 
 

@@ -45,6 +45,7 @@ def panel(
     repeat: str | None = None,
     max_per_row: int | None = None,
     interval: str | None = None,
+    points: int | None = None,
     transparent: bool = False,
 ) -> Json:
     """Return a panel of any kind; the functions below know what each kind needs.
@@ -63,6 +64,8 @@ def panel(
         The variable for each of whose values the panel is repeated, `max_per_row` beside each other.
     interval
         The least distance of points, such as ``1s``.
+    points
+        How many points a curve has at most; by default as many as there are pixels.
     """
     fields: Json = {**({"noValue": empty} if empty else {}), **(defaults or {})}
     made: Json = {
@@ -80,6 +83,7 @@ def panel(
         "transformations": list(transformations),
         "links": list(links),
         "interval": interval,
+        "maxDataPoints": points,
         "transparent": transparent,
     }
     made |= {key: value for key, value in more.items() if value}
@@ -95,7 +99,7 @@ def timeseries(
     unit: str | None = None,
     custom: Json | None = None,
     defaults: Json | None = None,
-    legend: Sequence[str] = ("mean", "max"),
+    legend: Sequence[str] = (),
     tooltip: Json = _TOOLTIP,
     **more: Any,
 ) -> Json:
@@ -108,7 +112,7 @@ def timeseries(
     custom
         How curves are drawn, where that differs.
     legend
-        What the legend, a table below, says of each curve besides its name; empty for names alone.
+        What the legend says of each curve besides its name, such as ``mean``.
     """
     drawn: Json = {
         "drawStyle": "line",
@@ -123,7 +127,7 @@ def timeseries(
     fields: Json = {"color": BY_NAME, "custom": drawn, **({"unit": unit} if unit else {}), **(defaults or {})}
     shown: Json = {
         "showLegend": True,
-        "displayMode": "table" if legend else "list",
+        "displayMode": "list",
         "placement": "bottom",
         "calcs": list(legend),
     }
@@ -179,7 +183,7 @@ def heatmap(
     drawn: Json = {
         "calculate": False,
         "rowsFrame": {"layout": "auto"},
-        "cellGap": 1,
+        "cellGap": 0,
         "cellValues": {**({"unit": unit} if unit else {})},
         "color": {
             "mode": "scheme",

@@ -17,8 +17,7 @@ def choice(
     statement: str,
     *,
     several: bool = True,
-    all_: bool | None = None,
-    start_with_all: bool = False,
+    start: Sequence[str] = (),
     description: str = "",
     hide: bool = False,
 ) -> Json:
@@ -30,15 +29,12 @@ def choice(
         Gives ``__value`` and ``__text``, or one column that is both. Dimension tables only: it runs at each load, and again
         whenever a variable that it names changes.
     several
-        Whether more than one value can be chosen.
-    all_
-        Whether All can be chosen; by default where several can.
-    start_with_all
-        Whether All is chosen at first, not the first value.
+        Whether more than one value can be chosen, or All.
+    start
+        What is chosen at first, of that what there is; by default All, or the first value where only one can be chosen.
     hide
         Whether it is not shown, but can be set by a link.
     """
-    all_ = several if all_ is None else all_
     statement = " ".join(statement.split())
     made: Json = {
         "name": name,
@@ -51,13 +47,19 @@ def choice(
         "sort": 0,
         "regex": "",
         "multi": several,
-        "includeAll": all_,
+        "includeAll": several,
         "allowCustomValue": False,
-        "current": {"text": ["All"], "value": ["$__all"]} if start_with_all else {},
+        "current": _current(start, several=several),
         "options": [],
         "hide": 2 if hide else 0,
     }
     return {**made, "description": description} if description else made
+
+
+def _current(start: Sequence[str], *, several: bool) -> Json:
+    if not start:
+        return {"text": ["All"], "value": ["$__all"]} if several else {}
+    return {"text": list(start), "value": list(start)} if several else {"text": start[0], "value": start[0]}
 
 
 def custom(name: str, label: str, options: Mapping[str, str], *, description: str = "") -> Json:

@@ -1,4 +1,27 @@
--- What people choose by on dashboards: names of workloads and runs, and the quantities that runs have.
+-- What people choose on dashboards, and the names that it has there.
+
+-- The experiments chosen: their numbers, or `newest` for the one in which something was started last.
+create or replace function chosen_experiments(p_chosen text[]) returns integer[] language sql stable as $$
+    select array(
+        select experiment_id from experiments where experiment_id::text = any(p_chosen)
+        union
+        (select experiment_id from experiments e where 'newest' = any(p_chosen)
+         order by (select max(started_at) from workloads w where w.experiment_id = e.experiment_id) desc nulls last,
+                  created_at desc, experiment_id desc limit 1))
+$$;
+
+-- The workloads chosen of the experiments chosen, by `workload_id`; `newest` is the one that was started last.
+create or replace function chosen_workloads(p_experiments text[], p_chosen text[]) returns integer[]
+language sql stable as $$
+    with there as (
+        select workload_id, started_at from workloads where experiment_id = any(chosen_experiments(p_experiments))
+    )
+    select array(
+        select workload_id from there where workload_id::text = any(p_chosen)
+        union
+        (select workload_id from there where 'newest' = any(p_chosen)
+         order by started_at desc nulls last, workload_id desc limit 1))
+$$;
 
 -- A workload as people read it: 20/1, and what ran in it.
 create or replace function workload_title(w workloads) returns text language sql stable as $$
@@ -15,6 +38,51 @@ create or replace function run_title(w workloads, r runs) returns text language 
                      case when r.profilers <> '' then '◆' end)
 $$;
 
+-- A colour of twelve and a stroke of three for the n-th run or workload of an experiment, by which they are told apart on
+-- every chart. It is the order of starts that counts, so that it stays when others follow, and whatever else is chosen.
+create or replace function chart_style(p_experiment integer, p_nth bigint, out color text, out stroke text)
+language sql immutable as $$
+    select ((p_nth + 5 * p_experiment) % 12)::text, (p_nth / 12 % 3)::text
+$$;
+
+-- What a chart needs to know of runs, by the label that `run_chart` gives them: names, order, colours.
+create or replace function run_titles(p_runs text[])
+returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
+    with experiments as (
+        select distinct w.experiment_id from runs r join workloads w using (workload_id)
+        where r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs)
+    ), numbered as (
+        select r, w, row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth,
+               row_number() over (partition by w.experiment_id
+                                  order by r.started_at, w.workload, r.position, r.attempt) - 1 as started_as
+        from runs r join workloads w using (workload_id) join experiments using (experiment_id)
+    )
+    select run_label(w, r), run_title(w, r), nth, s.color, s.stroke
+    from numbered cross join lateral chart_style((w).experiment_id, started_as) s
+    where (r).run_id = any(p_runs) or (r).mlflow_run_id = any(p_runs)
+$$;
+
+-- How long the longest of these runs is, in seconds.
+create or replace function longest_run(p_runs text[]) returns double precision language sql stable as $$
+    select max(extract(epoch from coalesce(ended_at, now()) - started_at))::float8 from runs where run_id = any(p_runs)
+$$;
+
+-- The end of a range of time from 1970 on in which the longest of these runs is to be seen as a whole, as an address takes
+-- it (never as a number, of which eight digits would be a date); an hour where there is none.
+create or replace function chart_end(p_runs text[]) returns text language sql stable as $$
+    select to_char(timestamp '1970-01-01' + make_interval(secs => coalesce(ceil(longest_run(p_runs) * 1.01), 3600)),
+                   'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+-- A unit of the catalog as Grafana calls it.
+create or replace function grafana_unit(p_unit text) returns text language sql immutable as $$
+    select case p_unit
+        when 'bytes' then 'bytes' when 'bytes/s' then 'binBps' when 'celsius' then 'celsius'
+        when 'cores' then 'suffix: cores' when 'events/s' then 'suffix: /s' when 'hertz' then 'hertz'
+        when 'joules' then 'joule' when 'ratio' then 'percentunit' when 'seconds' then 's' when 'watts' then 'watt'
+        else 'short' end
+$$;
+
 -- The quantities that any of these runs has series of, those of the runs themselves before their hosts'. From the
 -- dimension tables alone.
 create or replace function run_quantities(p_runs text[])
@@ -25,4 +93,76 @@ returns table (quantity text, unit text) language sql stable as $$
     group by s.quantity
     order by min(array_position(array['process', 'instance', 'device', 'host'], rs.scope)), min(m.metric_id) nulls last,
              s.quantity
+$$;
+
+-- What a quantity came to in each run, over all its devices, in the scope that a chart shows: the narrowest that the run
+-- has for most of its time.
+create or replace function run_figures(p_runs text[], p_quantities text[])
+returns table (run_id text, title text, quantity text, unit text, scope text, mean float8, min float8, max float8,
+               p50 float8, p95 float8, total float8, seconds float8) language sql stable as $$
+    select run_id, title, quantity, unit, scope, mean, min, max, p50, p95, total, seconds
+    from (select distinct on (r.run_id, s.quantity) r.run_id, run_title(w, r) as title, w.experiment_id, w.workload,
+                 r.position, r.attempt, s.quantity, s.scope, s.mean, s.min, s.max, s.p50, s.p95, s.total, s.seconds
+          from runs r join workloads w using (workload_id)
+          cross join lateral (select mostly_alone(r.run_id) as alone offset 0) a
+          join run_summary s on s.run_id = r.run_id
+          where r.run_id = any(p_runs) and s.quantity = any(p_quantities) and s.metric is null and s.device is null
+          order by r.run_id, s.quantity, scope_width(s.scope, a.alone)) narrowest
+    left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
+    order by experiment_id, workload, position, attempt, quantity
+$$;
+
+-- Runs as tables show them.
+create or replace view run_list as
+select r.run_id, r.mlflow_run_id, w.experiment_id, w.workload_id, w.workload, r.position, r.attempt,
+       run_label(w, r) as run, run_title(w, r) as title, r.name, r.status, r.reason, r.started_at, r.ended_at,
+       extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
+       r.host, r.devices, r.collocation, r.environment, r.owner,
+       (select string_agg(format('%s=%s', key, value), ' ' order by key) from jsonb_each_text(r.params)) as params,
+       q.coverage, q.simulated, q.profiled, q.shared
+from runs r join workloads w using (workload_id) left join run_quality q using (run_id);
+
+-- The software metrics that runs have: an index tells, a key at a time.
+create or replace function software_keys(p_runs text[]) returns table (key text) language sql stable as $$
+    with recursive found as (
+        select r.run_id, (select min(s.key) from software_metrics s where s.run_id = r.run_id) as key
+        from runs r where r.run_id = any(p_runs)
+        union all
+        select f.run_id, (select min(s.key) from software_metrics s where s.run_id = f.run_id and s.key > f.key)
+        from found f where f.key is not null
+    )
+    select distinct key from found where key is not null order by key
+$$;
+
+-- Software metrics of runs as curves of at most so many points each, over the seconds since a run's start or over steps.
+-- A point is the mean of the figures between it and the next.
+create or replace function software_chart(p_runs text[], p_keys text[], p_by text default 'time',
+                                          p_points integer default 500)
+returns table (x float8, run text, title text, key text, value float8, low float8, high float8)
+language sql stable as $$
+    with figures as (
+        select s.run_id, s.key, case p_by when 'step' then s.step else s.elapsed end::float8 as x, s.value
+        from software_metrics s where s.run_id = any(p_runs) and s.key = any(p_keys) and s.value is not null
+    ), wide as (
+        select run_id, key, greatest(max(x) - min(x), 1e-9) / p_points as step, min(x) as first, count(*) as n
+        from figures group by run_id, key
+    ), points as (
+        select f.run_id, f.key, min(f.x) as x, avg(f.value) as value, min(f.value) as low, max(f.value) as high
+        from figures f join wide w using (run_id, key)
+        group by f.run_id, f.key, case when w.n > p_points then floor((f.x - w.first) / w.step) else f.x end
+    )
+    select p.x, run_label(w, r), run_title(w, r), p.key, p.value, p.low, p.high
+    from points p join runs r using (run_id) join workloads w using (workload_id)
+    order by p.x, w.experiment_id, w.workload, r.position, r.attempt
+$$;
+
+-- The phases of runs on an axis that begins with each of them; of few runs only, since phases lie over each other.
+create or replace function chart_phases(p_runs text[], p_most integer default 4)
+returns table ("time" timestamptz, timeend timestamptz, text text) language sql stable as $$
+    select timestamptz '1970-01-01 00:00:00+00' + (s.started_at - r.started_at),
+           timestamptz '1970-01-01 00:00:00+00' + (coalesce(s.ended_at, r.ended_at, now()) - r.started_at),
+           case when cardinality(p_runs) > 1 then run_title(w, r) || ': ' else '' end || s.name
+    from runs r join workloads w using (workload_id) join spans s using (run_id)
+    where r.run_id = any(p_runs) and cardinality(p_runs) <= p_most and s.kind = 'phase'
+    order by 1
 $$;

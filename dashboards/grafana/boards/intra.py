@@ -1,19 +1,145 @@
-"""The dashboard bench-intra."""
+"""The runs of one workload against each other, on a common time."""
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, panels
-from dashboards.grafana.layout import dashboard
-from dashboards.grafana.queries import Json
+from dashboards.grafana import choices, panels, parts
+from dashboards.grafana.fields import by_label, color, for_name
+from dashboards.grafana.layout import Row, board_link, dashboard, fit_link
+from dashboards.grafana.queries import Json, query, texts
 
 __all__ = ["board"]
+
+_UID = "bench-intra"
+_RUNS = texts("run")
+_METRIC = texts("metric")
+_SOFTWARE = texts("software")
 
 
 def board() -> Json:
     """Return the dashboard."""
     return dashboard(
-        "bench-intra",
-        "intra",
-        [panels.text("In the making.", width=24, height=3)],
-        variables=[choices.experiment(), choices.workload(), choices.run()],
+        _UID,
+        "Intra-workload: runs against each other",
+        [
+            parts.notices(_RUNS, _METRIC, width=24, height=4),
+            parts.run_table(_RUNS, width=24, height=6),
+            Row("$metric", [_curve(), _bars(), _heatmap()], repeat="metric"),
+            Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
+        ],
+        description="The runs of one workload against each other: all begin at 00:00.",
+        variables=[
+            choices.experiment(),
+            choices.workload(["newest"]),
+            choices.run(),
+            choices.metric(["gpu_utilization", "gpu_sm_utilization", "cpu_usage", "memory_used"]),
+            choices.software(["loss", "accuracy"]),
+            choices.fit(),
+            choices.mlflow(),
+        ],
+        annotations=[parts.phases(_RUNS)],
+        links=[
+            fit_link(_UID),
+            board_link("Inter-workload", "bench-inter", keep_time=True),
+            board_link("Mixed", "bench-mixed", keep_time=True),
+        ],
+        start="1970-01-01T00:00:00.000Z",
+        stop="1970-01-01T01:00:00.000Z",
+        timezone="utc",
+    )
+
+
+def _curve() -> Json:
+    return panels.timeseries(
+        "$metric over time",
+        [parts.run_curves(_RUNS, _METRIC), parts.unit_query(_METRIC)],
+        transformations=[parts.unit_applied()],
+        overrides=by_label(),
+        empty=parts.CHOOSE,
+        width=16,
+        height=9,
+    )
+
+
+def _bars() -> Json:
+    return panels.barchart(
+        "$metric: mean and p95 of the whole run",
+        [
+            query(f'select title, mean as "mean", p95 as "p95" from run_figures({_RUNS}, {_METRIC})'),
+            parts.unit_query(_METRIC),
+        ],
+        x="title",
+        options={"orientation": "horizontal"},
+        transformations=[parts.unit_applied()],
+        overrides=[for_name("mean", color=color("blue")), for_name("p95", color=color("light-blue"))],
+        empty=parts.CHOOSE,
+        width=8,
+        height=9,
+    )
+
+
+def _heatmap() -> Json:
+    return panels.heatmap(
+        "$metric: each run a line",
+        [parts.run_curves(_RUNS, _METRIC, plain=True), parts.unit_query(_METRIC)],
+        transformations=[parts.unit_applied()],
+        empty=parts.CHOOSE,
+        points=240,
+        width=24,
+        height=6,
+    )
+
+
+def _software_by_time() -> Json:
+    return panels.timeseries(
+        "$software over time",
+        [
+            query(
+                f"""
+                select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, title, color, stroke,
+                       value
+                from software_chart({_RUNS}, {_SOFTWARE}) join run_titles({_RUNS}) using (run, title) order by time, nth
+                """,
+                series=True,
+            )
+        ],
+        custom={"spanNulls": True, "showPoints": "auto"},
+        legend=("lastNotNull",),
+        overrides=by_label(),
+        empty=parts.CHOOSE,
+        width=12,
+        height=9,
+    )
+
+
+def _software_by_step() -> Json:
+    return panels.panel(
+        "trend",
+        "$software by step",
+        [
+            query(
+                f"""
+                select x as step, title, color, stroke, value
+                from software_chart({_RUNS}, {_SOFTWARE}, 'step') join run_titles({_RUNS}) using (run, title) order by nth, x
+                """
+            )
+        ],
+        transformations=[
+            {
+                "id": "partitionByValues",
+                "options": {"fields": ["title", "color", "stroke"], "keepFields": False, "naming": {"asLabels": True}},
+            },
+            {"id": "joinByField", "options": {"byField": "step", "mode": "outer"}},
+        ],
+        defaults={
+            "custom": {"drawStyle": "line", "lineWidth": 1, "showPoints": "auto", "spanNulls": True, "axisSoftMin": 0},
+        },
+        overrides=[*by_label(), for_name("step", displayName="step")],
+        options={
+            "xField": "step",
+            "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": ["lastNotNull"]},
+            "tooltip": {"mode": "multi", "sort": "desc"},
+        },
+        empty=parts.CHOOSE,
+        width=12,
+        height=9,
     )

@@ -1,0 +1,142 @@
+"""What several dashboards show in the same way: curves of runs, units that follow a variable, notices, tables of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dashboards.grafana import panels
+from dashboards.grafana.fields import for_name, for_regexp, link, values
+from dashboards.grafana.layout import annotation
+from dashboards.grafana.queries import Json, query
+
+__all__ = [
+    "CHOOSE",
+    "MAX_SERIES",
+    "STATUS",
+    "notices",
+    "phases",
+    "run_curves",
+    "run_table",
+    "unit_applied",
+    "unit_query",
+]
+
+# More curves than this tell nobody anything, and Grafana is told not to draw more: `[dashboards] panel_series_limit`.
+MAX_SERIES = 40
+CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
+# In tables, what stands for the whole where it is empty would stand in each empty cell as well.
+NO_WORDS = for_regexp("/.*/", noValue=" ")
+ANY_IS_OPEN: list[Json] = [{"type": "regex", "options": {"pattern": ".+", "result": {"text": "open ↗", "index": 0}}}]
+STATUS = values(
+    {
+        "running": ("running", "blue"),
+        "finished": ("finished", "green"),
+        "failed": ("failed", "red"),
+        "timeout": ("timeout", "red"),
+        "stopped": ("stopped", "orange"),
+        "pending": ("pending", "text"),
+    }
+)
+
+
+def run_curves(runs: str, metric: str, *, plain: bool = False, ref: str = "A") -> Json:
+    """Return the query of a curve for each run, on the common axis of time that begins with each run.
+
+    Parameters
+    ----------
+    runs, metric
+        Arrays in SQL: run ids, and quantities.
+    plain
+        Whether only names are given, not colours: see `fields.by_label`.
+    """
+    labels = "title as metric" if plain else "title, color, stroke"
+    return query(
+        f"""
+        select time, {labels}, value
+        from run_chart({runs}, {metric}, $__timeFrom(), $__timeTo(), $__interval_ms, true, {MAX_SERIES})
+        join run_titles({runs}) using (run) order by time, nth
+        """,
+        series=True,
+        ref=ref,
+    )
+
+
+def unit_query(metric: str, *, ref: str = "U") -> Json:
+    """Return the query of a quantity's unit, which `unit_applied` gives to the fields of another one."""
+    return query(f"select grafana_unit(unit) as unit from metrics where quantity = any({metric}) limit 1", ref=ref)
+
+
+def unit_applied(*, to: str | None = None, ref: str = "U") -> Json:
+    """Return the transformation that takes the unit of all numbers, or of those of the query `to`, from a query."""
+    matcher: Json = {"id": "byFrameRefID", "options": to} if to else {"id": "byType", "options": "number"}
+    return {
+        "id": "configFromData",
+        "options": {
+            "configRefId": ref,
+            "mappings": [{"fieldName": "unit", "handlerKey": "unit"}],
+            "applyTo": matcher,
+        },
+    }
+
+
+def notices(runs: str, metrics: str, **more: Any) -> Json:
+    """Return the panel of what is to be known before curves are compared."""
+    return panels.table(
+        "What to know",
+        [
+            query(
+                f"""
+                select about, notice
+                from chart_notice({runs}, {metrics}, {MAX_SERIES}, $__timeFrom()::timestamptz, $__timeTo()::timestamptz)
+                """
+            )
+        ],
+        options={"showHeader": False},
+        overrides=[
+            for_name("about", custom__width=110),
+            for_name("notice", custom__wrapText=True),
+        ],
+        empty="The figures chosen can be compared: the same scopes, the same sources, measured all the time.",
+        **more,
+    )
+
+
+def phases(runs: str) -> Json:
+    """Return the annotations of phases, on the common axis; of few runs only, since they lie over each other."""
+    return annotation("Phases", f"select time, timeend, text from chart_phases({runs})")
+
+
+def run_table(runs: str, **more: Any) -> Json:
+    """Return the table of runs, each with links to its own dashboard and to MLflow."""
+    run_link = link(
+        "Open the run",
+        "/d/bench-run?var-run=${__data.fields.run_id}&from=${__data.fields.from_ms}&to=${__data.fields.to_ms}",
+    )
+    mlflow_link = link("Open in MLflow", "${mlflow}/#/experiments/0/runs/${__value.raw}", new_tab=True)
+    return panels.table(
+        "Runs",
+        [
+            query(
+                f"""
+                select title as "Run", status as "Status", seconds as "Duration", started_at as "Started",
+                       coverage as "Measured", host as "Host", devices as "GPUs",
+                       case when shared then 'shared' else 'alone' end as "Neighbours", params as "Parameters", coalesce(reason, '') as "Reason", mlflow_run_id as "MLflow",
+                       run_id, floor(extract(epoch from started_at) * 1000)::bigint as from_ms,
+                       ceil(extract(epoch from coalesce(ended_at, now())) * 1000)::bigint as to_ms
+                from run_list where run_id = any({runs}) order by experiment_id, workload, position, attempt
+                """
+            )
+        ],
+        overrides=[
+            for_name("Run", links=[run_link], custom__width=220),
+            for_name("Status", mappings=STATUS, custom__cellOptions={"type": "color-text"}, custom__width=90),
+            for_name("Duration", unit="dthms", custom__width=110),
+            for_name("Started", unit="dateTimeAsIso", custom__width=160),
+            for_name("Measured", unit="percentunit", decimals=0, custom__width=90),
+            for_name("MLflow", links=[mlflow_link], mappings=ANY_IS_OPEN, custom__width=80),
+            NO_WORDS,
+            *(for_name(name, custom__hideFrom__viz=True) for name in ("run_id", "from_ms", "to_ms")),
+        ],
+        empty=CHOOSE,
+        **more,
+    )
