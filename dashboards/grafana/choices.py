@@ -7,10 +7,27 @@ from collections.abc import Sequence
 from dashboards.grafana.queries import Json, texts
 from dashboards.grafana.variables import choice, textbox
 
-__all__ = ["MLFLOW", "experiment", "fit", "metric", "mlflow", "run", "software", "workload"]
+__all__ = [
+    "MLFLOW",
+    "RUNS",
+    "WORKLOADS",
+    "baseline",
+    "experiment",
+    "fit",
+    "metric",
+    "mlflow",
+    "run",
+    "software",
+    "throughput",
+    "workload",
+]
 
 MLFLOW = "http://127.0.0.1:5000"
 _NEWEST = ("newest",)
+
+# What is chosen, in SQL: run ids, and the `workload_id` of workloads.
+RUNS = texts("run")
+WORKLOADS = f"chosen_workloads({texts('experiment')}, {texts('workload')})"
 
 
 def experiment(start: Sequence[str] = _NEWEST) -> Json:
@@ -38,12 +55,29 @@ def workload(
         f"""
         select 'newest' as __value, 'The newest' as __text
         union all
-        (select workload_id::text, workload_title(w) from workloads w
+        (select workload_id::text, workload_label(workload_id) from workloads
          where experiment_id = any(chosen_experiments({texts("experiment")})) order by experiment_id, workload)
         """,
         start=start,
         several=several,
     )
+
+
+def baseline() -> Json:
+    """Return the choice of the workload that others are compared with: at first the first one."""
+    return choice(
+        "baseline",
+        "Baseline",
+        f"""
+        select workload_id::text as __value, title as __text from workload_titles({WORKLOADS}) order by nth
+        """,
+        several=False,
+    )
+
+
+def throughput() -> Json:
+    """Return the choice of what a throughput is: a software metric, or runs per hour."""
+    return choice("throughput", "Throughput", f"select key from throughput_keys(runs_of({WORKLOADS}))", several=False)
 
 
 def run(name: str = "run", label: str = "Run", *, several: bool = True) -> Json:
@@ -53,7 +87,7 @@ def run(name: str = "run", label: str = "Run", *, several: bool = True) -> Json:
         label,
         f"""
         select run_id as __value, run_title(w, r) as __text from runs r join workloads w using (workload_id)
-        where workload_id = any(chosen_workloads({texts("experiment")}, {texts("workload")}))
+        where workload_id = any({WORKLOADS})
         order by experiment_id, workload, position, attempt
         """,
         several=several,
@@ -64,17 +98,17 @@ def metric(
     start: Sequence[str] = (), *, name: str = "metric", label: str = "Metric", runs: str = "run", several: bool = True
 ) -> Json:
     """Return the choice of quantities that the runs chosen have; at first those of `start` that there are."""
-    return choice(name, label, f"select quantity from run_quantities({texts(runs)})", start=start, several=several)
+    return choice(name, label, f"select quantity from run_quantities({runs})", start=start, several=several)
 
 
 def software(start: Sequence[str] = ()) -> Json:
     """Return the choice of software metrics that the runs chosen have logged."""
-    return choice("software", "Logged", f"select key from software_keys({texts('run')})", start=start)
+    return choice("software", "Logged", f"select key from software_keys({RUNS})", start=start)
 
 
-def fit() -> Json:
+def fit(runs: str = RUNS) -> Json:
     """Return the end of a range of time that shows the longest run, from its start: hidden, for `layout.fit_link`."""
-    return choice("fit", "", f"select chart_end({texts('run')})", several=False, hide=True) | {"skipUrlSync": True}
+    return choice("fit", "", f"select chart_end({runs})", several=False, hide=True) | {"skipUrlSync": True}
 
 
 def mlflow() -> Json:

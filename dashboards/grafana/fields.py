@@ -67,8 +67,8 @@ def for_query(ref: str, **properties: Any) -> Json:
     return _override("byFrameRefID", ref, properties)
 
 
-def by_label(name: str = "title") -> list[Json]:
-    """Return what gives each curve the colour and stroke of its labels `color` and `stroke`, and its label `name` as name.
+def by_label() -> list[Json]:
+    """Return what gives each curve the colour and stroke of its labels `color` and `stroke`, and its label `title` as name.
 
     So a run has its colour on every panel, and keeps it when others are chosen beside it or no more: the query gives it.
     """
@@ -76,7 +76,7 @@ def by_label(name: str = "title") -> list[Json]:
         *(for_regexp(f'/color="{number}"/', color=color(value)) for number, value in enumerate(COLORS)),
         *(for_regexp(f'/stroke="{number}"/', custom__lineStyle=style) for number, style in enumerate(_STROKES, 1)),
         # Last: with this name, the others are no longer to be seen.
-        _override("byType", "number", {"displayName": f"${{__field.labels.{name}}}"}),
+        _override("byType", "number", {"displayName": "${__field.labels.title}"}),
     ]
 
 

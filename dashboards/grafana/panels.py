@@ -162,6 +162,7 @@ def barchart(
         "barRadius": 0,
         "fullHighlight": False,
         "xTickLabelRotation": 0,
+        "xTickLabelMaxLength": 24,
         "xTickLabelSpacing": 0,
         "legend": {"showLegend": legend, "displayMode": "list", "placement": "bottom", "calcs": []},
         "tooltip": {"mode": "multi", "sort": "none"},

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dashboards.grafana import panels
-from dashboards.grafana.fields import for_name, for_regexp, link, values
+from dashboards.grafana.fields import by_label, for_name, for_regexp, link, values
 from dashboards.grafana.layout import annotation
 from dashboards.grafana.queries import Json, query
 
@@ -13,16 +14,22 @@ __all__ = [
     "CHOOSE",
     "MAX_SERIES",
     "STATUS",
+    "bands",
     "notices",
     "phases",
     "run_curves",
+    "run_notices",
     "run_table",
     "unit_applied",
     "unit_query",
+    "workload_curves",
+    "workload_notices",
 ]
 
 # More curves than this tell nobody anything, and Grafana is told not to draw more: `[dashboards] panel_series_limit`.
 MAX_SERIES = 40
+# More bands than this hide each other.
+MAX_BANDS = 8
 CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
 # In tables, what stands for the whole where it is empty would stand in each empty cell as well.
 NO_WORDS = for_regexp("/.*/", noValue=" ")
@@ -61,6 +68,46 @@ def run_curves(runs: str, metric: str, *, plain: bool = False, ref: str = "A") -
     )
 
 
+def workload_curves(workloads: str, metric: str) -> list[Json]:
+    """Return the queries of a curve for each workload, with a band from its least to its greatest sample for the first ones.
+
+    A band needs a name that its curve can point to, so that each of these workloads has a query of its own, which asks for
+    nothing that one query would not.
+    """
+    return [
+        *(_workload_curve(f"({workloads})[{n}:{n}]", metric, str(n), chr(64 + n)) for n in range(1, MAX_BANDS + 1)),
+        _workload_curve(f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]", metric, "", chr(65 + MAX_BANDS)),
+    ]
+
+
+def bands() -> list[Json]:
+    """Return what makes bands of the answers to `workload_curves`."""
+    unseen = {"legend": True, "tooltip": True, "viz": False}
+    return [
+        *by_label()[:-1],
+        for_regexp("/^(low|high) /", custom__lineWidth=0, custom__hideFrom=unseen),
+        *(
+            for_regexp(f"/^high {n} /", custom__fillBelowTo=f"low {n}", custom__fillOpacity=25)
+            for n in range(1, MAX_BANDS + 1)
+        ),
+        for_regexp("/^low /", displayName="${__field.labels.title}, lowest"),
+        for_regexp("/^(value|high) /", displayName="${__field.labels.title}"),
+    ]
+
+
+def _workload_curve(workloads: str, metric: str, band: str, ref: str) -> Json:
+    columns = f'low as "low {band}", value, high as "high {band}"' if band else "value"
+    return query(
+        f"""
+        select time, title, color, stroke, {columns}
+        from workload_chart({workloads}, {metric}, $__timeFrom(), $__timeTo(), $__interval_ms, true, {MAX_SERIES})
+        join workload_titles({workloads}) using (workload) order by time, nth
+        """,
+        series=True,
+        ref=ref,
+    )
+
+
 def unit_query(metric: str, *, ref: str = "U") -> Json:
     """Return the query of a quantity's unit, which `unit_applied` gives to the fields of another one."""
     return query(f"select grafana_unit(unit) as unit from metrics where quantity = any({metric}) limit 1", ref=ref)
@@ -79,20 +126,27 @@ def unit_applied(*, to: str | None = None, ref: str = "U") -> Json:
     }
 
 
-def notices(runs: str, metrics: str, **more: Any) -> Json:
+def run_notices(runs: str, metrics: str) -> str:
+    """Return the call that gives what is to be known before curves of runs are compared."""
+    return f"chart_notice({runs}, {metrics}, {MAX_SERIES}, $__timeFrom()::timestamptz, $__timeTo()::timestamptz)"
+
+
+def workload_notices(workloads: str, metrics: str) -> str:
+    """Return the same for workloads."""
+    return (
+        f"workload_notice({workloads}, {metrics}, {MAX_SERIES}, {MAX_BANDS}, $__timeFrom()::timestamptz, "
+        "$__timeTo()::timestamptz)"
+    )
+
+
+def notices(statement: str, **more: Any) -> Json:
     """Return the panel of what is to be known before curves are compared."""
     return panels.table(
         "What to know",
-        [
-            query(
-                f"""
-                select about, notice
-                from chart_notice({runs}, {metrics}, {MAX_SERIES}, $__timeFrom()::timestamptz, $__timeTo()::timestamptz)
-                """
-            )
-        ],
+        [query(statement)],
         options={"showHeader": False},
         overrides=[
+            for_name("chart", custom__width=60),
             for_name("about", custom__width=110),
             for_name("notice", custom__wrapText=True),
         ],
@@ -106,8 +160,20 @@ def phases(runs: str) -> Json:
     return annotation("Phases", f"select time, timeend, text from chart_phases({runs})")
 
 
-def run_table(runs: str, **more: Any) -> Json:
-    """Return the table of runs, each with links to its own dashboard and to MLflow."""
+def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any) -> Json:
+    """Return the table of runs, each with links to its own dashboard and to MLflow.
+
+    Parameters
+    ----------
+    runs
+        An array of run ids in SQL.
+    chosen
+        Columns that say whether a run is in a part of them, and these parts.
+    """
+    chosen = chosen or {}
+    marks = "".join(
+        f"""case when run_id = any({part}) then '✓' else '' end as "{name}", """ for name, part in chosen.items()
+    )
     run_link = link(
         "Open the run",
         "/d/bench-run?var-run=${__data.fields.run_id}&from=${__data.fields.from_ms}&to=${__data.fields.to_ms}",
@@ -118,9 +184,10 @@ def run_table(runs: str, **more: Any) -> Json:
         [
             query(
                 f"""
-                select title as "Run", status as "Status", seconds as "Duration", started_at as "Started",
+                select title as "Run", {marks}status as "Status", seconds as "Duration", started_at as "Started",
                        coverage as "Measured", host as "Host", devices as "GPUs",
-                       case when shared then 'shared' else 'alone' end as "Neighbours", params as "Parameters", coalesce(reason, '') as "Reason", mlflow_run_id as "MLflow",
+                       case when shared then 'shared' else 'alone' end as "Neighbours", mlflow_run_id as "MLflow",
+                       params as "Parameters", coalesce(reason, '') as "Reason",
                        run_id, floor(extract(epoch from started_at) * 1000)::bigint as from_ms,
                        ceil(extract(epoch from coalesce(ended_at, now())) * 1000)::bigint as to_ms
                 from run_list where run_id = any({runs}) order by experiment_id, workload, position, attempt
@@ -128,13 +195,17 @@ def run_table(runs: str, **more: Any) -> Json:
             )
         ],
         overrides=[
-            for_name("Run", links=[run_link], custom__width=220),
+            for_name("Run", links=[run_link], custom__width=200),
             for_name("Status", mappings=STATUS, custom__cellOptions={"type": "color-text"}, custom__width=90),
-            for_name("Duration", unit="dthms", custom__width=110),
+            for_name("Duration", unit="dthms", custom__width=90),
             for_name("Started", unit="dateTimeAsIso", custom__width=160),
             for_name("Measured", unit="percentunit", decimals=0, custom__width=90),
+            for_name("Host", custom__width=110),
+            for_name("GPUs", custom__width=120),
+            for_name("Neighbours", custom__width=100),
             for_name("MLflow", links=[mlflow_link], mappings=ANY_IS_OPEN, custom__width=80),
             NO_WORDS,
+            *(for_name(name, custom__width=40) for name in chosen),
             *(for_name(name, custom__hideFrom__viz=True) for name in ("run_id", "from_ms", "to_ms")),
         ],
         empty=CHOOSE,

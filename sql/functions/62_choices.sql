@@ -13,23 +13,12 @@ $$;
 -- The workloads chosen of the experiments chosen, by `workload_id`; `newest` is the one that was started last.
 create or replace function chosen_workloads(p_experiments text[], p_chosen text[]) returns integer[]
 language sql stable as $$
-    with there as (
-        select workload_id, started_at from workloads where experiment_id = any(chosen_experiments(p_experiments))
-    )
     select array(
-        select workload_id from there where workload_id::text = any(p_chosen)
-        union
-        (select workload_id from there where 'newest' = any(p_chosen)
-         order by started_at desc nulls last, workload_id desc limit 1))
-$$;
-
--- A workload as people read it: 20/1, and what ran in it.
-create or replace function workload_title(w workloads) returns text language sql stable as $$
-    select concat_ws(' ', concat_ws('/', w.experiment_id, w.workload),
-                     (select string_agg(name, ', ' order by first)
-                      from (select name, min(position) as first from runs
-                            where workload_id = w.workload_id and name <> '' group by name
-                            order by first limit 3) names))
+        select workload_id
+        from (select *, row_number() over (order by started_at desc nulls last, workload_id desc) as age
+              from workloads where experiment_id = any(chosen_experiments(p_experiments))) there
+        where workload_id::text = any(p_chosen) or age = 1 and 'newest' = any(p_chosen)
+        order by experiment_id, workload)
 $$;
 
 -- A run as people read it: 20/1/3 and its name, * where its GPUs are simulated, ◆ where it was profiled.
@@ -60,6 +49,31 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
     select run_label(w, r), run_title(w, r), nth, s.color, s.stroke
     from numbered cross join lateral chart_style((w).experiment_id, started_as) s
     where (r).run_id = any(p_runs) or (r).mlflow_run_id = any(p_runs)
+$$;
+
+-- The same for workloads, by the label that `workload_chart` gives them; marked where one of their runs is.
+create or replace function workload_titles(p_workloads integer[])
+returns table (workload text, title text, workload_id integer, nth bigint, color text, stroke text)
+language sql stable as $$
+    with numbered as (
+        select *, row_number() over (order by experiment_id, workload) as nth,
+               row_number() over (partition by experiment_id order by started_at, workload) - 1 as started_as
+        from workloads
+        where experiment_id in (select experiment_id from workloads where workload_id = any(p_workloads))
+    )
+    select l.label, concat_ws(' ', l.label, m.simulated, m.profiled), workload_id, nth, s.color, s.stroke
+    from numbered
+    cross join lateral chart_style(experiment_id, started_as) s
+    cross join lateral (select workload_label(workload_id) as label offset 0) l
+    cross join lateral (select max(case when simulated then '*' end) as simulated,
+                               max(case when profilers <> '' then '◆' end) as profiled
+                        from workload_runs(array[workload_id])) m
+    where workload_id = any(p_workloads)
+$$;
+
+-- The runs that count as those of workloads.
+create or replace function runs_of(p_workloads integer[]) returns text[] language sql stable as $$
+    select array(select run_id from workload_runs(p_workloads))
 $$;
 
 -- How long the longest of these runs is, in seconds.
@@ -154,6 +168,51 @@ language sql stable as $$
     select p.x, run_label(w, r), run_title(w, r), p.key, p.value, p.low, p.high
     from points p join runs r using (run_id) join workloads w using (workload_id)
     order by p.x, w.experiment_id, w.workload, r.position, r.attempt
+$$;
+
+-- What a quantity came to in each workload: the mean over its runs, and the least and greatest of them. Totals are those of
+-- its runs together.
+create or replace function workload_figures(p_workloads integer[], p_quantities text[])
+returns table (workload_id integer, title text, quantity text, runs bigint, mean float8, lowest float8, highest float8,
+               p95 float8, total float8) language sql stable as $$
+    select t.workload_id, t.title, f.quantity, count(*), avg(f.mean), min(f.mean), max(f.mean), avg(f.p95), sum(f.total)
+    from workload_titles(p_workloads) t
+    join runs r using (workload_id)
+    join run_figures(runs_of(p_workloads), p_quantities) f using (run_id)
+    group by t.workload_id, t.title, t.nth, f.quantity order by f.quantity, t.nth
+$$;
+
+-- What workloads as a whole took and gave: how long they lasted, the energy of their GPUs, and their throughput, the runs'
+-- means of a software metric added up, or how many runs would be done in an hour. The energy is the runs' shares where these are
+-- known; else what the GPUs used, for a run that had them to itself. Null where it is not known of every run.
+create or replace function workload_totals(p_workloads integer[], p_throughput text)
+returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, seconds float8,
+               energy float8, throughput float8) language sql stable as $$
+    with joules as (
+        select run_id, coalesce(max(total) filter (where quantity = 'gpu_energy_attributed'),
+                                max(total) filter (where quantity = 'gpu_power' and scope = 'instance')) as energy
+        from run_figures(runs_of(p_workloads), '{gpu_energy_attributed,gpu_power}') group by run_id
+    ), logged as (
+        select run_id, avg(value) as throughput from software_metrics
+        where run_id = any(runs_of(p_workloads)) and key = p_throughput group by run_id
+    ), together as (
+        select r.workload_id, count(*) as runs,
+               extract(epoch from max(coalesce(r.ended_at, now())) - min(r.started_at))::float8 as seconds,
+               case when count(j.energy) = count(*) then sum(j.energy) end as energy, sum(l.throughput) as throughput
+        from workload_runs(p_workloads) r left join joules j using (run_id) left join logged l using (run_id)
+        where r.started_at is not null group by r.workload_id
+    )
+    select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.seconds, x.energy,
+           case when p_throughput = 'runs per hour' then x.runs / nullif(x.seconds, 0) * 3600 else x.throughput end
+    from workload_titles(p_workloads) t join workloads w using (workload_id) join together x using (workload_id) order by t.nth
+$$;
+
+-- What can be a throughput: software metrics whose names say so, runs per hour, and then the other software metrics.
+create or replace function throughput_keys(p_runs text[]) returns table (key text) language sql stable as $$
+    select key from (select key, case when key ~* 'per_sec|per_s$|/s|throughput|samples_per|images_per|tokens_per' then 0 else 2 end as rank
+                     from software_keys(p_runs)
+                     union all select 'runs per hour', 1) keys
+    order by rank, key
 $$;
 
 -- The phases of runs on an axis that begins with each of them; of few runs only, since phases lie over each other.

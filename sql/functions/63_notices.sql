@@ -8,8 +8,10 @@ $$;
 
 -- Whose figure it is, in words.
 create or replace function scope_words(p_scope text) returns text language sql immutable as $$
-    select case p_scope when 'process' then 'of its own processes' when 'instance' then 'of a GPU or instance of its own'
-                        when 'device' then 'the whole GPU''s, which it shared' else 'the whole host''s' end
+    select case p_scope when 'process' then 'the run''s own'
+                        when 'instance' then 'that of GPUs or MIG instances that the run had to itself'
+                        when 'device' then 'that of GPUs that others used as well'
+                        else 'that of the whole host' end
 $$;
 
 -- Which series `run_chart` draws for runs and quantities: in which scope, from which metrics, and whether it is left out.
@@ -41,7 +43,7 @@ language sql stable as $$
         select distinct on (run_id, quantity) * from measured order by run_id, quantity, covering desc, preference, metric
     )
     select run_id, run, quantity, scope, metric, seconds, share,
-           dense_rank() over (partition by quantity order by run, run_id) <= p_max_series
+           p_max_series is null or dense_rank() over (partition by quantity order by run, run_id) <= p_max_series
     from chosen
 $$;
 
@@ -90,18 +92,21 @@ returns table (about text, notice text) language sql stable as $$
                                   make_interval(secs => round(seconds)), make_interval(secs => round(longest::numeric)))
         from shown where seconds < 0.98 * longest or seconds > 3 * longest
         union all
-        select 2, 'missing', format('%s was not measured of %s.', string_agg(quantity, ', ' order by quantity), some_of(which))
+        select 2, 'missing', format('%s: not measured in %s.', string_agg(quantity, ', ' order by quantity), some_of(which))
         from missing group by which
         union all
-        select 3, 'scope', format('%s is %s of %s.', quantity, scope_words(scope), some_of(which))
-        from scopes where several > 1
+        select 3, 'scope', format('%s: %s in %s.', string_agg(quantity, ', ' order by quantity), scope_words(scope),
+                                  some_of(which))
+        from scopes where several > 1 group by scope, which
         union all
         select 3, 'scope', format('%s: %s.', string_agg(quantity, ', ' order by quantity), scope_words(scope))
         from scopes where several = 1 and scope in ('device', 'host') group by scope
         union all
-        select 4, 'source', format('%s is %s of %s.', quantity, metrics, some_of(which)) from sources where several > 1
+        select 4, 'source', format('%s: read from %s in %s.', string_agg(quantity, ', ' order by quantity), metrics,
+                                   some_of(which))
+        from sources where several > 1 group by metrics, which
         union all
-        select 5, 'window', format('%s was measured for a part of the time only, of %s.',
+        select 5, 'window', format('%s: measured for a part of the time only in %s.',
                                    string_agg(quantity, ', ' order by quantity), some_of(which))
         from windows group by which
         union all
@@ -120,4 +125,22 @@ returns table (about text, notice text) language sql stable as $$
         from asked where started_at is null having count(*) > 0
     )
     select about, notice from notices order by rank, notice
+$$;
+
+-- The same for workloads, of which a chart draws so many, and the ranges of the first `p_bands` alone.
+create or replace function workload_notice(p_workloads integer[], p_quantities text[], p_max_series integer default 40,
+                                           p_bands integer default 8, p_from timestamptz default null,
+                                           p_to timestamptz default null)
+returns table (about text, notice text) language sql stable as $$
+    with titles as (
+        select workload, row_number() over (order by nth) as nth from workload_titles(p_workloads)
+    )
+    select 'left out', format('%s workloads are chosen, a chart draws %s. Left out: %s. Choose fewer workloads.', max(nth),
+                              p_max_series, some_of(array_agg(workload order by nth) filter (where nth > p_max_series)))
+    from titles having max(nth) > p_max_series
+    union all
+    select 'range', format('The ranges of the first %s workloads are drawn, of the others the means alone.', p_bands)
+    from titles having max(nth) > p_bands
+    union all
+    select * from chart_notice(runs_of(p_workloads), p_quantities, null, p_from, p_to)
 $$;

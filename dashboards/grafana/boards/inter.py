@@ -1,19 +1,201 @@
-"""The dashboard bench-inter."""
+"""Workloads against each other, by the aggregate of their runs."""
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, panels
-from dashboards.grafana.layout import dashboard
-from dashboards.grafana.queries import Json
+from dashboards.grafana import choices, panels, parts
+from dashboards.grafana.choices import WORKLOADS
+from dashboards.grafana.fields import by_label, color, for_name, for_regexp, link, thresholds
+from dashboards.grafana.layout import Row, aligned_dashboard, board_link, fit_link
+from dashboards.grafana.queries import Json, query, texts
 
 __all__ = ["board"]
+
+_UID = "bench-inter"
+_RUNS = f"runs_of({WORKLOADS})"
+_METRIC = texts("metric")
+# Blue and orange, not green and red: more is better of some figures and worse of others.
+_CHANGE: Json = {
+    "unit": "percentunit",
+    "decimals": 1,
+    "custom__cellOptions": {"type": "color-text"},
+    "thresholds": thresholds((None, "blue"), (-0.005, "text"), (0.005, "orange")),
+    "custom__width": 110,
+}
 
 
 def board() -> Json:
     """Return the dashboard."""
-    return dashboard(
-        "bench-inter",
-        "inter",
-        [panels.text("In the making.", width=24, height=3)],
-        variables=[choices.experiment(), choices.workload(), choices.run()],
+    return aligned_dashboard(
+        _UID,
+        "Inter-workload: workloads against each other",
+        [
+            parts.notices(f"select * from {parts.workload_notices(WORKLOADS, _METRIC)}", width=24, height=5),
+            _table(),
+            _throughput(),
+            _durations(),
+            Row("$metric", [_curves(), _bars(), _changes()], repeat="metric"),
+        ],
+        description="Workloads by the aggregate of their runs, of each row the latest attempt; all runs begin at 00:00.",
+        variables=[
+            choices.experiment(),
+            choices.workload(),
+            choices.baseline(),
+            choices.throughput(),
+            choices.metric(["gpu_utilization", "gpu_sm_utilization", "cpu_usage", "memory_used"], runs=_RUNS),
+            choices.fit(_RUNS),
+        ],
+        links=[
+            fit_link(_UID),
+            board_link("Intra-workload", "bench-intra", keep_time=True),
+            board_link("Mixed", "bench-mixed", keep_time=True),
+        ],
+    )
+
+
+def _against_baseline(figure: str) -> str:
+    """Return the change of a column against that of the baseline, in SQL."""
+    base = f"max({figure}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ()"
+    return f"{figure} / nullif({base}, 0) - 1"
+
+
+def _table() -> Json:
+    to_runs = link(
+        "Its runs",
+        "/d/bench-intra?var-workload=${__data.fields.workload_id}&var-experiment=${__data.fields.experiment_id}",
+    )
+    return panels.table(
+        "Workloads, and how they differ from the baseline",
+        [
+            query(
+                f"""
+                select title as "Workload", runs as "Runs",
+                       seconds as "Duration", {_against_baseline("seconds")} as "Δ duration",
+                       throughput as "Throughput", {_against_baseline("throughput")} as "Δ throughput",
+                       energy as "GPU energy", {_against_baseline("energy")} as "Δ energy",
+                       energy / runs as "Energy per run", {_against_baseline("(energy / runs)")} as "Δ per run",
+                       workload_id, experiment_id
+                from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})
+                """
+            )
+        ],
+        overrides=[
+            parts.NO_WORDS,
+            for_name("Workload", links=[to_runs], custom__width=300),
+            for_name("Runs", custom__width=60),
+            for_name("Duration", unit="dthms"),
+            for_regexp("/^GPU energy|^Energy/", unit="joule"),
+            for_regexp("/^Δ/", **_CHANGE),
+            *(for_name(name, custom__hideFrom__viz=True) for name in ("workload_id", "experiment_id")),
+        ],
+        empty=parts.CHOOSE,
+        width=24,
+        height=7,
+    )
+
+
+def _throughput() -> Json:
+    return panels.xychart(
+        "Throughput ($throughput) against GPU energy",
+        [
+            query(
+                f"""
+                select title, color, stroke, energy, throughput
+                from workload_totals({WORKLOADS}, ${{throughput:sqlstring}}) where energy is not null
+                """
+            )
+        ],
+        [],
+        transformations=[
+            {
+                "id": "partitionByValues",
+                "options": {
+                    "fields": ["title", "color", "stroke"],
+                    "keepFields": False,
+                    "naming": {"asLabels": True},
+                },
+            }
+        ],
+        options={"mapping": "auto"},
+        overrides=[
+            *by_label()[:-1],
+            for_regexp("/^energy/", unit="joule", custom__axisLabel="GPU energy"),
+            for_regexp("/^throughput/", custom__axisLabel="$throughput", displayName="${__field.labels.title}"),
+        ],
+        empty="There is no energy of these workloads: no GPU, or none whose energy is known.",
+        width=12,
+        height=9,
+    )
+
+
+def _durations() -> Json:
+    return panels.barchart(
+        "Duration",
+        [query(f'select title, seconds as "duration" from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})')],
+        x="title",
+        unit="dthms",
+        options={"orientation": "horizontal", "showValue": "always"},
+        legend=False,
+        overrides=[for_name("duration", color=color("blue"))],
+        empty=parts.CHOOSE,
+        width=12,
+        height=9,
+    )
+
+
+def _curves() -> Json:
+    return panels.timeseries(
+        "$metric over time: mean of the runs, and the range of all samples",
+        [*parts.workload_curves(WORKLOADS, _METRIC), parts.unit_query(_METRIC)],
+        transformations=[parts.unit_applied()],
+        overrides=parts.bands(),
+        empty=parts.CHOOSE,
+        width=16,
+        height=9,
+    )
+
+
+def _bars() -> Json:
+    return panels.barchart(
+        "$metric: lowest, mean and highest run",
+        [
+            query(f"select title, lowest, mean, highest from workload_figures({WORKLOADS}, {_METRIC})"),
+            parts.unit_query(_METRIC),
+        ],
+        x="title",
+        transformations=[parts.unit_applied()],
+        options={"orientation": "horizontal"},
+        overrides=[
+            for_name("lowest", color=color("light-blue")),
+            for_name("mean", color=color("blue")),
+            for_name("highest", color=color("light-blue")),
+        ],
+        empty=parts.CHOOSE,
+        width=8,
+        height=9,
+    )
+
+
+def _changes() -> Json:
+    return panels.table(
+        "$metric, and how it differs from the baseline",
+        [
+            query(
+                f"""
+                select title as "Workload", runs as "Runs", mean as "Mean", {_against_baseline("mean")} as "Δ mean",
+                       lowest as "Lowest run", highest as "Highest run", p95 as "p95", {_against_baseline("p95")} as "Δ p95"
+                from workload_figures({WORKLOADS}, {_METRIC})
+                """
+            ),
+            parts.unit_query(_METRIC),
+        ],
+        transformations=[parts.unit_applied()],
+        overrides=[
+            parts.NO_WORDS,
+            for_name("Workload", custom__width=300),
+            for_name("Runs", unit="none", custom__width=60),
+            for_regexp("/^Δ/", **_CHANGE),
+        ],
+        empty=parts.CHOOSE,
+        width=24,
+        height=6,
     )

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dashboards.grafana import choices, panels, parts
+from dashboards.grafana.choices import RUNS
 from dashboards.grafana.fields import by_label, color, for_name
-from dashboards.grafana.layout import Row, board_link, dashboard, fit_link
+from dashboards.grafana.layout import Row, aligned_dashboard, board_link, fit_link
 from dashboards.grafana.queries import Json, query, texts
 
 __all__ = ["board"]
 
 _UID = "bench-intra"
-_RUNS = texts("run")
 _METRIC = texts("metric")
 _SOFTWARE = texts("software")
 
 
 def board() -> Json:
     """Return the dashboard."""
-    return dashboard(
+    return aligned_dashboard(
         _UID,
         "Intra-workload: runs against each other",
         [
-            parts.notices(_RUNS, _METRIC, width=24, height=4),
-            parts.run_table(_RUNS, width=24, height=6),
+            parts.notices(f"select * from {parts.run_notices(RUNS, _METRIC)}", width=24, height=5),
+            parts.run_table(RUNS, width=24, height=6),
             Row("$metric", [_curve(), _bars(), _heatmap()], repeat="metric"),
             Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
         ],
@@ -36,22 +36,19 @@ def board() -> Json:
             choices.fit(),
             choices.mlflow(),
         ],
-        annotations=[parts.phases(_RUNS)],
+        annotations=[parts.phases(RUNS)],
         links=[
             fit_link(_UID),
             board_link("Inter-workload", "bench-inter", keep_time=True),
             board_link("Mixed", "bench-mixed", keep_time=True),
         ],
-        start="1970-01-01T00:00:00.000Z",
-        stop="1970-01-01T01:00:00.000Z",
-        timezone="utc",
     )
 
 
 def _curve() -> Json:
     return panels.timeseries(
         "$metric over time",
-        [parts.run_curves(_RUNS, _METRIC), parts.unit_query(_METRIC)],
+        [parts.run_curves(RUNS, _METRIC), parts.unit_query(_METRIC)],
         transformations=[parts.unit_applied()],
         overrides=by_label(),
         empty=parts.CHOOSE,
@@ -64,7 +61,7 @@ def _bars() -> Json:
     return panels.barchart(
         "$metric: mean and p95 of the whole run",
         [
-            query(f'select title, mean as "mean", p95 as "p95" from run_figures({_RUNS}, {_METRIC})'),
+            query(f'select title, mean as "mean", p95 as "p95" from run_figures({RUNS}, {_METRIC})'),
             parts.unit_query(_METRIC),
         ],
         x="title",
@@ -80,7 +77,7 @@ def _bars() -> Json:
 def _heatmap() -> Json:
     return panels.heatmap(
         "$metric: each run a line",
-        [parts.run_curves(_RUNS, _METRIC, plain=True), parts.unit_query(_METRIC)],
+        [parts.run_curves(RUNS, _METRIC, plain=True), parts.unit_query(_METRIC)],
         transformations=[parts.unit_applied()],
         empty=parts.CHOOSE,
         points=240,
@@ -97,7 +94,7 @@ def _software_by_time() -> Json:
                 f"""
                 select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, title, color, stroke,
                        value
-                from software_chart({_RUNS}, {_SOFTWARE}) join run_titles({_RUNS}) using (run, title) order by time, nth
+                from software_chart({RUNS}, {_SOFTWARE}) join run_titles({RUNS}) using (run, title) order by time, nth
                 """,
                 series=True,
             )
@@ -119,7 +116,7 @@ def _software_by_step() -> Json:
             query(
                 f"""
                 select x as step, title, color, stroke, value
-                from software_chart({_RUNS}, {_SOFTWARE}, 'step') join run_titles({_RUNS}) using (run, title) order by nth, x
+                from software_chart({RUNS}, {_SOFTWARE}, 'step') join run_titles({RUNS}) using (run, title) order by nth, x
                 """
             )
         ],

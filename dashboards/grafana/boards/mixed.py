@@ -1,19 +1,69 @@
-"""The dashboard bench-mixed."""
+"""Any runs of any experiments: four charts, each with a metric and runs of its own."""
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, panels
-from dashboards.grafana.layout import dashboard
-from dashboards.grafana.queries import Json
+from dashboards.grafana import choices, panels, parts
+from dashboards.grafana.fields import by_label
+from dashboards.grafana.layout import aligned_dashboard, board_link, fit_link
+from dashboards.grafana.queries import Json, texts
 
 __all__ = ["board"]
+
+_UID = "bench-mixed"
+# What each chart shows at first, of that what there is.
+_SLOTS = {"1": "gpu_utilization", "2": "gpu_power", "3": "cpu_usage", "4": "memory_used"}
+_ALL_RUNS = " || ".join(texts(f"run_{slot}") for slot in _SLOTS)
 
 
 def board() -> Json:
     """Return the dashboard."""
-    return dashboard(
-        "bench-mixed",
-        "mixed",
-        [panels.text("In the making.", width=24, height=3)],
-        variables=[choices.experiment(), choices.workload(), choices.run()],
+    return aligned_dashboard(
+        _UID,
+        "Mixed: any runs, four charts",
+        [
+            parts.notices(" union all ".join(_notices(slot) for slot in _SLOTS), width=24, height=5),
+            *(_curves(slot) for slot in _SLOTS),
+            parts.run_table(
+                f"({_ALL_RUNS})", chosen={slot: texts(f"run_{slot}") for slot in _SLOTS}, width=24, height=8
+            ),
+        ],
+        description="Four charts, each with runs and a metric of its own; experiment and workload say which runs there are to "
+        "choose from. All runs begin at 00:00.",
+        variables=[
+            choices.experiment(),
+            choices.workload(),
+            *(variable for slot, metric in _SLOTS.items() for variable in _choices(slot, metric)),
+            choices.fit(f"({_ALL_RUNS})"),
+            choices.mlflow(),
+        ],
+        links=[
+            fit_link(_UID),
+            board_link("Intra-workload", "bench-intra", keep_time=True),
+            board_link("Inter-workload", "bench-inter", keep_time=True),
+        ],
+    )
+
+
+def _choices(slot: str, metric: str) -> tuple[Json, Json]:
+    name = f"run_{slot}"
+    return (
+        choices.run(name, f"Runs {slot}"),
+        choices.metric([metric], name=f"metric_{slot}", label=f"Metric {slot}", runs=texts(name), several=False),
+    )
+
+
+def _notices(slot: str) -> str:
+    return f"select '{slot}' as chart, n.* from {parts.run_notices(texts(f'run_{slot}'), texts(f'metric_{slot}'))} n"
+
+
+def _curves(slot: str) -> Json:
+    metric = texts(f"metric_{slot}")
+    return panels.timeseries(
+        f"{slot}: $metric_{slot}",
+        [parts.run_curves(texts(f"run_{slot}"), metric), parts.unit_query(metric)],
+        transformations=[parts.unit_applied()],
+        overrides=by_label(),
+        empty=parts.CHOOSE,
+        width=12,
+        height=10,
     )
