@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from insight.quantities import spoken
 from sql.charts import Measured
 from sql.selection import RunInfo
 
@@ -38,17 +39,19 @@ def differences(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> Iterator[
         mine = [one for one in facts if one.quantity == quantity]
         scopes = _grouped(runs, ((one.run_id, one.scope) for one in mine))
         if len(scopes) > 1:
-            yield f"{quantity} is " + "; ".join(f"{_WORDS[scope]} in {_listed(some)}" for scope, some in scopes.items())
+            yield f"{spoken(quantity)} is " + "; ".join(
+                f"{_WORDS[scope]} in {_listed(some)}" for scope, some in scopes.items()
+            )
         elif not scopes.keys() <= {"process", "instance"}:
-            yield f"{quantity} is {_WORDS[next(iter(scopes))]}"
+            yield f"{spoken(quantity)} is {_WORDS[next(iter(scopes))]}"
         sources = _grouped(runs, ((one.run_id, " and ".join(one.sources)) for one in mine))
         if len(sources) > 1:
-            yield f"{quantity} is read from " + "; from ".join(
+            yield f"{spoken(quantity)} is read from " + "; from ".join(
                 f"{name} in {_listed(some)}" for name, some in sources.items()
             )
         if max(one.interval for one in mine) > _SAME_INTERVAL * min(one.interval for one in mine):
             intervals = _grouped(runs, ((one.run_id, f"{one.interval:.2g} s") for one in mine))
-            yield f"{quantity} was read every " + "; every ".join(
+            yield f"{spoken(quantity)} was read every " + "; every ".join(
                 f"{interval} in {_listed(some)}" for interval, some in intervals.items()
             )
 
@@ -61,20 +64,20 @@ def gaps(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> Iterator[str]:
         shares = ((one.run_id, one.seconds / durations[one.run_id]) for one in mine)
         short = ((run_id, f"{share:.0%}") for run_id, share in shares if share < _LEAST_COVERAGE)
         for share, some in _grouped(runs, short).items():
-            yield f"{quantity} of {_listed(some)} was measured for {share} of the time only"
+            yield f"{spoken(quantity)} of {_listed(some)} was measured for {share} of the time only"
 
 
 def simulated(runs: Sequence[RunInfo], metrics: Iterable[str], made_up: Collection[str]) -> Iterator[str]:
     """Yield a sentence where figures are of simulated GPUs."""
     if made_up and any(metric.startswith("gpu_") for metric in metrics):
-        yield f"* on simulated GPUs: the figures of {_listed([r.label for r in runs if r.run_id in made_up])} are made up"
+        yield f"* {_listed([r.label for r in runs if r.run_id in made_up])} ran on simulated GPUs: figures of these are made up"
 
 
 def profiled(runs: Sequence[RunInfo]) -> Iterator[str]:
     """Yield a sentence for each profiler that runs were under."""
     for profilers, some in _grouped(runs, ((run.run_id, run.profilers) for run in runs if run.profilers)).items():
         names = " and ".join(profilers.split("+"))
-        yield f"{_listed(some)} {'was' if len(some) == 1 else 'were'} profiled by {names}: the times are not a plain run's"
+        yield f"◆ {_listed(some)} ran under {names}, which slows {'it' if len(some) == 1 else 'them'} down"
 
 
 def left_out(by: str, labels: Sequence[str]) -> Iterator[str]:

@@ -7,16 +7,18 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from bench.config import Settings
+from bench.errors import BadRequest
 from bench.gpu import Gpu
 from sql.database import Connection, Database
 
-__all__ = ["Json", "Selectors", "as_json", "console", "gpu_words", "reading"]
+__all__ = ["Json", "Selectors", "as_json", "check_folder", "console", "gpu_words", "reading"]
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Selectors = Annotated[
@@ -44,6 +46,12 @@ def gpu_words(gpu: Gpu) -> str:
         instances = (f"{one.profile} ({one.gpu_instance_id})" for one in gpu.mig)
         words += f", MIG: {' '.join(instances) or 'no instances'}"
     return words + (", simulated" if gpu.simulated else "")
+
+
+def check_folder(file: Path) -> None:
+    """Refuse a file that is to be written where there is no folder, before there is anything to lose."""
+    if not file.parent.is_dir():
+        raise BadRequest(f"there is no folder {str(file.parent)!r} to write {file.name} to")
 
 
 def as_json(content: Any) -> None:

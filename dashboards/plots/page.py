@@ -1,0 +1,90 @@
+"""Charts as one file for a browser, which needs neither a network nor a server: zoom, every figure, each curve on or off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from dashboards.plots import palette
+from dashboards.plots.panels import Layout, Line
+from insight.chart import Floats
+
+__all__ = ["chart_data", "environment", "page"]
+
+Number = float | int | None
+
+_HERE = Path(__file__).parent.parent
+# Digits of figures and of places on the axis: more than anyone sees, and few bytes.
+_DIGITS, _PLACES = 4, 7
+
+
+def page(layouts: Sequence[Layout], title: str, footer: str = "") -> str:
+    """Return charts, one above the other, as a page of their own."""
+    charts = [(layout, chart_data(layout)) for layout in layouts]
+    return environment().get_template("plot.html.j2").render(title=title, charts=charts, footer=footer)
+
+
+@cache
+def environment() -> Environment:
+    """Return what pages are rendered with: the templates, and beside them what they hold of CSS and JavaScript."""
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    made.globals["assets"] = {
+        file.name: Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - files of ours
+        for file in (_HERE / "assets").iterdir()
+        if file.suffix in (".js", ".css")
+    }
+    made.globals["dashes"] = _dashes
+    return made
+
+
+def chart_data(layout: Layout) -> Markup:
+    """Return a chart as JSON that may stand in a script of a page, whatever its names are."""
+    axes: dict[tuple[Number, ...], int] = {}
+    panels = [
+        {
+            "zero": panel.from_zero,
+            "measured": bool(panel.axis.unit),
+            "lines": [_line(line, axes) for line in panel.lines],
+        }
+        for panel in layout.panels
+    ]
+    content = {
+        "x": {"unit": layout.x.unit or layout.x.name},
+        "legend": layout.legend,
+        "xs": list(axes),
+        "panels": panels,
+        "palette": {"light": palette.LIGHT, "dark": palette.ON_DARK, "dashes": palette.DASHES},
+    }
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    # `</script>` would end the script, and `<!--` would change what ends it.
+    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - no markup is left in it
+
+
+def _line(line: Line, axes: dict[tuple[Number, ...], int]) -> dict[str, Any]:
+    x = tuple(_rounded(line.x, _PLACES))
+    made = {"key": line.key, "x": axes.setdefault(x, len(axes)), "value": _rounded(line.value, _DIGITS)}
+    for name, some in (("low", line.low), ("high", line.high)):
+        rounded = _rounded(some, _DIGITS)
+        if rounded != made["value"]:
+            made[name] = rounded
+    return made
+
+
+def _rounded(some: Floats, digits: int) -> list[Number]:
+    numbers = [None if np.isnan(one) else float(f"{one:.{digits}g}") for one in some]
+    return [int(one) if one is not None and one.is_integer() else one for one in numbers]
+
+
+def _dashes(key: int) -> str:
+    dashes = palette.DASHES[key // len(palette.LIGHT) % len(palette.DASHES)]
+    return " ".join(str(2.5 * part) for part in dashes)
