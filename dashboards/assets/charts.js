@@ -175,8 +175,8 @@ class Chart {
 
   hover(plot) {
     if (!this.plots.includes(plot) || this.pointing) return;
-    const { left } = plot.cursor;
-    this.point(left >= 0 ? plot.posToVal(left, "x") : null);
+    const { left, idx } = plot.cursor;
+    this.point(left >= 0 && idx !== null ? plot.data[0][idx] : null);
   }
 
   /** Points at a place of the axis in all panels, or at none. */
