@@ -99,8 +99,8 @@ def test_the_pointer_shows_every_figure(drawn: Browser) -> None:
 def test_dragging_zooms_all_panels_and_a_double_click_shows_all(drawn: Browser) -> None:
     left, top, width, height = drawn.box(".u-over")
     middle = top + height / 2
-    drawn.mouse("mouseMoved", left + width * 19.6 / 99, middle)
-    drawn.mouse("mousePressed", left + width * 19.6 / 99, middle, clicks=1)
+    drawn.mouse("mouseMoved", left + width * 19.8 / 99, middle)
+    drawn.mouse("mousePressed", left + width * 19.8 / 99, middle, clicks=1)
     drawn.mouse("mouseMoved", left + width * 60.4 / 99, middle)
     drawn.mouse("mouseReleased", left + width * 60.4 / 99, middle, clicks=1)
     assert span(drawn) == [20, 60]
