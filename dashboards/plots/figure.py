@@ -6,6 +6,7 @@ import io
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib import rcParams
 from matplotlib.axes import Axes
@@ -76,7 +77,7 @@ def draw(
         for one in axes[len(layout.panels) :]:
             one.remove()
         figure.align_ylabels(axes[: len(layout.panels)])
-        strokes = [_stroke(key, name) for key, name in enumerate(layout.legend)]
+        strokes = [Line2D([], [], label=name, **_look(key)) for key, name in enumerate(layout.legend)]
         legend = figure.legend(handles=strokes, loc="outside upper left", ncols=abreast, title=title, alignment="left")
         legend.get_title().set_fontsize(rcParams["figure.titlesize"])
         if below:
@@ -88,22 +89,22 @@ def draw(
 
 def _panel(axes: Axes, panel: Panel) -> None:
     for line in panel.lines:
-        stroke = _stroke(line.key)
-        axes.plot(line.x, line.value, color=stroke.get_color(), linestyle=stroke.get_linestyle())
+        look = _look(line.key)
+        axes.plot(line.x, line.value, **look)
         if len(panel.lines) <= _MOST_BANDS:
-            axes.fill_between(line.x, line.low, line.high, color=stroke.get_color(), alpha=0.18, linewidth=0)
+            axes.fill_between(line.x, line.low, line.high, color=look["color"], alpha=0.18, linewidth=0)
     axes.set_ylabel(panel.axis.title)
     axes.set_xlim(left=0)
     if panel.from_zero:
         axes.set_ylim(bottom=0)
 
 
-def _stroke(key: int, name: str = "") -> Line2D:
+def _look(key: int) -> dict[str, Any]:
     """Return how the curves of an entry of the legend are drawn: each colour in turn, then each once more in dashes."""
     colors = rcParams["axes.prop_cycle"].by_key().get("color", ["C0"])
     again, color = divmod(key, len(colors))
     dashes = DASHES[again % len(DASHES)]
-    return Line2D([], [], color=colors[color], linestyle=(0, dashes) if dashes else "-", label=name)
+    return {"color": colors[color], "linestyle": (0, dashes) if dashes else "-"}
 
 
 def _em() -> float:
