@@ -15,7 +15,7 @@ from insight import remarks
 from insight.columns import SCOPES
 from sql.charts import Curve, Measured, measured, run_curves, software_curves, software_keys, workload_curves
 from sql.database import Connection
-from sql.selection import RunInfo
+from sql.selection import RunInfo, select_runs
 from sql.summaries import coverage, gpu_facts
 
 __all__ = ["ALIGNMENTS", "Chart", "Series", "chart"]
@@ -24,6 +24,9 @@ Floats = npt.NDArray[np.float64]
 Groups = Mapping[str, Sequence[RunInfo]]
 
 ALIGNMENTS = ("time", "step", "epoch", "phase")
+
+# More of its runs' names make no name of a workload.
+_MOST_NAMES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def chart(
     metrics
         Quantities of the catalog (``gpu_power``), or keys of software metrics (``loss``).
     by
-        ``run`` or ``workload``.
+        ``run``, or ``workload``: then of every row of it the latest attempt counts.
     align
         What the runs have in common: the ``time`` since their start, the ``step``, the ``epoch``, or the time since the
         start of their first phase, ``phase``, or of the one of a name, ``phase:NAME``.
@@ -125,6 +128,8 @@ def chart(
         None of the runs has started, or none has samples.
     """
     _check(by, align, scopes)
+    if by == "workload":
+        runs = select_runs(connection, list(dict.fromkeys(_label(run, by) for run in runs)))
     started = [run for run in runs if run.started_at is not None]
     if not started:
         raise NoData("none of the selected runs has started yet")
@@ -228,22 +233,27 @@ def _software(
 
 
 def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curve:
-    """Return the mean of curves, each taken as straight between its points, where it has any."""
+    """Return the mean of curves and their range, each taken as straight between its points, where it has any."""
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     if len(x) > 2 * points:
         x = np.linspace(x[0], x[-1], points)
-    values = np.array([np.interp(x, curve.x, curve.value, math.nan, math.nan) for curve in curves])
-    seen = ~np.isnan(values).all(axis=0)
-    x, values = x[seen], values[:, seen]
-    return Curve(label, metric, "", x, np.nanmean(values, 0), np.nanmin(values, 0), np.nanmax(values, 0))
+    value, low, high = (
+        np.array([np.interp(x, curve.x, getattr(curve, name), math.nan, math.nan) for curve in curves])
+        for name in ("value", "low", "high")
+    )
+    there = ~np.isnan(value).all(axis=0)
+    figures = (np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0))
+    return Curve(label, metric, "", x[there].tolist(), *(some.tolist() for some in figures))
 
 
 def _series(curve: Curve, group: Sequence[RunInfo], unit: str, made_up: AbstractSet[str]) -> Series:
-    names = dict.fromkeys(run.name for run in group if run.name)
+    names = list(dict.fromkeys(run.name for run in group if run.name))
+    if len(names) > _MOST_NAMES:
+        names[_MOST_NAMES:] = ["…"]
     ids = tuple(_ids(group))
     x, value, low, high = (np.array(one, np.float64) for one in (curve.x, curve.value, curve.low, curve.high))
     return Series(
-        f"{curve.label} {' + '.join(names)}".rstrip(), ids, curve.metric, unit, curve.scope, x, value, low, high,
+        f"{curve.label} {', '.join(names)}".rstrip(), ids, curve.metric, unit, curve.scope, x, value, low, high,
         simulated=curve.metric.startswith("gpu_") and not made_up.isdisjoint(ids),
         profiled=any(run.profilers for run in group),
     )  # fmt: skip

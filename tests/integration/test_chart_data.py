@@ -15,7 +15,7 @@ from tests.world import World
 
 SECONDS = 100
 WHOSE = (
-    "gpu_sm_active is that of GPUs or MIG instances that the run had to itself in 20/1/1; "
+    "GPU SM active is that of GPUs or MIG instances that the run had to itself in 20/1/1; "
     "that of GPUs that others used as well in 20/1/2, 20/1/3"
 )
 
@@ -56,6 +56,18 @@ def test_runs_share_the_time_since_their_start(world: World, start: float) -> No
     np.testing.assert_allclose(first.value[1:-1], 1.5)
     np.testing.assert_allclose([second.low[1:-1], second.high[1:-1]], [[2] * 8, [3] * 8])
     assert (found.notes, found.left_out) == ((), ())
+
+
+def test_a_workload_is_the_mean_of_its_runs(world: World, start: float) -> None:
+    for workload in (1, 2):
+        for position in (1, 2):
+            run_id = world.run(start, start + SECONDS, workload=workload, position=position, name=f"net{position}")
+            cpu(world, run_id, start, 10.0 * workload + position)
+    found = drawn(world, "cpu_usage", selectors=("20/2/1", "20/1"), by="workload", points=10)
+    assert [one.label for one in found.series] == ["20/2 net1, net2", "20/1 net1, net2"]
+    assert [len(one.runs) for one in found.series] == [2, 2]
+    np.testing.assert_allclose(found.series[1].value[1:-1], 12)
+    np.testing.assert_allclose([found.series[1].low[1:-1], found.series[1].high[1:-1]], [[11] * 8, [13] * 8])
 
 
 def test_software_metrics_are_as_they_were_logged(world: World, start: float) -> None:
@@ -100,10 +112,10 @@ def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
     assert found.notes == (
         "20/1/2, 20/1/3 have no loss",
         WHOSE,
-        "gpu_sm_active is read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1; from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3",
-        "cpu_usage was read every 1 s in 20/1/1, 20/1/3; every 5 s in 20/1/2",
-        "cpu_usage of 20/1/3 was measured for 50% of the time only",
-        "* on simulated GPUs: the figures of 20/1/3 are made up",
+        "GPU SM active is read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1; from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3",
+        "CPU usage was read every 1 s in 20/1/1, 20/1/3; every 5 s in 20/1/2",
+        "CPU usage of 20/1/3 was measured for 50% of the time only",
+        "* 20/1/3 ran on simulated GPUs: figures of these are made up",
     )
     assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]
 
