@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
-
 from bench.claims import Claim
-from bench.client import SPAN_KINDS
 from bench.errors import TrackingUnavailable
 from bench.output import whole_output
 from bench.runfolder import RunEnd, RunFolder
 from scheduler import profilers
 from scheduler.openings import RunRequest, open_late
 from scheduler.record import FILES
+from scheduler.spans import read_spans
 from scheduler.tracking import Tracking
 from sql import runs
 from sql.database import Connection
-from sql.software import SpanRecord, store_software_metrics, store_spans
+from sql.software import store_software_metrics, store_spans
 
 __all__ = ["deliver", "deliver_spans"]
 
@@ -71,33 +67,3 @@ def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_r
     with whole_output(folder.output) as output:
         left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
         server.finish(found, mlflow_run_id, end.status, end.ended_at, left, tags)
-
-
-def read_spans(path: Path) -> Iterator[SpanRecord]:
-    """Yield the spans of a file that the client has appended to; a line cut short by a crash is passed over."""
-    if not path.exists():
-        return
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
-            if (span := _span(line)) is not None:
-                yield span
-
-
-def _span(line: str) -> SpanRecord | None:
-    """Return the span of a line, ``None`` where it is none: anything may write to that file."""
-    try:
-        raw = json.loads(line)
-        step = raw["step"]
-        return SpanRecord(
-            span_id=str(raw["id"]),
-            parent_id=None if raw["parent"] is None else str(raw["parent"]),
-            name=str(raw["name"]).replace("\0", ""),
-            kind=raw["kind"] if raw["kind"] in SPAN_KINDS else "span",
-            step=step if isinstance(step, int) and abs(step) < 2**63 else None,
-            started_at=float(raw["start"]),
-            ended_at=None if raw["end"] is None else float(raw["end"]),
-            pid=int(raw["pid"]),
-            thread=str(raw["thread"]).replace("\0", ""),
-        )
-    except (ValueError, KeyError, TypeError):
-        return None

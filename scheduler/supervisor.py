@@ -38,6 +38,7 @@ from scheduler.limits import Memory
 from scheduler.output_limit import OutputLimit
 from scheduler.policy import Policy
 from scheduler.reasons import Ending, exit_code, failure, last_lines
+from scheduler.spans import SpanWatch
 from sql import runs
 from sql.database import Connection, Database, lost
 
@@ -131,6 +132,8 @@ class Supervisor:
         lease.start()
         limit = OutputLimit(run_id, self.folder.output, self.database.settings.output_limit)
         limit.start()
+        spans = SpanWatch(self.database, self.folder)
+        spans.start()
         command = profilers.ProfiledCommand(process, self.folder, around)
         status, ended = self._watch(command, started_at)
         command.end(_GRACE_SECONDS)
@@ -138,6 +141,7 @@ class Supervisor:
         end_container(self.folder)
         _reap_all()
         limit.end()
+        spans.end()
         reason = self._reason(status, started_at, ended, memory)
         return self._end(started_at, ended.ended_at, status, exit_code(ended.returncode), reason)
 

@@ -60,7 +60,8 @@ def store_spans(connection: Connection, run_id: str, spans: Iterable[SpanRecord]
             """
             insert into spans (run_id, span_id, parent_id, name, kind, step, started_at, ended_at, pid, thread)
             values (%s, %s, %s, %s, %s, %s, to_timestamp(%s), to_timestamp(%s), %s, %s)
-            on conflict (run_id, span_id) do update set ended_at = coalesce(excluded.ended_at, spans.ended_at)
+            on conflict (run_id, span_id) do update set ended_at = excluded.ended_at
+            where spans.ended_at is null and excluded.ended_at is not null
             """,
             [
                 (run_id, s.span_id, s.parent_id, s.name, s.kind, s.step, s.started_at, s.ended_at, s.pid, s.thread)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from bench.client import Track
-from scheduler.delivery import read_spans
 from scheduler.launch import client_folder
+from scheduler.spans import read_spans
 
 
 def test_it_does_nothing_outside_of_a_run(tmp_path: Path) -> None:
