@@ -20,14 +20,14 @@ from typing import Any
 from bench import __version__
 from bench.errors import BadRequest, NoData, did_you_mean
 from bench.runfolder import write_atomically
+from insight.chart import ALIGNMENTS
 from insight.columns import SCOPES
 from sql.database import Connection
 from sql.selection import RunInfo, abbreviated_ids, runs_by_id
 
-__all__ = ["ALIGNMENTS", "Found", "View", "ViewChart"]
+__all__ = ["Found", "View", "ViewChart"]
 
 VERSION = 1
-ALIGNMENTS = ("time", "step", "epoch", "phase")
 
 _BY = ("run", "workload")
 _RUN_ID = re.compile(r"[0-9a-f]{6,32}")

@@ -10,6 +10,7 @@ COMMAND_EXPERIMENT = 1_000_000
 
 __all__ = [
     "COMMAND_EXPERIMENT",
+    "being_scheduled",
     "claim_experiment",
     "lock_command",
     "lock_experiment",
@@ -50,6 +51,19 @@ def lock_experiment(connection: Connection, experiment: int) -> None:
             f"experiment {experiment} is being scheduled by another command; `bench status` shows how it goes on, "
             f"`bench stop {experiment}` ends it"
         )
+
+
+def being_scheduled(connection: Connection, experiment: int) -> bool:
+    """Return whether a command schedules `experiment`; a replica does not know."""
+    row = connection.execute(
+        """
+        select exists (select from pg_locks where locktype = 'advisory' and granted
+                       and database = (select oid from pg_database where datname = current_database())
+                       and classid = hashtext('bench.schedule')::oid and objid = %s::oid)
+        """,
+        (experiment,),
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 def lock_command(connection: Connection, workload: int) -> None:

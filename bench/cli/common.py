@@ -54,13 +54,14 @@ def check_folder(file: Path) -> None:
         raise BadRequest(f"there is no folder {str(file.parent)!r} to write {file.name} to")
 
 
-def as_json(content: Any) -> None:
-    """Write `content` to standard output; times in ISO 8601."""
+def as_json(content: Any, *, line: bool = False) -> None:
+    """Write `content` to standard output, as one `line` for whoever reads on; times in ISO 8601."""
 
     def other(value: Any) -> Any:
         if isinstance(value, datetime):
             return value.isoformat()
         raise TypeError(type(value).__name__)
 
-    json.dump(content, sys.stdout, indent=2, default=other)
+    json.dump(content, sys.stdout, indent=None if line else 2, default=other)
     sys.stdout.write("\n")
+    sys.stdout.flush()

@@ -1,0 +1,199 @@
+"""Runs while they go on: looked at once a second, at a bounded cost, until they have ended."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.errors import BadRequest, DatabaseUnavailable
+from bench.selectors import Selector
+from sql.database import Connection, Database
+from sql.experiments import being_scheduled
+from sql.live import Position, Recent, positions, recent_figures
+from sql.selection import RunInfo, select_runs
+
+__all__ = ["QUANTITIES", "Level", "Watched", "WatchedRun", "watch"]
+
+QUANTITIES = ("cpu_usage", "memory_used", "gpu_utilization", "gpu_power")
+
+# The last minutes, in points of two seconds: a terminal has few more columns for them.
+_WINDOW_SECONDS, _STEP_SECONDS = 120.0, 2.0
+# How late a sample may be seen; what is older than that at a look is known from then on.
+_LATE_SECONDS = 14.0
+# An older figure is none of now.
+_STALE_SECONDS = 10.0
+# A look that takes long is not repeated at once: a fifth of its time is the most that is asked of the database.
+_EVERY_SECONDS, _PAUSES_PER_LOOK = 1.0, 4.0
+_OVER = frozenset({"finished", "failed", "stopped", "timeout"})
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What a quantity of a run is now, in the canonical unit, and in which scope.
+
+    Attributes
+    ----------
+    history
+        Its means over some seconds each, the oldest first; ``None`` where it was not measured.
+    """
+
+    value: float
+    scope: str
+    history: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRun:
+    """A run, where it is, and its levels by quantity while it goes on."""
+
+    run: RunInfo
+    position: Position | None = None
+    levels: Mapping[str, Level] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as it is written to JSON."""
+        run, at = self.run, self.position
+        return {
+            "run": run.label,
+            "run_id": run.run_id,
+            "attempt": run.attempt,
+            "name": run.name,
+            "status": run.status,
+            "started_at": run.started_at,
+            "duration": run.duration,
+            "reason": run.reason,
+            "simulated": run.simulated,
+            "phase": at and at.phase,
+            "epoch": at and at.epoch,
+            "step": at and at.step,
+            "figures": {name: {"value": one.value, "scope": one.scope} for name, one in self.levels.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What is seen at one look.
+
+    Attributes
+    ----------
+    over
+        Whether all runs have ended, and none is to come.
+    problem
+        Why this is what was seen before, where the database does not answer.
+    """
+
+    runs: tuple[WatchedRun, ...]
+    over: bool
+    problem: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a run has ended otherwise than well."""
+        return any(one.run.status in _OVER - {"finished"} for one in self.runs)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as it is written to JSON."""
+        runs = [one.as_dict() for one in self.runs]
+        return {"time": datetime.now(UTC), "over": self.over, "problem": self.problem, "runs": runs}
+
+
+def watch(database: Database, selectors: Sequence[str]) -> Iterator[Watched]:
+    """Yield what is seen of runs, about once a second, until all have ended and their experiment is not scheduled any more.
+
+    A database that goes away is a problem that is yielded, and asked again.
+
+    Raises
+    ------
+    BadRequest
+        A selector is malformed, or names nothing, and nothing that it could name is being scheduled.
+    DatabaseUnavailable
+        The database does not answer the first question.
+    """
+    seen: Watched | None = None
+    while seen is None or not seen.over:
+        try:
+            with database.session(read_only=True) as connection:
+                for seen in _looks(connection, selectors):
+                    yield seen
+        except DatabaseUnavailable as error:
+            if seen is None:
+                raise
+            seen = replace(seen, problem=str(error).partition("\n")[0])
+            yield seen
+            time.sleep(_EVERY_SECONDS)
+
+
+def _looks(connection: Connection, selectors: Sequence[str]) -> Iterator[Watched]:
+    figures = _Figures()
+    over = False
+    while not over:
+        began = time.monotonic()
+        runs, expected = _select(connection, selectors)
+        going = [run.run_id for run in runs if run.status == "running"]
+        at = positions(connection, going) if going else {}
+        levels = figures.levels(connection, going) if going else {}
+        over = not expected and all(run.status in _OVER for run in runs)
+        yield Watched(tuple(WatchedRun(run, at.get(run.run_id), levels.get(run.run_id, {})) for run in runs), over)
+        if not over:
+            took = time.monotonic() - began
+            time.sleep(max(_EVERY_SECONDS - took, _PAUSES_PER_LOOK * took))
+
+
+def _select(connection: Connection, selectors: Sequence[str]) -> tuple[list[RunInfo], bool]:
+    """Return the runs by now, and whether more may be to come: an experiment is watched that is being scheduled."""
+    runs: dict[str, RunInfo] = {}
+    expected = False
+    for text in selectors:
+        one = Selector.parse(text)
+        # Asked before its runs, so that they are complete when it is not any more.
+        scheduled = one.experiment is not None and being_scheduled(connection, one.experiment)
+        try:
+            found = select_runs(connection, [text])
+        except BadRequest:
+            if not scheduled:
+                raise
+            found = []
+        expected |= scheduled and (one.workload is None or not found)
+        runs |= {run.run_id: run for run in found}
+    return list(runs.values()), expected
+
+
+class _Figures:
+    """What was measured of runs in the last minutes: asked for once, and then what is new of it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], dict[float, float]] = {}
+        self._asked = -math.inf
+
+    def levels(self, connection: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, Level]]:
+        """Return the levels of runs by quantity."""
+        before, self._asked = self._asked, time.monotonic()
+        seconds = min(self._asked - before + _LATE_SECONDS, _WINDOW_SECONDS)
+        # That of a host is not the run's.
+        found = [
+            one
+            for one in recent_figures(connection, run_ids, QUANTITIES, seconds, _STEP_SECONDS)
+            if one.scope != "host"
+        ]
+        newest: dict[tuple[str, str], Recent] = {}
+        for one in found:
+            self._known.setdefault((one.run_id, one.quantity), {})[one.at] = one.value
+            newest[one.run_id, one.quantity] = one
+        levels: dict[str, dict[str, Level]] = {}
+        for (run_id, quantity), one in newest.items():
+            if one.age < _STALE_SECONDS:
+                history = self._history((run_id, quantity), one.at + one.age)
+                levels.setdefault(run_id, {})[quantity] = Level(one.value, one.scope, history)
+        return levels
+
+    def _history(self, key: tuple[str, str], now: float) -> tuple[float | None, ...]:
+        """Return all points but the one that goes on, and forget what is older."""
+        self._known[key] = {at: value for at, value in self._known[key].items() if at > now - _WINDOW_SECONDS}
+        points = {at // _STEP_SECONDS: value for at, value in self._known[key].items()}
+        last = now // _STEP_SECONDS
+        count = round(_WINDOW_SECONDS / _STEP_SECONDS)
+        return tuple(points.get(last - back) for back in range(count, 0, -1))
