@@ -1,4 +1,4 @@
-"""What the local collector scrapes: the listeners of this home's stack, as they come and go."""
+"""What the local collector scrapes: the listeners of this home's stack, as they come and go, and itself."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ __all__ = ["LocalListeners"]
 
 # A folder that has just changed may change again before its time of change does.
 _SETTLED_SECONDS = 1.0
+# Seconds between two scrapes of the collector by itself: what it says of itself changes slowly.
+_OWN_SECONDS = 10.0
 
 
 class LocalListeners:
-    """The listeners of a stack; what the stack has written down is read again when its folder has changed."""
+    """The listeners of a stack, and its collector; what the stack has written down is read again when it has changed."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -41,13 +43,17 @@ class LocalListeners:
     def _read(self) -> list[Target]:
         from collector.targets import Target
 
-        return [
-            Target(
-                service.url, socket.gethostname(), listener, self._owner(listener, service), {}, self._settings.interval
-            )
-            for name, service in Stack(self._settings).services().items()
+        host = socket.gethostname()
+        services = Stack(self._settings).services()
+        found = [
+            Target(service.url, host, listener, self._owner(listener, service), {}, self._settings.interval)
+            for name, service in services.items()
             if (listener := name.removeprefix("exporter-")) != name
         ]
+        if (own := services.get("collector")) is not None:
+            every = max(_OWN_SECONDS, self._settings.interval)
+            found.append(Target(own.url, host, "collector", str(self._settings.home), {}, every))
+        return found
 
     def _owner(self, listener: str, service: Service) -> str:
         """Return whose the listener's figures are: the host's, which are measured by whoever is first, or the home's.

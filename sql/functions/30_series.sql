@@ -35,7 +35,8 @@ end $$;
 
 -- Opens series of one target, or finds them. `p_series` is an array of {"metric", "labels"}; answers in its order
 -- (`ord` from 1). Where a series belongs shows in its labels: a run's id, or a GPU and its instance, else the host.
--- A figure of the whole board belongs to the GPU whichever instance it is repeated on.
+-- A figure of the whole board belongs to the GPU whichever instance it is repeated on. A collector's own figures are a
+-- process's that is no run's, so that no run has them among its host's.
 create or replace function open_series(p_target integer, p_series jsonb)
 returns table (ord bigint, series_id integer, place_id integer) language plpgsql as $$
 #variable_conflict use_column
@@ -62,6 +63,7 @@ begin
                case when p.run_id ~ '^[0-9a-f]{32}$' then place('process', p.host, null, null, p.run_id)
                     when p.uuid is not null and p.gi is not null then place('instance', p.host, p.uuid, p.gi, null)
                     when p.uuid is not null then place('gpu', p.host, p.uuid, null, null)
+                    when p.metric like 'bench\_collector\_%' then place('process', p.host, null, null, null)
                     else place('host', p.host, null, null, null) end,
                p.host,
                case when p.uuid is not null then concat_ws('/', p.uuid, p.gi)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -38,13 +38,21 @@ def test_a_listener_that_is_started_later_is_scraped_too(settings: Settings) -> 
     listeners = LocalListeners(settings)
     assert scraped(listeners) == {}
     start(settings, "exporter-host", 1001)
-    start(settings, "collector", 1002)
+    start(settings, "mlflow", 1002)
     assert scraped(listeners) == {"host": "127.0.0.1:1001"}
     start(settings, "exporter-nvml", 1003)
     assert scraped(listeners) == {"host": "127.0.0.1:1001", "nvml": "127.0.0.1:1003"}
     (settings.stack_dir / "exporter-host.service").unlink()
     start(settings, "exporter-nvml", 1004)
     assert scraped(listeners) == {"nvml": "127.0.0.1:1004"}
+
+
+@pytest.mark.parametrize(("interval", "every"), [(0.1, 10), (1, 10), (30, 30)])
+def test_a_collector_scrapes_itself_and_less_often(settings: Settings, interval: float, every: float) -> None:
+    start(settings, "collector", 1001)
+    [target] = LocalListeners(replace(settings, interval=interval))().values()
+    assert (target.listener, target.url, target.interval) == ("collector", "http://127.0.0.1:1001/metrics", every)
+    assert target.instance == str(settings.home), "those of several homes are told apart"
 
 
 def test_a_folder_that_stays_as_it_is_is_not_read_again(settings: Settings) -> None:
