@@ -144,19 +144,24 @@ from runs r cross join lateral (
     select * from compute_summary(r.run_id) where r.started_at is not null and not r.summarised
 ) s;
 
--- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.
-create or replace view run_quality as
+-- What has to be said of a run whenever its figures are shown.
+create or replace view run_marks as
 select r.run_id,
-       least(1, q.seconds / nullif(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 0))::float8 as coverage,
-       q.seconds / nullif(q.n, 0) as interval_seconds,
        r.simulated or exists (select from run_sets rs join series s using (place_id)
                               where rs.run_id = r.run_id and s.labels ->> 'simulated' = 'true') as simulated,
        r.profilers <> '' as profiled,
        exists (select from run_sets mine join run_sets other using (runset_id)
                where mine.run_id = r.run_id and other.run_id <> r.run_id
-                 and (mine.scope = 'device' or r.devices = '')) as shared,
+                 and (mine.scope = 'device' or r.devices = '')) as shared
+from runs r where r.started_at is not null;
+
+-- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.
+create or replace view run_quality as
+select r.run_id,
+       least(1, q.seconds / nullif(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 0))::float8 as coverage,
+       q.seconds / nullif(q.n, 0) as interval_seconds,
+       m.simulated, m.profiled, m.shared,
        null::boolean as throttled,
        null::float8 as overhead
-from runs r
-left join run_summary q on q.run_id = r.run_id and q.quantity = 'cpu_usage' and q.scope = 'process' and q.metric is null
-where r.started_at is not null;
+from runs r join run_marks m using (run_id)
+left join run_summary q on q.run_id = r.run_id and q.quantity = 'cpu_usage' and q.scope = 'process' and q.metric is null;
