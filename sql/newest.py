@@ -35,17 +35,15 @@ def newest_figures(connection: Connection, host: str, gpu_uuids: Sequence[str], 
     with connection.cursor(row_factory=class_row(Newest)) as cursor:
         return cursor.execute(
             """
-            select distinct on (s.quantity, p.gpu_uuid) s.quantity, p.gpu_uuid,
-                   x.value * coalesce(m.scale, 1) as value, extract(epoch from x.time)::float8 as at
-            from places p join series s using (place_id) left join metrics m using (metric_id)
-            cross join lateral (
-                select time, value from samples
-                where series_id = s.series_id and time > to_timestamp(%(now)s) - make_interval(secs => %(seconds)s)
-                order by time desc limit 1) x
-            where x.value is not null
-              and (p.gpu_uuid = any(%(gpus)s) and s.quantity in ('gpu_temperature', 'gpu_power')
-                   or p.kind = 'host' and p.host = %(host)s and s.quantity = 'load')
-            order by s.quantity, p.gpu_uuid, coalesce(m.preference, 1), x.time desc
+            select distinct on (n.quantity, p.gpu_uuid) n.quantity, p.gpu_uuid, n.value,
+                   extract(epoch from n.time)::float8 as at
+            from newest(array(select place_id from places
+                              where gpu_uuid = any(%(gpus)s) or kind = 'host' and host = %(host)s),
+                        array['gpu_temperature', 'gpu_power', 'load'],
+                        to_timestamp(%(now)s) - make_interval(secs => %(seconds)s)) n
+            join places p using (place_id)
+            where (p.kind = 'host') = (n.quantity = 'load')
+            order by n.quantity, p.gpu_uuid, n.time desc
             """,
             {"now": now, "seconds": _SECONDS, "gpus": list(gpu_uuids), "host": host},
         ).fetchall()

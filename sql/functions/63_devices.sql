@@ -1,0 +1,20 @@
+-- GPUs and their MIG instances, by what people call them: from the labels of what is measured there, the newest first.
+create or replace view devices as
+select p.place_id, p.kind, p.host, p.gpu_uuid, p.gpu_instance_id,
+       concat_ws(' ', coalesce('GPU ' || board.number, left(p.gpu_uuid, 12)),
+                 case when p.kind = 'instance' then concat(coalesce(instance.profile, 'instance'), ' #', p.gpu_instance_id)
+                 end) as device,
+       board.model, instance.profile, coalesce(board.simulated, false) as simulated
+from places p
+cross join lateral (
+    select (array_agg(s.labels ->> 'gpu' order by series_id desc) filter (where s.labels ? 'gpu'))[1] as number,
+           (array_agg(coalesce(s.labels ->> 'modelName', s.labels ->> 'name') order by series_id desc)
+            filter (where s.labels ? 'modelName' or s.metric like '%gpu\_info'))[1] as model,
+           bool_or(s.labels ->> 'simulated' = 'true') as simulated
+    from places b join series s using (place_id)
+    where b.host = p.host and b.gpu_uuid = p.gpu_uuid) board
+cross join lateral (
+    select (array_agg(s.labels ->> 'GPU_I_PROFILE' order by series_id desc) filter (where s.labels ? 'GPU_I_PROFILE'))[1]
+           as profile
+    from series s where s.place_id = p.place_id and p.kind = 'instance') instance
+where p.kind in ('gpu', 'instance');

@@ -1,0 +1,111 @@
+-- What was measured, whoever ran there: hosts, GPUs, the collector. Charts of runs are `run_chart`'s.
+
+-- The newest figures of places since `p_since`, in canonical units: of several sources the preferred one, of several
+-- series of one source what they are together. All literal, so that older chunks are left out when it is planned.
+create or replace function newest(p_places integer[], p_quantities text[], p_since timestamptz)
+returns table (place_id integer, quantity text, value double precision, "time" timestamptz)
+language plpgsql stable rows 100 as $body$
+begin
+    return query execute format($q$
+        with read as (
+            select s.place_id, s.quantity, s.metric, coalesce(m.preference, 1) as preference,
+                   coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
+                   x.value * coalesce(m.scale, 1) as value, x.time,
+                   max(x.time) over (partition by s.place_id, s.quantity, s.metric) as latest
+            from series s left join metrics m using (metric_id)
+            cross join lateral (
+                select time, value from samples where series_id = s.series_id and time > %L::timestamptz
+                order by time desc limit 1) x
+            where s.place_id = any(%L::integer[]) and s.quantity = any(%L::text[]) and x.value is not null
+        )
+        select distinct on (place_id, quantity) place_id, quantity,
+               case when combine = 'max' then max(value) when combine = 'sum' and not board then sum(value)
+                    else avg(value) end,
+               latest
+        from read where time = latest
+        group by place_id, quantity, metric, preference, combine, board, latest
+        order by place_id, quantity, preference, metric$q$, p_since, p_places, p_quantities);
+end $body$;
+
+-- What series had in each step of a span, from `samples` or the aggregate that fits: `seconds` that were measured,
+-- `area` (value times seconds), the least and the greatest value. `width` is the step that it came to: rounded up to
+-- whole buckets, and longer where it would be more rows than anyone can look at.
+create or replace function series_steps(ids integer[], start timestamptz, stop timestamptz, step_ms double precision)
+returns table (series_id integer, "time" timestamptz, width double precision, n bigint, seconds double precision,
+               area double precision, low double precision, high double precision)
+language plpgsql stable as $body$
+declare
+    max_rows constant integer := 200000;
+    step double precision := greatest(
+        coalesce(series_steps.step_ms, 1000) / 1000,
+        extract(epoch from series_steps.stop - series_steps.start) * cardinality(series_steps.ids) / max_rows, 0.001);
+    bucket double precision;
+    relation text;
+    raw boolean;
+begin
+    select b, name into bucket, relation
+    from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, name)
+    where step >= b order by b desc limit 1;
+    step := ceil(step / coalesce(bucket, step)) * coalesce(bucket, step);
+    -- Where the aggregates are views, their rows' bounds on time would reach no index.
+    raw := relation is null or aggregates_on_read() and series_steps.start >= (select edge from retention);
+    return query execute format($q$
+        select series_id, date_bin(%1$L, %2$I, timestamptz '2000-01-03 00:00:00+00'), %3$s::float8, sum(n)::bigint,
+               sum(seconds), sum(area), min(low), max(high)
+        from (select series_id, %2$I, %4$s from %5$I
+              where series_id = any(%6$L::integer[]) and %2$I >= %7$L::timestamptz and %2$I < %8$L::timestamptz) x
+        group by 1, 2$q$,
+        make_interval(secs => step), case when raw then 'time' else 'bucket' end, step,
+        case when raw then '1 as n, case when value is not null then dt::float8 end as seconds, value * dt as area,
+                            value as low, value as high'
+             else 'n, seconds, area, min as low, max as high' end,
+        case when raw then 'samples' else relation end, series_steps.ids, series_steps.start, series_steps.stop);
+end $body$;
+
+-- A chart of what is no run's own.
+--
+-- quantities, step_ms, max_series as in `run_chart`; start and stop have to be given
+-- by     what is a curve: each 'device' (a GPU or an instance), each 'host', or each value of the label of this name
+-- hosts  null for all
+create or replace function series_chart(
+    quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
+    by text default 'device', max_series integer default 40, hosts text[] default null
+) returns table ("time" timestamptz, series text, quantity text, value double precision, low double precision,
+                 high double precision)
+language sql stable as $$
+    with members as materialized (
+        select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
+               coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
+               coalesce(m.preference, 1) as preference,
+               case series_chart.by
+                    when 'device' then concat_ws(' ', case when min(p.host) over () <> max(p.host) over () then p.host end,
+                                                 coalesce(d.device, s.quantity))
+                    when 'host' then p.host else s.labels ->> series_chart.by end as name
+        from places p join series s using (place_id) left join metrics m using (metric_id) left join devices d using (place_id)
+        where p.run_id is null and s.quantity = any(series_chart.quantities)
+          and (series_chart.hosts is null or p.host = any(series_chart.hosts))
+    ), by_source as (
+        select m.name, m.quantity, m.place_id, m.metric, m.preference, m.combine, x.time,
+               case when m.combine = 'max' then max(x.area / x.seconds) when m.combine = 'sum' and not m.board
+                    then sum(x.area / x.seconds) else avg(x.area / x.seconds) end * m.scale as value,
+               case when m.combine = 'sum' and not m.board then sum(x.low) else min(x.low) end * m.scale as low,
+               case when m.combine = 'sum' and not m.board then sum(x.high) else max(x.high) end * m.scale as high
+        from members m
+        join series_steps(array(select series_id from members), series_chart.start, series_chart.stop,
+                          series_chart.step_ms) x using (series_id)
+        where x.seconds > 0
+        group by m.name, m.quantity, m.place_id, m.metric, m.preference, m.combine, m.board, m.scale, x.time
+    ), preferred as (
+        select distinct on (name, quantity, place_id, time) * from by_source
+        order by name, quantity, place_id, time, preference, metric
+    ), lines as (
+        select name, quantity, time,
+               case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
+               case combine when 'sum' then sum(low) else min(low) end as low,
+               case combine when 'sum' then sum(high) else max(high) end as high,
+               dense_rank() over (order by name, quantity) as line
+        from preferred group by name, quantity, time, combine
+    )
+    select time, coalesce(name, ''), quantity, value, low, high from lines
+    where line <= series_chart.max_series order by time, line
+$$;
