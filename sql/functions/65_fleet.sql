@@ -1,0 +1,176 @@
+-- Hosts and GPUs: what is busy and by whom, what lies idle, and where the energy went.
+
+-- GPUs, and instances where a GPU is divided, that were measured in the last minutes: a row for each run on them, or one
+-- without. `state` is `busy` with a run, `others` where processes of no run keep it busy, or `idle`; `since` when the run
+-- came or the last one left, null where there never was one. Power and temperature are the whole board's.
+create or replace function fleet()
+returns table (host text, device text, model text, simulated boolean, state text, run_id text, run text, name text,
+               owner text, since timestamptz, utilization double precision, memory_used double precision,
+               memory_total double precision, power double precision, power_limit double precision,
+               temperature double precision)
+language sql stable rows 100 as $$
+    with measured as materialized (
+        select place_id, max(value) filter (where quantity = 'gpu_utilization') as utilization,
+               max(value) filter (where quantity = 'gpu_memory_used') as memory_used,
+               max(value) filter (where quantity = 'gpu_memory_total') as memory_total,
+               max(value) filter (where quantity = 'gpu_power') as power,
+               max(value) filter (where quantity = 'gpu_power_limit') as power_limit,
+               max(value) filter (where quantity = 'gpu_temperature') as temperature
+        from newest(array(select place_id from places where kind in ('gpu', 'instance')),
+                    array['gpu_utilization', 'gpu_memory_used', 'gpu_memory_total', 'gpu_power', 'gpu_power_limit',
+                          'gpu_temperature'], now() - interval '2 min')
+        group by place_id
+    ), here as materialized (
+        select d.*, m.utilization, m.memory_used, m.memory_total, m.power, m.power_limit, m.temperature
+        from measured m join devices d using (place_id)
+    ), going_on as materialized (
+        select p.host, p.gpu_uuid, p.gpu_instance_id, p.started_at, r.run_id, run_label(w, r) as run, r.name, r.owner
+        from placements p join runs r using (run_id) join workloads w using (workload_id)
+        where p.ended_at is null and p.gpu_uuid is not null and r.status = 'running'
+    )
+    select h.host, h.device, coalesce(h.model, ''), h.simulated,
+           case when o.run_id is not null then 'busy' when h.utilization > 0.05 then 'others' else 'idle' end,
+           o.run_id, o.run, o.name, o.owner,
+           coalesce(o.started_at, (select max(p.ended_at) from placements p
+                                   where p.host = h.host and p.gpu_uuid = h.gpu_uuid
+                                     and coalesce(p.gpu_instance_id = h.gpu_instance_id, true))),
+           h.utilization, h.memory_used, h.memory_total, b.power, b.power_limit, b.temperature
+    from here h
+    left join here b on b.kind = 'gpu' and b.host = h.host and b.gpu_uuid = h.gpu_uuid
+    left join going_on o on o.host = h.host and o.gpu_uuid = h.gpu_uuid
+                        and (o.gpu_instance_id is null or o.gpu_instance_id = h.gpu_instance_id)
+    where o.run_id is not null or h.kind = 'instance'
+       or not exists (select from here i where i.kind = 'instance' and i.host = h.host and i.gpu_uuid = h.gpu_uuid)
+    order by h.host, h.device, o.run
+$$;
+
+-- Hosts that were measured in the last minutes. GPUs are whole ones.
+create or replace function fleet_hosts()
+returns table (host text, runs bigint, gpus bigint, gpus_busy bigint, cores_busy double precision, cores double precision,
+               load double precision, memory_used double precision, memory_total double precision, seen timestamptz)
+language sql stable rows 100 as $$
+    with measured as materialized (
+        select p.host, sum(n.value) filter (where quantity = 'cpu_usage') as busy,
+               sum(n.value) filter (where quantity like 'cpu\_%') as cores,
+               max(n.value) filter (where quantity = 'load') as load,
+               max(n.value) filter (where quantity = 'memory_total') as memory_total,
+               max(n.value) filter (where quantity = 'memory_available') as memory_available, max(n.time) as seen
+        from newest(array(select place_id from places where kind = 'host'),
+                    array['cpu_usage', 'cpu_idle', 'cpu_iowait', 'load', 'memory_total', 'memory_available'],
+                    now() - interval '2 min') n
+        join places p using (place_id) group by p.host
+    ), gpus as (
+        select d.host, count(distinct d.gpu_uuid) as gpus,
+               count(distinct d.gpu_uuid) filter (where exists (
+                   select from placements p join runs r using (run_id)
+                   where p.host = d.host and p.gpu_uuid = d.gpu_uuid and p.ended_at is null and r.status = 'running')) as busy
+        from newest(array(select place_id from places where kind = 'gpu'), array['gpu_power', 'gpu_temperature'],
+                    now() - interval '2 min') n
+        join devices d using (place_id) group by d.host
+    )
+    select m.host, (select count(*) from runs r where r.host = m.host and r.status = 'running'), coalesce(g.gpus, 0),
+           coalesce(g.busy, 0), m.busy, m.cores, m.load, m.memory_total - m.memory_available, m.memory_total, m.seen
+    from measured m left join gpus g using (host) order by m.host
+$$;
+
+-- The devices of a run in one line; null where it has none.
+create or replace function where_it_is(p_run text) returns text language sql stable as $$
+    select string_agg(coalesce(d.device, p.mig_uuid, p.gpu_uuid), ', ' order by d.device)
+    from placements p
+    left join devices d on d.host = p.host and d.gpu_uuid = p.gpu_uuid
+                       and d.gpu_instance_id is not distinct from p.gpu_instance_id
+    where p.run_id = p_run and p.gpu_uuid is not null
+$$;
+
+-- Runs that go on, with what is their own: of the GPUs their part, beyond what these draw with nothing to do.
+create or replace function fleet_runs()
+returns table (run_id text, run text, name text, owner text, host text, devices text, since timestamptz, simulated boolean,
+               cpu_usage double precision, memory_used double precision, gpu_memory_used double precision,
+               gpu_power double precision)
+language sql stable rows 100 as $$
+    with going_on as materialized (
+        select r.*, run_label(w, r) as label, p.place_id
+        from runs r join workloads w using (workload_id) left join places p on p.run_id = r.run_id and p.kind = 'process'
+        where r.status = 'running'
+    ), figures as materialized (
+        select place_id, max(value) filter (where quantity = 'cpu_usage') as cpu_usage,
+               max(value) filter (where quantity = 'memory_used') as memory_used,
+               max(value) filter (where quantity = 'gpu_memory_used') as gpu_memory_used,
+               max(value) filter (where quantity = 'gpu_energy_attributed') as gpu_power
+        from newest(array(select place_id from going_on),
+                    array['cpu_usage', 'memory_used', 'gpu_memory_used', 'gpu_energy_attributed'],
+                    now() - interval '2 min')
+        group by place_id
+    )
+    select g.run_id, g.label, g.name, g.owner, g.host, coalesce(where_it_is(g.run_id), 'no GPU'), g.started_at, g.simulated,
+           f.cpu_usage, f.memory_used, f.gpu_memory_used, f.gpu_power
+    from going_on g left join figures f using (place_id) order by g.started_at, g.label
+$$;
+
+-- Who had which device in a span, those that shared it together; of devices the first so many by name.
+create or replace function occupancy(start timestamptz, stop timestamptz, max_devices integer default 40)
+returns table ("time" timestamptz, ended timestamptz, device text, runs text) language sql stable as $$
+    with had as (
+        select rs.place_id, rs.started_at, rs.ended_at,
+               string_agg(concat_ws(' ', run_label(w, r), nullif(r.name, '')), ' + '
+                          order by w.experiment_id, w.workload, r.position, r.attempt) as runs
+        from run_sets rs join places p using (place_id)
+        join placements on placements.run_id = rs.run_id and placements.host = p.host and placements.gpu_uuid = p.gpu_uuid
+             and placements.gpu_instance_id is not distinct from p.gpu_instance_id
+        join runs r on r.run_id = rs.run_id join workloads w using (workload_id)
+        where rs.started_at < occupancy.stop and coalesce(rs.ended_at, 'infinity') > occupancy.start
+        group by rs.place_id, rs.runset_id, rs.started_at, rs.ended_at
+    ), named as (
+        select h.*, concat_ws(' ', case when min(d.host) over () <> max(d.host) over () then d.host end, d.device) as device
+        from had h join devices d using (place_id)
+    )
+    select greatest(started_at, occupancy.start), least(coalesce(ended_at, now()), occupancy.stop), device, runs
+    from (select *, dense_rank() over (order by device) as line from named) x
+    where line <= occupancy.max_devices order by 1, device
+$$;
+
+-- Where the energy of a span went, in joules, give or take a hundredth of the span at both ends. `kind` is `run` (beyond
+-- what its GPUs draw with nothing to do), `idle` and `other` (processes of no run) of GPUs whose power is divided so,
+-- `whole` of those where only the board's is known, and `cpu` (packages and memory). Never add up what is simulated and
+-- what is not.
+create or replace function energy(start timestamptz, stop timestamptz)
+returns table (kind text, host text, device text, run_id text, run text, owner text, simulated boolean,
+               joules double precision)
+language sql stable as $$
+    with members as materialized (
+        select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
+               coalesce(m.preference, 1) as preference, coalesce(m.board, false) as board,
+               coalesce(s.labels ->> 'simulated' = 'true', false) as simulated
+        from series s join places p using (place_id) left join metrics m using (metric_id)
+        where s.quantity = any(array['gpu_energy_attributed', 'gpu_energy_idle', 'gpu_energy_other', 'gpu_power',
+                                     'cpu_power', 'dram_power'])
+          and (p.run_id is null or p.run_id in (select run_id from runs where started_at < energy.stop
+                                                and coalesce(ended_at, 'infinity') > energy.start))
+    ), read as (
+        select m.place_id, m.quantity, m.metric, m.preference, bool_or(m.simulated) as simulated,
+               max(x.seconds) as seconds,
+               -- What is said of one board counts once, on however many of its instances it is repeated.
+               m.scale * case when m.board then max(x.area) else sum(x.area) end as joules
+        from members m join (
+            select series_id, sum(seconds) as seconds, sum(area) as area
+            from series_steps(array(select series_id from members), energy.start, energy.stop,
+                              extract(epoch from energy.stop - energy.start) * 10)
+            group by series_id) x using (series_id)
+        group by m.place_id, m.quantity, m.metric, m.preference, m.board, m.scale
+    ), covering as (
+        select *, covers(seconds, max(seconds) over (partition by place_id, quantity)) as covering from read
+    ), chosen as materialized (
+        select distinct on (place_id, quantity) * from covering
+        order by place_id, quantity, covering desc, preference, metric
+    )
+    select case c.quantity when 'gpu_energy_attributed' then 'run' when 'gpu_energy_idle' then 'idle'
+                           when 'gpu_energy_other' then 'other' when 'gpu_power' then 'whole' else 'cpu' end,
+           p.host, d.device, p.run_id, nullif(run_label(w, r), ''), r.owner, c.simulated, sum(c.joules)
+    from chosen c join places p using (place_id)
+    left join devices d using (place_id)
+    left join runs r on r.run_id = p.run_id left join workloads w using (workload_id)
+    where c.quantity <> 'gpu_power'
+       or not exists (select from chosen o where o.place_id = c.place_id and o.quantity = 'gpu_energy_idle')
+    group by 1, p.host, d.device, p.run_id, run_label(w, r), r.owner, c.simulated
+    order by 8 desc nulls last
+$$;
