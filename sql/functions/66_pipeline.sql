@@ -1,0 +1,78 @@
+-- The pipeline itself: what was scraped and what was not.
+
+-- The series by which one sees when a target was scraped: one that is in each of its answers.
+create or replace view target_pulses as
+select t.target_id, s.series_id
+from targets t cross join lateral (
+    select series_id from series
+    where target_id = t.target_id
+    order by array_position(array['bench_exporter_up', 'bench_collector_series', 'process_start_time_seconds',
+                                  'node_load1', 'DCGM_FI_DEV_GPU_TEMP'], metric), series_id desc
+    limit 1) s;
+
+-- What a target is called: its listener, with the host where there are several, and its address where those are not enough.
+create or replace view target_names as
+select target_id,
+       concat_ws(' ', listener, case when count(*) over (partition by listener) > 1 then host end,
+                 case when count(*) over (partition by listener, host) > 1 then instance end) as target
+from targets;
+
+-- How many scrapes of each target came in each step of a span and how many should have; `share` is the one of the other,
+-- null where nobody asked: before a target's first scrape, after its last one where nobody wants it any more, and while
+-- no target at all was scraped. Whole steps only; of targets the first so many by name.
+create or replace function target_scrapes(
+    start timestamptz, stop timestamptz, step_ms double precision, max_targets integer default 40
+) returns table ("time" timestamptz, target_id integer, target text, came bigint, wanted double precision,
+                 share double precision)
+language sql stable as $$
+    with asked as materialized (
+        select p.*, n.target, dense_rank() over (order by n.target, p.target_id) as line
+        from target_pulses p join target_names n using (target_id)
+    ), came as materialized (
+        select a.target_id, x.time, x.width, x.n as came,
+               -- A counter's sample stands for all the time since the one before: the shortest such time is the interval.
+               min(x.seconds / x.n) over (partition by a.target_id) as interval,
+               min(x.time) over (partition by a.target_id) as first, max(x.time) over (partition by a.target_id) as last
+        from asked a
+        join series_steps(array(select series_id from asked where line <= target_scrapes.max_targets),
+                          target_scrapes.start, target_scrapes.stop, target_scrapes.step_ms) x using (series_id)
+        where x.seconds > 0
+    ), steps as (
+        select distinct time, width from came
+        where time >= target_scrapes.start and time + make_interval(secs => width) <= least(target_scrapes.stop, now())
+    ), spans as (
+        select c.target_id, c.interval, c.first, case when t.lease_until > now() then 'infinity' else c.last end as last
+        from (select distinct target_id, interval, first, last from came) c join targets t using (target_id)
+    )
+    select s.time, a.target_id, a.target, coalesce(c.came, 0), s.width / p.interval,
+           least(coalesce(c.came, 0) * p.interval / s.width, 1)
+    from steps s
+    join spans p on s.time > p.first and s.time < p.last
+    join asked a using (target_id)
+    left join came c on c.target_id = p.target_id and c.time = s.time
+    order by s.time, a.target
+$$;
+
+-- How each target is: `lag` are the seconds since its newest sample, as far as there was one in the last hour; `missed`
+-- are scrapes of the span that did not come, to a step's end.
+create or replace function target_health(start timestamptz, stop timestamptz)
+returns table (target text, host text, listener text, up boolean, lag double precision, interval_seconds double precision,
+               series bigint, came bigint, missed double precision, clock_offset double precision, url text)
+language sql stable as $$
+    with scraped as (
+        select target_id, sum(came)::bigint as came, sum(wanted - least(came, wanted)) as missed
+        from target_scrapes(target_health.start, target_health.stop,
+                            extract(epoch from target_health.stop - target_health.start) * 10, 1000)
+        group by target_id
+    )
+    select n.target, t.host, t.listener, t.up and t.lease_until > now(), extract(epoch from now() - x.time)::float8, x.dt,
+           (select count(*) from series s where s.target_id = t.target_id), s.came, s.missed, t.clock_offset, t.url
+    from targets t join target_names n using (target_id)
+    left join target_pulses p using (target_id)
+    left join lateral (
+        select time, dt::float8 from samples
+        where series_id = p.series_id and time > now() - interval '1 hour' order by time desc limit 1) x on true
+    left join scraped s using (target_id)
+    where t.lease_until > now() or s.came > 0
+    order by n.target
+$$;
