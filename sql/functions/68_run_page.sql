@@ -1,0 +1,121 @@
+-- One run: what there is to say of it besides its curves.
+
+-- A run in lines, `what` and its `value`; what it has not is left out. Its coverage is only known when it has ended.
+create or replace function run_card(p_run text)
+returns table (what text, value text) language sql stable rows 20 as $$
+    select x.what, x.value
+    from runs r join workloads w using (workload_id) join experiments e using (experiment_id)
+    left join run_marks m using (run_id)
+    left join lateral (select coverage, interval_seconds from run_quality where run_id = r.run_id and r.summarised) q on true
+    cross join lateral (values
+        (1, 'run', concat_ws(' ', run_label(w, r), nullif(r.name, ''))),
+        (2, 'experiment', concat_ws(' ', e.experiment_id, nullif(e.name, ''))),
+        (3, 'owner', r.owner),
+        (4, 'end', case when r.ended_at is not null then concat_ws(', ', r.status, 'exit status ' || r.exit_code, r.reason) end),
+        (5, 'command', r.command),
+        (6, 'parameters', (select string_agg(key || '=' || p.value, '  ' order by key) from jsonb_each_text(r.params) p)),
+        (7, 'environment', nullif(r.environment, '-')),
+        (8, 'host', r.host),
+        (9, 'devices', where_it_is(r.run_id)),
+        (10, 'collocation', nullif(r.collocation, '-')),
+        (11, 'simulated', case when m.simulated then 'yes: what it says of its GPUs is made up' end),
+        (12, 'profiled', case when m.profiled then r.profilers || ': it was slower than it is without' end),
+        (13, 'shared', case when m.shared then 'with other runs, which slow each other down' end),
+        (14, 'measured', round(100 * q.coverage::numeric, 1) || ' % of its time, every '
+                         || round(q.interval_seconds::numeric, 1) || ' s'),
+        (15, 'id', r.run_id),
+        (16, 'MLflow''s id', r.mlflow_run_id)
+    ) as x (ord, what, value)
+    where r.run_id = p_run and x.value <> '' order by x.ord
+$$;
+
+-- A quantity of a run on each of its devices, by what people call them.
+create or replace function run_devices_chart(
+    p_run text, p_quantity text, start timestamptz, stop timestamptz, step_ms double precision,
+    max_series integer default 40
+) returns table ("time" timestamptz, device text, scope text, value double precision)
+language sql stable as $$
+    select c.time, coalesce(d.device, nullif(c.id, ''), 'all'), c.scope, c.value
+    from (select x.*, regexp_replace(x.series, '^.* ', '') as id
+          from run_chart(array[p_run], array[p_quantity], run_devices_chart.start, run_devices_chart.stop,
+                         run_devices_chart.step_ms, false, run_devices_chart.max_series, null, true) x) c
+    left join runs r on r.run_id = p_run
+    left join devices d on d.host = r.host and concat_ws('/', d.gpu_uuid, d.gpu_instance_id) = c.id
+    order by c.time, 2
+$$;
+
+-- Who else was there while a run went on, and how near: on the same MIG instance, the same GPU, or the same host.
+create or replace function run_neighbours(p_run text)
+returns table (run_id text, run text, owner text, status text, shared text, devices text, since timestamptz,
+               until timestamptz, share double precision)
+language sql stable as $$
+    with pairs as (
+        select n.run_id, min(case when n.gpu_uuid is distinct from p.gpu_uuid or p.gpu_uuid is null then 3
+                                  when n.gpu_instance_id is distinct from p.gpu_instance_id or p.gpu_instance_id is null then 2
+                                  else 1 end) as distance
+        from placements p join placements n on n.host = p.host and n.run_id <> p.run_id
+        where p.run_id = p_run and n.started_at < coalesce(p.ended_at, now())
+          and coalesce(n.ended_at, now()) > p.started_at
+        group by n.run_id
+    )
+    select o.run_id, run_title(w, o), o.owner, o.status, (array['instance', 'GPU', 'host'])[x.distance],
+           where_it_is(o.run_id), o.started_at, o.ended_at,
+           extract(epoch from least(coalesce(o.ended_at, now()), coalesce(r.ended_at, now()))
+                              - greatest(o.started_at, r.started_at))
+           / nullif(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 0)::float8
+    from pairs x join runs o using (run_id) join workloads w using (workload_id) join runs r on r.run_id = p_run
+    order by x.distance, o.started_at, o.run_id
+$$;
+
+-- The process of a run that began to track first; of several that do the same, one is enough to look at.
+create or replace function first_tracked(p_run text) returns integer language sql stable as $$
+    select pid from spans where run_id = p_run and kind in ('phase', 'epoch') order by started_at limit 1
+$$;
+
+-- Phases and epochs of a run in a span, of its first process: a line for each kind, and one more where they nest.
+create or replace function run_phases(p_run text, start timestamptz, stop timestamptz)
+returns table ("time" timestamptz, ended timestamptz, line text, name text) language sql stable as $$
+    with recursive asked as (
+        select s.*, coalesce(s.ended_at, r.ended_at, now()) as until
+        from spans s join runs r using (run_id)
+        where s.run_id = p_run and s.kind in ('phase', 'epoch') and s.pid is not distinct from first_tracked(p_run)
+          and s.started_at < run_phases.stop and coalesce(s.ended_at, r.ended_at, now()) > run_phases.start
+    ), above (span_id, kind, parent_id, depth) as (
+        select span_id, kind, parent_id, 1 from asked
+        union all
+        select a.span_id, a.kind, p.parent_id, a.depth + (p.kind = a.kind)::integer
+        from above a join spans p on p.run_id = p_run and p.span_id = a.parent_id
+    ), deep as (
+        select span_id, max(depth) as depth from above group by span_id
+    )
+    select greatest(a.started_at, run_phases.start), least(a.until, run_phases.stop),
+           a.kind || case when d.depth > 1 then ' ' || d.depth else '' end, a.name
+    from asked a join deep d using (span_id) order by 1, 3
+    limit 2000
+$$;
+
+-- How many steps a run made in a second, from the end of one to the end of the next: by its spans, or, where it has
+-- none, by the steps of the metric that it logged most often.
+create or replace function run_steps(p_run text, start timestamptz, stop timestamptz, step_ms double precision)
+returns table ("time" timestamptz, source text, value double precision) language sql stable as $$
+    with tracked as materialized (
+        select pid from spans where run_id = p_run and kind = 'step' order by started_at limit 1
+    ), logged as materialized (
+        select key from software_metrics where run_id = p_run and not exists (select from tracked) group by key
+        having max(step) > min(step) order by count(distinct step) desc, key limit 1
+    ), ends as (
+        select s.ended_at as time, 1 as steps, 'spans' as source,
+               s.ended_at - coalesce(lag(s.ended_at) over (order by s.ended_at), s.started_at) as took
+        from spans s join tracked t on t.pid is not distinct from s.pid
+        where s.run_id = p_run and s.kind = 'step' and s.ended_at is not null
+          and s.started_at >= run_steps.start and s.started_at < run_steps.stop
+        union all
+        select time, step - lag(step) over (order by time, step), key, time - lag(time) over (order by time, step)
+        from software_metrics join logged using (key)
+        where run_id = p_run and time >= run_steps.start and time < run_steps.stop
+    )
+    select date_bin(make_interval(secs => greatest(run_steps.step_ms, 1000) / 1000), time,
+                    timestamptz '2000-01-03 00:00:00+00') as bin,
+           min(source), sum(steps) / nullif(extract(epoch from sum(took)), 0)::float8
+    from ends where steps > 0 group by bin order by bin
+$$;
