@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 import time
+from bisect import bisect_right
 from collections import defaultdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
 from typing import Any
@@ -19,6 +21,25 @@ SECONDS = 1500
 Point = tuple[float, str, str, str, float, float, float]
 
 
+@dataclass
+class Axis:
+    """The steps of runs: when each begins, by its place, and when the last one ends."""
+
+    begins: dict[str, list[float]]
+    ends: dict[str, float]
+
+    @property
+    def pace(self) -> float:
+        """The seconds that the quickest of the runs takes for a step."""
+        return min((self.ends[run] - begins[0]) / len(begins) for run, begins in self.begins.items())
+
+    def place(self, run: str, moment: float) -> int | None:
+        """Return the step that a run was in; what lies between two is of the first."""
+        if run not in self.begins or not self.begins[run][0] <= moment < self.ends[run]:
+            return None
+        return bisect_right(self.begins[run], moment) - 1
+
+
 def relation_bucket(step: float) -> float:
     """Return the bucket of the relation that a chart with this step is drawn from; 0 for raw samples."""
     return next((bucket for bucket in (600.0, 60.0, 10.0) if step >= bucket), 0.0)
@@ -27,6 +48,7 @@ def relation_bucket(step: float) -> float:
 def expected(
     world: World, runs: list[str], quantities: list[str], step: float, *, aligned: bool,
     start: float | None = None, stop: float | None = None, per_device: bool = False, scopes: list[str] | None = None,
+    axis: Axis | None = None,
 ) -> list[Point]:  # fmt: skip
     """Compute a chart sample by sample: nothing here knows of aggregates or plans."""
     rows = world.connection.execute(
@@ -53,21 +75,23 @@ def expected(
     for run, _, _, quantity, scope, metric, *rest in rows:
         mine = (rest[5], metric)
         preferred[run, quantity, scope] = min(preferred.get((run, quantity, scope), mine), mine)
-    bucket = relation_bucket(step)
-    step = math.ceil(step / bucket) * bucket if bucket else step
+    bucket = relation_bucket(step * axis.pace) if axis else relation_bucket(step)
+    step = math.ceil(step / bucket) * bucket if bucket and not axis else step
     series: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
     scales, combines = {}, {}
+    low, high = -math.inf if start is None else start, math.inf if stop is None else stop
     for run, begin, label, quantity, scope, metric, device, one, scale, combine, board, _, at, value, dt in rows:
         if metric != preferred[run, quantity, scope][1] or value is None:
             continue
         moment = math.floor((at - ORIGIN) / bucket) * bucket + ORIGIN if bucket else at
-        shift = begin if aligned else 0.0
-        if (start is not None and moment < shift + start) or (stop is not None and moment >= shift + stop):
+        shift = begin if aligned and not axis else 0.0
+        place = axis.place(run, moment + bucket / 2) if axis else moment
+        if place is None or not shift + low <= place < shift + high:
             continue
-        if aligned:
-            when = math.floor((max(moment - begin, 0) + bucket / 2) / step) * step
+        if axis:
+            when = place // step * step
         else:
-            when = max(math.floor((moment - ORIGIN) / step) * step + ORIGIN, begin)
+            when = elapsed_bin(moment, begin, bucket, step) if aligned else clock_bin(moment, begin, step)
         line = (label, quantity, scope, (device or "") if per_device else "")
         series[(round(when, 3), *line, device if board else "", one if not board else 0, one)].append((value, dt))
         scales[one], combines[line] = scale, combine
@@ -91,6 +115,14 @@ def expected(
     return sorted(points)
 
 
+def elapsed_bin(moment: float, begin: float, bucket: float, step: float) -> float:
+    return math.floor((max(moment - begin, 0) + bucket / 2) / step) * step
+
+
+def clock_bin(moment: float, begin: float, step: float) -> float:
+    return max(math.floor((moment - ORIGIN) / step) * step + ORIGIN, begin)
+
+
 def scopes_of(world: World, run: str) -> list[str]:
     """Return the scopes in the order in which they are preferred for a run on one whole GPU."""
     seconds: dict[str, float] = dict(
@@ -107,15 +139,16 @@ def scopes_of(world: World, run: str) -> list[str]:
 def chart(
     world: World, runs: list[str], quantities: list[str], step: float, *, aligned: bool,
     start: float | None = None, stop: float | None = None, per_device: bool = False, scopes: list[str] | None = None,
+    align: str = "time",
 ) -> list[Point]:  # fmt: skip
     """Ask `run_chart` for the same."""
     rows = world.connection.execute(
         """
         select extract(epoch from time)::float8, replace(replace(series, '20/', ''), ' train', ''), quantity, scope,
                value, low, high
-        from run_chart(%s, %s, %s, %s, %s, %s, 50, %s, %s)
+        from run_chart(%s, %s, %s, %s, %s, %s, 50, %s, %s, %s)
         """,
-        (runs, quantities, moment_of(start), moment_of(stop), step * 1000, aligned, scopes, per_device),
+        (runs, quantities, moment_of(start), moment_of(stop), step * 1000, aligned, scopes, per_device, align),
     ).fetchall()
     return sorted((round(row[0], 3), *row[1:]) for row in rows)
 

@@ -11,6 +11,30 @@ create or replace function next_bucket(bucket interval, at timestamptz) returns 
     select coalesce(date_bin(bucket, at + bucket - interval '1 microsecond', timestamptz '2000-01-03 00:00:00+00'), at)
 $$;
 
+-- Of each run the stretch of time that is read for a chart, and, along an axis other than time, its bins: see `axis_bins`.
+-- A chart over everything a long run has must not return more than anyone can look at: `step` grows until `p_most` suffice.
+create or replace function chart_stretches(
+    p_runs text[], p_start timestamptz, p_stop timestamptz, p_step float8, p_most float8, p_aligned boolean, p_align text
+) returns table (run_id text, low timestamptz, high timestamptz, first_bin bigint, edges float8[], step float8, pace float8,
+                 begins timestamptz)
+language plpgsql stable as $$
+begin
+    perform check_align(p_align);
+    if p_aligned and p_align <> 'time' then
+        return query select b.*, b.low from axis_bins(
+            p_runs, p_align, extract(epoch from p_start)::float8, extract(epoch from p_stop)::float8, p_step, p_most) b;
+    else
+        return query select r.run_id, b.low, b.high, null::bigint, null::float8[],
+                            greatest(p_step, max(extract(epoch from least(coalesce(r.ended_at, now()), b.high)
+                                                                    - greatest(r.started_at, b.low))) over () / p_most)::float8,
+                            1::float8, greatest(r.started_at, b.low)
+        from runs r cross join lateral (
+            select chart_bound(p_start, r.started_at, p_aligned, '-infinity') as low,
+                   chart_bound(p_stop, r.started_at, p_aligned, 'infinity') as high) b
+        where (r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs)) and r.started_at is not null;
+    end if;
+end $$;
+
 -- What a chart executes: of runs, or of the workloads that these runs are of.
 --
 -- All in it is literal: series, tags and bounds. So chunks outside of them are excluded when it is planned, and what an
@@ -26,39 +50,45 @@ declare
     max_branches constant integer := 40;
     -- Raw samples before this are gone.
     raw_since constant timestamptz := (select edge from retention);
+    -- Whether times are places of an axis other than time.
+    axial constant boolean := chart_statement.aligned and chart_statement.align <> 'time';
+    charted text[];    -- of each run that is drawn: its id, what is read of it, and its bins along such an axis
+    lows timestamptz[];
+    highs timestamptz[];
+    first_bins bigint[];
+    bin_edges text[];
     begins timestamptz;
-    span double precision;
-    step double precision := greatest(coalesce(chart_statement.step_ms, 1000), 1) / 1000;
+    step double precision;
+    seconds double precision;  -- that the least of bins stands for
     bucket double precision;
     relation text;
     moment text;       -- when a row is, by its bucket
     figures text;      -- its area, seconds, least and greatest
     bounds text;       -- of a scan; %1$s and %2$s are the times
     whole interval;    -- buckets to which samples are cut, where they are read for an aggregate
-    bin text;          -- what rows of one point have in common; %s is the run's start
+    bin text;          -- what rows of one point have in common; %1$s is the run's start or its first bin, %2$s its edges
     at_time text;      -- a point's time, from its bin
     answer text;       -- the last select; %1$s is a point's time, %2$s where its figures are
     branches text;
+    axes text;         -- first bin and edges of each branch
     members text;
     repeated boolean;  -- a figure of a board is said several times
     together boolean;  -- several figures make one
     spans bigint;
 begin
-    -- A chart over everything a long run has must not return more than anyone can look at.
-    select min(greatest(r.started_at, b.low)),
-           max(extract(epoch from least(coalesce(r.ended_at, now()), b.high) - greatest(r.started_at, b.low)))
-    into begins, span
-    from runs r cross join lateral (
-        select chart_bound(chart_statement.start, r.started_at, chart_statement.aligned, '-infinity') as low,
-               chart_bound(chart_statement.stop, r.started_at, chart_statement.aligned, 'infinity') as high) b
-    where (r.run_id = any(chart_statement.runs) or r.mlflow_run_id = any(chart_statement.runs))
-      and r.started_at is not null;
-    step := greatest(step, coalesce(span, 0) * greatest(chart_statement.max_series, 1) / max_points,
-                     case when begins < raw_since then 10 else 0 end);
+    select array_agg(s.run_id), array_agg(s.low), array_agg(s.high), array_agg(s.first_bin), array_agg(s.edges::text),
+           min(s.begins), max(s.step), greatest(max(s.step) * min(s.pace), case when min(s.begins) < raw_since then 10 end)
+    into charted, lows, highs, first_bins, bin_edges, begins, step, seconds
+    from chart_stretches(
+        chart_statement.runs, chart_statement.start, chart_statement.stop,
+        greatest(coalesce(chart_statement.step_ms, 1000), 1) / 1000, max_points / greatest(chart_statement.max_series, 1.0),
+        chart_statement.aligned, chart_statement.align) s;
     select b, n into bucket, relation
     from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, n)
-    where step >= b order by b desc limit 1;
-    step := ceil(step / coalesce(bucket, step)) * coalesce(bucket, step);
+    where seconds >= b order by b desc limit 1;
+    if not axial then
+        step := ceil(seconds / coalesce(bucket, seconds)) * coalesce(bucket, seconds);
+    end if;
 
     if relation is null or (aggregates_on_read() and begins >= raw_since) then
         -- Where the aggregates are views, their rows' bounds on time would reach no index.
@@ -78,10 +108,14 @@ begin
     end if;
     if chart_statement.aligned then
         -- A bucket goes to the bin that most of it lies in: half a bucket is the most it can be off.
-        bin := format('floor((greatest(date_part(''epoch'', moment - %%s), 0) + %s) / %s)', coalesce(bucket, 0) / 2, step);
+        bin := case when axial then
+                   format('%%1$s + width_bucket(date_part(''epoch'', moment) + %s, %%2$s)', coalesce(bucket, 0) / 2)
+               else
+                   format('floor((greatest(date_part(''epoch'', moment - %%1$s), 0) + %s) / %s)', coalesce(bucket, 0) / 2, step)
+               end;
         at_time := format('timestamptz ''1970-01-01 00:00:00+00'' + make_interval(secs => %s * bin)', step);
     else
-        bin := format('greatest(date_bin(%L, moment, timestamptz ''2000-01-03 00:00:00+00''), %%s)',
+        bin := format('greatest(date_bin(%L, moment, timestamptz ''2000-01-03 00:00:00+00''), %%1$s)',
                       make_interval(secs => step));
         at_time := 'bin';
     end if;
@@ -92,9 +126,11 @@ begin
                case when chart_statement.by_workload then workload_label(workload_id) end as workload_label,
                case when chart_statement.by_workload and not chart_statement.aligned
                     then min(r.started_at) over (partition by workload_id) else r.started_at end as run_start,
-               chart_statement.scopes is not null or mostly_alone(r.run_id) as alone
-        from runs r join workloads w using (workload_id)
-        where r.run_id = any(chart_statement.runs) or r.mlflow_run_id = any(chart_statement.runs)
+               chart_statement.scopes is not null or mostly_alone(r.run_id) as alone,
+               -- A bucket that lies in both is of the bin that most of it lies in.
+               low - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as low,
+               high - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as high
+        from unnest(charted, lows, highs) as s (run_id, low, high) join runs r using (run_id) join workloads w using (workload_id)
     ), candidates as (
         select a.*, s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
@@ -138,14 +174,11 @@ begin
                case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
                combine, board, device, series_id, scale, array_agg(runset_id) as sets,
                next_bucket(whole, greatest(
-                   min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)),
-                   chart_bound(chart_statement.start, run_start, chart_statement.aligned, '-infinity'))) as low,
-               next_bucket(whole, least(
-                   max(coalesce(ended_at, 'infinity')) + interval '1 min',
-                   chart_bound(chart_statement.stop, run_start, chart_statement.aligned, 'infinity'))) as high
+                   min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)), low)) as low,
+               next_bucket(whole, least(max(coalesce(ended_at, 'infinity')) + interval '1 min', high)) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
-        group by line, run_id, run_start, label, workload_label, series, quantity, scope, widest, combine, board, device,
+        group by line, run_id, run_start, low, high, label, workload_label, series, quantity, scope, widest, combine, board, device,
                  series_id, scale
     ), numbered as (
         select *, dense_rank() over (order by run_id, scope, low, high) as branch,
@@ -153,23 +186,27 @@ begin
                case when board then -dense_rank() over (order by device) else row_number() over () end as member
         from sources
     ), scans as (
-        select branch, run_start, low, high, array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
-        from numbered, unnest(sets) as one group by branch, run_start, low, high
+        select branch, run_id, run_start, low, high, array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
+        from numbered, unnest(sets) as one group by branch, run_id, run_start, low, high
+    ), binned as (
+        select scans.*, first_bin, quote_literal(edges) || '::float8[]' as edges
+        from scans join unnest(charted, first_bins, bin_edges) as s (run_id, first_bin, edges) using (run_id)
     )
     select (select count(*) from scans),
            (select string_agg(format(
                 'select %s as branch, series_id, %s as bin, sum(area) as area, sum(seconds) as seconds,'
                 ' min(lowest) as lowest, max(highest) as highest from (select series_id, %s as moment, %s from %I'
                 ' where series_id = any(%L::integer[]) and runset_id = any(%L::integer[]) and %s) x group by 2, 3',
-                branch, format(bin, quote_literal(run_start) || '::timestamptz'), moment,
+                branch, format(bin, coalesce(first_bin::text, quote_literal(run_start) || '::timestamptz'), edges), moment,
                 figures, relation, ids, sets,
                 format(bounds, quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
-                E'\nunion all\n') from scans),
+                E'\nunion all\n') from binned),
+           (select string_agg(format('(%s, %s, %s)', branch, first_bin, edges), ', ') from binned),
            string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
                              ' %L::timestamptz, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
                              high, run_start, label, series, quantity, scope, combine), ', '),
            count(*) > count(distinct (line, member)), count(*) > count(distinct line)
-    into spans, branches, members, repeated, together
+    into spans, branches, axes, members, repeated, together
     from numbered;
 
     answer := case when chart_statement.by_workload then
@@ -185,11 +222,12 @@ begin
     end if;
     if spans > max_branches then
         branches := format(
-            'select m.branch, m.series_id, x.* from members m cross join lateral ('
+            'select m.branch, m.series_id, x.* from members m %s cross join lateral ('
             'select %s as bin, sum(area) as area, sum(seconds) as seconds, min(lowest) as lowest, max(highest) as highest'
             ' from (select %s as moment, %s from %I where series_id = m.series_id and runset_id = any(m.sets) and %s'
             ' offset 0) x group by 1) x',
-            format(bin, 'm.run_start'), moment, figures, relation,
+            case when axial then 'join (values ' || axes || ') a (branch, first_bin, edges) using (branch)' end,
+            format(bin, case when axial then 'a.first_bin' else 'm.run_start' end, 'a.edges'), moment, figures, relation,
             format(bounds, 'm.low', 'm.high'));
     end if;
     return format($q$
@@ -237,11 +275,13 @@ $$;
 --
 -- runs        run ids, ours or MLflow's
 -- quantities  canonical quantities, or names of metrics that have none
--- start, stop the span; null for all. When `aligned`, in 1970: seconds since the run's start.
--- step_ms     wanted distance of points; rounded up to a multiple of the bucket of the relation that fits
+-- start, stop the span; null for all. When `aligned`, in 1970: places of the axis, by default seconds since the run's start.
+-- step_ms     wanted distance of points; rounded up to a multiple of the bucket of the relation that fits. Along another axis
+--             thousandths of a step or an epoch, and never more points than the samples give.
 -- max_series  how many series at most; the points are capped as well (by a longer step)
 -- scopes      null: the narrowest that each run has for each quantity, and that covers it: see `scope_width`
 -- per_device  a series a device instead of one over all
+-- align       when `aligned`, the axis, as in `chart_axis`. A run that has none, and what lies before and after it, is left out.
 create or replace function run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
