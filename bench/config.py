@@ -23,6 +23,7 @@ _VARIABLES = {
     "read_dsn": "BENCH_READ_DSN",
     "home": "BENCH_HOME",
     "tracking_uri": "MLFLOW_TRACKING_URI",
+    "grafana_url": "BENCH_GRAFANA_URL",
     "simulate": "BENCH_SIMULATE",
     "output_limit": "BENCH_OUTPUT_LIMIT",
 }
@@ -98,6 +99,8 @@ class Settings:
         Folder of the embedded database, the spool, run folders and logs. Any length of path.
     tracking_uri
         MLflow tracking server; ``None`` means a local one on the same database.
+    grafana_url
+        The Grafana that dashboards are pushed to.
     simulate
         Simulated GPUs, such as ``2xH100,4xA100:7x1g.5gb``.
     interval
@@ -110,6 +113,7 @@ class Settings:
     dsn: str | None = None
     read_dsn: str | None = None
     tracking_uri: str | None = None
+    grafana_url: str | None = None
     simulate: str | None = None
     interval: float = 1.0
     output_limit: int = 1 << 30

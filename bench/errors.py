@@ -12,6 +12,7 @@ __all__ = [
     "DatabaseUnavailable",
     "ExporterUnavailable",
     "GpuUnavailable",
+    "GrafanaUnavailable",
     "NoData",
     "ServiceFailed",
     "TrackingUnavailable",
@@ -72,6 +73,10 @@ class ExporterUnavailable(BenchError):
 
 class GpuUnavailable(BenchError):
     """A GPU, or a part of it, cannot be had as it was asked for."""
+
+
+class GrafanaUnavailable(BenchError):
+    """Grafana does not answer."""
 
 
 class TrackingUnavailable(BenchError):

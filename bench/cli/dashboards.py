@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
-from bench.cli.common import Json, as_json, console
+from bench.addresses import without_login
+from bench.cli.common import Json, as_json, console, reading
+from bench.config import Settings, secret
 from dashboards.grafana import files
-from dashboards.grafana.boards import BOARDS
+from dashboards.grafana.boards import BOARDS, board
+from dashboards.grafana.choices import with_mlflow
+from dashboards.grafana.push import FOLDER, Grafana
+from dashboards.grafana.queries import Json as Dashboard
+from dashboards.grafana.views import from_view
+from insight.view import View
 
 __all__ = ["app"]
+
+# Where Compose and Grafana itself have it.
+_GRAFANA = "http://127.0.0.1:3000"
 
 app = typer.Typer(help="Grafana's dashboards: their files, and how they get there.", no_args_is_help=True)
 
@@ -41,3 +53,55 @@ def check(folder: Folder = files.FOLDER, json: Json = False) -> None:
         if not found:
             console().print(f"{len(BOARDS)} dashboards are as they should be")
     raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def push(
+    views: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[VIEW.json]...", help="Saved views, each as a dashboard; by default the dashboards of ours."
+        ),
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Where Grafana answers; by default BENCH_GRAFANA_URL.")] = None,
+    json: Json = False,
+) -> None:
+    """Bring dashboards to a Grafana: make their folder, create them or replace them, and look at its data source."""
+    settings = Settings.load(grafana_url=url)
+    dashboards = _of_views(settings, views) if views else [board(uid) for uid in BOARDS]
+    if (settings.tracking_uri or "").startswith("http"):
+        dashboards = [with_mlflow(one, without_login(str(settings.tracking_uri))) for one in dashboards]
+    grafana = Grafana(settings.grafana_url or _GRAFANA, secret("BENCH_GRAFANA_TOKEN"))
+    made_folder = grafana.make_folder()
+    faults = list(grafana.source_faults())
+    pushed = grafana.push(dashboards)
+    if json:
+        done = [asdict(one) for one in pushed]
+        as_json(
+            {
+                "grafana": grafana.url,
+                "version": grafana.version,
+                "folder": FOLDER,
+                "dashboards": done,
+                "warnings": faults,
+            }
+        )
+        return
+    out = console()
+    out.print(
+        f"Grafana {escape(grafana.version)} at {escape(grafana.url)}"
+        + (f": made the folder {FOLDER}" if made_folder else "")
+    )
+    for one in pushed:
+        words = "left as it is: it is provisioned from a file there" if one.done == "provisioned" else one.done
+        out.print(f"[green]✓[/] {escape(one.title)} {words}: {escape(one.url)}", soft_wrap=True)
+    for fault in faults:
+        Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(f"[yellow]![/] {escape(fault)}")
+
+
+def _of_views(settings: Settings, paths: list[Path]) -> list[Dashboard]:
+    views = [
+        (path.stem, View.read(path)) for path in paths
+    ]  # a bad file is refused before a database is started for it
+    with reading(settings) as connection:
+        return [from_view(connection, view.find(connection), name) for name, view in views]

@@ -8,7 +8,6 @@ from dashboards.grafana.queries import Json, texts
 from dashboards.grafana.variables import choice, textbox
 
 __all__ = [
-    "MLFLOW",
     "RUNS",
     "WORKLOADS",
     "baseline",
@@ -19,10 +18,10 @@ __all__ = [
     "run",
     "software",
     "throughput",
+    "with_mlflow",
     "workload",
 ]
 
-MLFLOW = "http://127.0.0.1:5000"
 _NEWEST = ("newest",)
 
 # What is chosen, in SQL: run ids, and the `workload_id` of workloads.
@@ -95,7 +94,7 @@ def run(name: str = "run", label: str = "Run", *, several: bool = True) -> Json:
 
 
 def metric(
-    start: Sequence[str] = (), *, name: str = "metric", label: str = "Metric", runs: str = "run", several: bool = True
+    start: Sequence[str] = (), *, name: str = "metric", label: str = "Metric", runs: str = RUNS, several: bool = True
 ) -> Json:
     """Return the choice of quantities that the runs chosen have; at first those of `start` that there are."""
     return choice(name, label, f"select quantity from run_quantities({runs})", start=start, several=several)
@@ -111,6 +110,12 @@ def fit(runs: str = RUNS) -> Json:
     return choice("fit", "", f"select chart_end({runs})", several=False, hide=True) | {"skipUrlSync": True}
 
 
-def mlflow() -> Json:
-    """Return where people reach MLflow: hidden, `bench dashboards push` writes what is configured."""
-    return textbox("mlflow", "MLflow", MLFLOW) | {"hide": 2}
+def mlflow(url: str = "http://127.0.0.1:5000") -> Json:
+    """Return where people reach MLflow: hidden, see `with_mlflow`."""
+    return textbox("mlflow", "MLflow", url.rstrip("/")) | {"hide": 2}
+
+
+def with_mlflow(dashboard: Json, url: str) -> Json:
+    """Return a dashboard whose links to MLflow lead to the one at `url`."""
+    variables = [mlflow(url) if one["name"] == "mlflow" else one for one in dashboard["templating"]["list"]]
+    return {**dashboard, "templating": {"list": variables}}

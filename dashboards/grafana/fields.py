@@ -10,7 +10,6 @@ from dashboards.grafana.queries import Json
 __all__ = [
     "BY_NAME",
     "COLORS",
-    "UNITS",
     "by_label",
     "color",
     "for_name",
@@ -21,19 +20,6 @@ __all__ = [
     "values",
 ]
 
-# The catalog's units as Grafana calls them; what is missing here is a bare number.
-UNITS: Mapping[str, str] = {
-    "bytes": "bytes",
-    "bytes/s": "binBps",
-    "celsius": "celsius",
-    "cores": "suffix: cores",
-    "events/s": "suffix: /s",
-    "hertz": "hertz",
-    "joules": "joule",
-    "ratio": "percentunit",
-    "seconds": "s",
-    "watts": "watt",
-}
 # By a hash of the name: stable, but two of eight names often get the same. For what is no run and no workload.
 BY_NAME: Json = {"mode": "palette-classic-by-name"}
 # In the order of `chart_style`. Told apart with most kinds of colour blindness, and to be seen on white and on black.

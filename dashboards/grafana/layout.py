@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from dashboards.grafana.queries import DATASOURCE, Json
@@ -12,6 +14,7 @@ __all__ = ["SCHEMA", "Row", "aligned_dashboard", "annotation", "board_link", "da
 
 SCHEMA = 42
 TAG = "hypergauge"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = 24
 
 
@@ -77,14 +80,16 @@ def dashboard(
     }
 
 
-def aligned_dashboard(uid: str, title: str, content: Sequence[Json | Row], **more: Any) -> Json:
-    """Return a dashboard on which all runs begin at 00:00, which Grafana takes to be in 1970."""
+def aligned_dashboard(
+    uid: str, title: str, content: Sequence[Json | Row], *, seconds: float = 3600, **more: Any
+) -> Json:
+    """Return a dashboard on which all runs begin at 00:00, which Grafana takes to be in 1970, and that shows so many seconds."""
     return dashboard(
         uid,
         title,
         content,
-        start="1970-01-01T00:00:00.000Z",
-        stop="1970-01-01T01:00:00.000Z",
+        start=_EPOCH.isoformat(),
+        stop=(_EPOCH + timedelta(seconds=math.ceil(seconds))).isoformat(),
         timezone="utc",
         **more,
     )

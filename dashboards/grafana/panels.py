@@ -19,6 +19,7 @@ __all__ = [
     "table",
     "text",
     "timeseries",
+    "trend",
     "xychart",
 ]
 
@@ -108,7 +109,7 @@ def timeseries(
     Parameters
     ----------
     unit
-        As Grafana calls it, see `dashboards.grafana.fields.UNITS`.
+        As Grafana calls it; where it depends on what is chosen, see `parts.unit_query`.
     custom
         How curves are drawn, where that differs.
     legend
@@ -162,7 +163,6 @@ def barchart(
         "barRadius": 0,
         "fullHighlight": False,
         "xTickLabelRotation": 0,
-        "xTickLabelMaxLength": 24,
         "xTickLabelSpacing": 0,
         "legend": {"showLegend": legend, "displayMode": "list", "placement": "bottom", "calcs": []},
         "tooltip": {"mode": "multi", "sort": "none"},
@@ -329,6 +329,21 @@ def state_timeline(
         **(options or {}),
     }
     return panel("state-timeline", title, targets, defaults=fields, options=drawn, **more)
+
+
+def trend(
+    title: str,
+    targets: Sequence[Json],
+    *,
+    x: str,
+    unit: str | None = None,
+    custom: Json | None = None,
+    legend: Sequence[str] = (),
+    **more: Any,
+) -> Json:
+    """Return curves over a number, `x`, which is no time; they cannot be zoomed. See `timeseries`."""
+    made = timeseries(title, targets, unit=unit, custom=custom, legend=legend, **more)
+    return {**made, "type": "trend", "options": {**made["options"], "xField": x}}
 
 
 def xychart(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboards.grafana import panels
@@ -13,21 +13,26 @@ from dashboards.grafana.queries import Json, query
 __all__ = [
     "CHOOSE",
     "MAX_SERIES",
+    "RANGE",
     "STATUS",
     "bands",
+    "by_number",
     "notices",
     "phases",
     "run_curves",
     "run_notices",
     "run_table",
+    "software_curves",
     "unit_applied",
     "unit_query",
+    "workload_curve",
     "workload_curves",
     "workload_notices",
 ]
 
 # More curves than this tell nobody anything, and Grafana is told not to draw more: `[dashboards] panel_series_limit`.
 MAX_SERIES = 40
+RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
 # More bands than this hide each other.
 MAX_BANDS = 8
 CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
@@ -46,21 +51,27 @@ STATUS = values(
 )
 
 
-def run_curves(runs: str, metric: str, *, plain: bool = False, ref: str = "A") -> Json:
+def run_curves(
+    runs: str, metric: str, *, title: str = "title", plain: bool = False, options: str = "", ref: str = "A"
+) -> Json:
     """Return the query of a curve for each run, on the common axis of time that begins with each run.
 
     Parameters
     ----------
     runs, metric
         Arrays in SQL: run ids, and quantities.
+    title
+        What a curve is called, in SQL.
     plain
         Whether only names are given, not colours: see `fields.by_label`.
+    options
+        More arguments of `run_chart`.
     """
-    labels = "title as metric" if plain else "title, color, stroke"
+    labels = f"{title} as metric" if plain else f"{title} as title, color, stroke"
     return query(
         f"""
         select time, {labels}, value
-        from run_chart({runs}, {metric}, $__timeFrom(), $__timeTo(), $__interval_ms, true, {MAX_SERIES})
+        from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}{options})
         join run_titles({runs}) using (run) order by time, nth
         """,
         series=True,
@@ -71,12 +82,15 @@ def run_curves(runs: str, metric: str, *, plain: bool = False, ref: str = "A") -
 def workload_curves(workloads: str, metric: str) -> list[Json]:
     """Return the queries of a curve for each workload, with a band from its least to its greatest sample for the first ones.
 
-    A band needs a name that its curve can point to, so that each of these workloads has a query of its own, which asks for
-    nothing that one query would not.
+    A band needs a name that its curve can point to, so that each of these workloads has a query of its own; together they
+    ask for no more than one query would.
     """
     return [
-        *(_workload_curve(f"({workloads})[{n}:{n}]", metric, str(n), chr(64 + n)) for n in range(1, MAX_BANDS + 1)),
-        _workload_curve(f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]", metric, "", chr(65 + MAX_BANDS)),
+        *(
+            workload_curve(f"({workloads})[{n}:{n}]", metric, band=str(n), ref=chr(64 + n))
+            for n in range(1, MAX_BANDS + 1)
+        ),
+        workload_curve(f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]", metric, ref=chr(65 + MAX_BANDS)),
     ]
 
 
@@ -95,16 +109,59 @@ def bands() -> list[Json]:
     ]
 
 
-def _workload_curve(workloads: str, metric: str, band: str, ref: str) -> Json:
+def workload_curve(
+    workloads: str, metric: str, *, title: str = "title", band: str = "", options: str = "", ref: str = "A"
+) -> Json:
+    """Return the query of a curve for each workload, and of its least and greatest sample as the columns of a `band`."""
     columns = f'low as "low {band}", value, high as "high {band}"' if band else "value"
     return query(
         f"""
-        select time, title, color, stroke, {columns}
-        from workload_chart({workloads}, {metric}, $__timeFrom(), $__timeTo(), $__interval_ms, true, {MAX_SERIES})
+        select time, {title} as title, color, stroke, {columns}
+        from workload_chart({workloads}, {metric}, {RANGE}, true, {MAX_SERIES}{options})
         join workload_titles({workloads}) using (workload) order by time, nth
         """,
         series=True,
         ref=ref,
+    )
+
+
+def software_curves(runs: str, keys: str, *, title: str = "title", ref: str = "A") -> Json:
+    """Return the query of a curve of software metrics for each run, on the common axis of time."""
+    return query(
+        f"""
+        select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, {title} as title, color, stroke,
+               value
+        from software_chart({runs}, {keys}) join run_titles({runs}) using (run) order by time, nth
+        """,
+        series=True,
+        ref=ref,
+    )
+
+
+def by_number(title: str, targets: Sequence[Json], *, x: str, legend: Sequence[str] = (), **more: Any) -> Json:
+    """Return curves over a number, such as the step.
+
+    Parameters
+    ----------
+    targets
+        Queries of tables: ``x``, ``title``, ``color``, ``stroke``, ``value``.
+    x
+        What the number is.
+    """
+    labels = {"fields": ["title", "color", "stroke"], "keepFields": False, "naming": {"asLabels": True}}
+    return panels.trend(
+        title,
+        targets,
+        x="x",
+        custom={"spanNulls": True, "showPoints": "auto"},
+        legend=legend,
+        transformations=[
+            {"id": "partitionByValues", "options": labels},
+            {"id": "joinByField", "options": {"byField": "x", "mode": "outer"}},
+        ],
+        overrides=[*by_label(), for_name("x", displayName=x, unit="none", custom__axisLabel=x)],
+        empty=CHOOSE,
+        **more,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["DATASOURCE", "Json", "numbers", "query", "texts"]
+from bench.errors import BadRequest
+
+__all__ = ["DATASOURCE", "Json", "literal", "literals", "query", "texts"]
 
 Json = dict[str, Any]
 
@@ -16,9 +19,16 @@ def texts(variable: str) -> str:
     return f"ARRAY[${{{variable}:sqlstring}}]::text[]"
 
 
-def numbers(variable: str) -> str:
-    """Return what is chosen in a variable as an array of integers in SQL; an empty choice is an empty array."""
-    return f"array_remove({texts(variable)}, '')::integer[]"
+def literals(values: Iterable[str]) -> str:
+    """Return words as an array in SQL."""
+    return "ARRAY[" + ", ".join(literal(value) for value in values) + "]::text[]"
+
+
+def literal(value: str) -> str:
+    """Return a word as it stands in SQL."""
+    if "$" in value:
+        raise BadRequest(f"{value!r}: Grafana would take what begins with $ for a variable")
+    return "'" + value.replace("'", "''") + "'"
 
 
 def query(statement: str, *, series: bool = False, ref: str = "A", hide: bool = False) -> Json:
@@ -27,7 +37,7 @@ def query(statement: str, *, series: bool = False, ref: str = "A", hide: bool = 
     Parameters
     ----------
     statement
-        One statement. Variables stand in it as `texts` and `numbers` write them, never as they are.
+        One statement. Variables stand in it as `texts` writes them, never as they are.
     series
         Whether the rows are points of curves, in the order of their times. A column ``time`` says when, a number is the
         value, and a text column ``metric`` is the curve's name. Otherwise they are a table.

@@ -92,7 +92,7 @@ $$;
 create or replace function grafana_unit(p_unit text) returns text language sql immutable as $$
     select case p_unit
         when 'bytes' then 'bytes' when 'bytes/s' then 'binBps' when 'celsius' then 'celsius'
-        when 'cores' then 'suffix: cores' when 'events/s' then 'suffix: /s' when 'hertz' then 'hertz'
+        when 'cores' then 'suffix:cores' when 'events/s' then 'suffix:/s' when 'hertz' then 'hertz'
         when 'joules' then 'joule' when 'ratio' then 'percentunit' when 'seconds' then 's' when 'watts' then 'watt'
         else 'short' end
 $$;
@@ -152,7 +152,7 @@ $$;
 -- A point is the mean of the figures between it and the next.
 create or replace function software_chart(p_runs text[], p_keys text[], p_by text default 'time',
                                           p_points integer default 500)
-returns table (x float8, run text, title text, key text, value float8, low float8, high float8)
+returns table (x float8, run text, key text, value float8, low float8, high float8)
 language sql stable as $$
     with figures as (
         select s.run_id, s.key, case p_by when 'step' then s.step else s.elapsed end::float8 as x, s.value
@@ -165,7 +165,7 @@ language sql stable as $$
         from figures f join wide w using (run_id, key)
         group by f.run_id, f.key, case when w.n > p_points then floor((f.x - w.first) / w.step) else f.x end
     )
-    select p.x, run_label(w, r), run_title(w, r), p.key, p.value, p.low, p.high
+    select p.x, run_label(w, r), p.key, p.value, p.low, p.high
     from points p join runs r using (run_id) join workloads w using (workload_id)
     order by p.x, w.experiment_id, w.workload, r.position, r.attempt
 $$;
@@ -215,11 +215,18 @@ create or replace function throughput_keys(p_runs text[]) returns table (key tex
     order by rank, key
 $$;
 
+-- A label that fits beside a bar.
+create or replace function short_title(p_title text) returns text language sql immutable as $$
+    select case when length(p_title) > 24 then left(p_title, 23) || '…' else p_title end
+$$;
+
 -- The phases of runs on an axis that begins with each of them; of few runs only, since phases lie over each other.
 create or replace function chart_phases(p_runs text[], p_most integer default 4)
 returns table ("time" timestamptz, timeend timestamptz, text text) language sql stable as $$
     select timestamptz '1970-01-01 00:00:00+00' + (s.started_at - r.started_at),
-           timestamptz '1970-01-01 00:00:00+00' + (coalesce(s.ended_at, r.ended_at, now()) - r.started_at),
+           -- Of one run they are spans, of several marks of where each begins.
+           case when cardinality(p_runs) = 1
+                then timestamptz '1970-01-01 00:00:00+00' + (coalesce(s.ended_at, r.ended_at, now()) - r.started_at) end,
            case when cardinality(p_runs) > 1 then run_title(w, r) || ': ' else '' end || s.name
     from runs r join workloads w using (workload_id) join spans s using (run_id)
     where r.run_id = any(p_runs) and cardinality(p_runs) <= p_most and s.kind = 'phase'

@@ -130,7 +130,11 @@ def _throughput() -> Json:
 def _durations() -> Json:
     return panels.barchart(
         "Duration",
-        [query(f'select title, seconds as "duration" from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})')],
+        [
+            query(
+                f'select short_title(title) as title, seconds as "duration" from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})'
+            )
+        ],
         x="title",
         unit="dthms",
         options={"orientation": "horizontal", "showValue": "always"},
@@ -158,7 +162,9 @@ def _bars() -> Json:
     return panels.barchart(
         "$metric: lowest, mean and highest run",
         [
-            query(f"select title, lowest, mean, highest from workload_figures({WORKLOADS}, {_METRIC})"),
+            query(
+                f"select short_title(title) as title, lowest, mean, highest from workload_figures({WORKLOADS}, {_METRIC})"
+            ),
             parts.unit_query(_METRIC),
         ],
         x="title",

@@ -21,7 +21,7 @@ def board() -> Json:
         _UID,
         "Intra-workload: runs against each other",
         [
-            parts.notices(f"select * from {parts.run_notices(RUNS, _METRIC)}", width=24, height=5),
+            parts.notices(f"select * from {parts.run_notices(RUNS, _METRIC)}", width=24, height=4),
             parts.run_table(RUNS, width=24, height=6),
             Row("$metric", [_curve(), _bars(), _heatmap()], repeat="metric"),
             Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
@@ -61,7 +61,9 @@ def _bars() -> Json:
     return panels.barchart(
         "$metric: mean and p95 of the whole run",
         [
-            query(f'select title, mean as "mean", p95 as "p95" from run_figures({RUNS}, {_METRIC})'),
+            query(
+                f'select short_title(title) as title, mean as "mean", p95 as "p95" from run_figures({RUNS}, {_METRIC})'
+            ),
             parts.unit_query(_METRIC),
         ],
         x="title",
@@ -89,16 +91,7 @@ def _heatmap() -> Json:
 def _software_by_time() -> Json:
     return panels.timeseries(
         "$software over time",
-        [
-            query(
-                f"""
-                select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, title, color, stroke,
-                       value
-                from software_chart({RUNS}, {_SOFTWARE}) join run_titles({RUNS}) using (run, title) order by time, nth
-                """,
-                series=True,
-            )
-        ],
+        [parts.software_curves(RUNS, _SOFTWARE)],
         custom={"spanNulls": True, "showPoints": "auto"},
         legend=("lastNotNull",),
         overrides=by_label(),
@@ -109,34 +102,18 @@ def _software_by_time() -> Json:
 
 
 def _software_by_step() -> Json:
-    return panels.panel(
-        "trend",
+    return parts.by_number(
         "$software by step",
         [
             query(
                 f"""
-                select x as step, title, color, stroke, value
-                from software_chart({RUNS}, {_SOFTWARE}, 'step') join run_titles({RUNS}) using (run, title) order by nth, x
+                select x, title, color, stroke, value
+                from software_chart({RUNS}, {_SOFTWARE}, 'step') join run_titles({RUNS}) using (run) order by nth, x
                 """
             )
         ],
-        transformations=[
-            {
-                "id": "partitionByValues",
-                "options": {"fields": ["title", "color", "stroke"], "keepFields": False, "naming": {"asLabels": True}},
-            },
-            {"id": "joinByField", "options": {"byField": "step", "mode": "outer"}},
-        ],
-        defaults={
-            "custom": {"drawStyle": "line", "lineWidth": 1, "showPoints": "auto", "spanNulls": True, "axisSoftMin": 0},
-        },
-        overrides=[*by_label(), for_name("step", displayName="step")],
-        options={
-            "xField": "step",
-            "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": ["lastNotNull"]},
-            "tooltip": {"mode": "multi", "sort": "desc"},
-        },
-        empty=parts.CHOOSE,
+        x="step",
+        legend=("lastNotNull",),
         width=12,
         height=9,
     )
