@@ -1,0 +1,193 @@
+"""What Grafana 12 does with a dashboard before it asks the database: choices, variables, repeated panels, macros."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+Json = dict[str, Any]
+Value = str | list[str]
+
+# Grafana's own expression for $name, [[name:format]] and ${name.path:format}.
+_VARIABLE = re.compile(r"\$(\w+)|\[\[(\w+?)(?::(\w+))?\]\]|\$\{(\w+)(?:\.([^:^}]+))?(?::([^}]+))?\}")
+_MACRO = re.compile(r"\$__(\w+)\(([^)]*)\)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The range of time that is looked at, in Unix seconds, and the distance of points that fits a panel's width."""
+
+    start: float
+    stop: float
+    interval_ms: int = 1000
+
+    @property
+    def interval(self) -> str:
+        """The distance as Grafana writes it: in the largest unit that leaves no remainder."""
+        for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+            if self.interval_ms >= size and self.interval_ms % size == 0:
+                return f"{self.interval_ms // size}{unit}"
+        return f"{self.interval_ms}ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query of a panel, a variable or an annotation, with all that was chosen in its place."""
+
+    where: str
+    kind: str  # the panel's type, `variable` or `annotation`
+    format: str
+    sql: str
+    panel: Json = field(repr=False, compare=False)
+
+
+def quoted(value: str) -> str:
+    """Return a string as a literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def formatted(value: Value, form: str | None, *, several: bool) -> str:
+    """Return what is chosen as a format has it; without one as an SQL data source has it."""
+    many = value if isinstance(value, list) else [value]
+    match form:
+        case None:
+            return ",".join(map(quoted, many)) if several else ",".join(one.replace("'", "''") for one in many)
+        case "sqlstring":
+            return ",".join(map(quoted, many))
+        case "csv" | "text":
+            return ",".join(many)
+        case "singlequote":
+            return ",".join("'" + one.replace("'", "\\'") + "'" for one in many)
+        case "queryparam" | "percentencode":
+            return ""  # for addresses, never for a database
+    raise ValueError(f"{form!r} is a format that no query of ours should have")
+
+
+def interpolated(text: str, values: Mapping[str, Value], variables: Mapping[str, Json], span: Span) -> str:
+    """Return a text with all variables in it replaced; one that is unknown stays as it is."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[1] or match[2] or match[4]
+        known = {"__interval": span.interval, "__interval_ms": str(span.interval_ms)}
+        if name in known:
+            return known[name]
+        if name not in values:
+            return match[0]
+        several = bool(variables[name].get("multi") or variables[name].get("includeAll"))
+        return formatted(values[name], match[3] or match[6], several=several)
+
+    return _VARIABLE.sub(replaced, text)
+
+
+def expanded(sql: str, span: Span) -> str:
+    """Return a query with the macros of Grafana's PostgreSQL data source expanded, TimescaleDB being off.
+
+    Raises
+    ------
+    ValueError
+        There is no such macro, or it lacks an argument.
+    """
+    start, stop = quoted(_iso(span.start)), quoted(_iso(span.stop))
+
+    def replaced(match: re.Match[str]) -> str:
+        name, arguments = match[1], [one.strip() for one in match[2].split(",")]
+        column = arguments[0]
+        match name:
+            case "timeFrom":
+                return start
+            case "timeTo":
+                return stop
+            case "time" if column:
+                return f'{column} AS "time"'
+            case "timeFilter" if column:
+                return f"{column} BETWEEN {start} AND {stop}"
+            case "unixEpochFrom":
+                return str(int(span.start))
+            case "unixEpochTo":
+                return str(int(span.stop))
+            case "timeGroup" | "timeGroupAlias" if len(arguments) > 1:
+                step = _seconds(arguments[1])
+                group = f"(extract(epoch from {column})::float8/{step:g})::bigint*{step:g}"
+                return f'{group} AS "time"' if name == "timeGroupAlias" else group
+        raise ValueError(f"unknown macro, or too few arguments: {match[0]}")
+
+    done = _MACRO.sub(replaced, sql)
+    if left := re.search(r"\$__\w+|\$\{\w+", done):
+        raise ValueError(f"{left[0]} is left in the query")
+    return done
+
+
+def panels(dashboard: Json) -> Iterator[Json]:
+    """Yield the panels of a dashboard, those in collapsed rows too, without the rows."""
+    for panel in dashboard["panels"]:
+        if panel["type"] == "row":
+            yield from panel.get("panels", [])
+        else:
+            yield panel
+
+
+def queries(dashboard: Json, chosen: Mapping[str, Value], span: Span) -> Iterator[Query]:
+    """Yield what a dashboard asks for its panels and annotations; a repeated panel is there once for each value."""
+    uid = dashboard["uid"]
+    variables = {one["name"]: one for one in dashboard.get("templating", {}).get("list", [])}
+    repeats = _row_repeats(dashboard)
+    for panel in panels(dashboard):
+        by = [one for one in (repeats.get(panel["id"]), panel.get("repeat")) if one]
+        for values in _repeated(chosen, by):
+            for target in panel.get("targets", []):
+                if target.get("hide"):
+                    continue
+                sql = interpolated(target["rawSql"], values, variables, span)
+                where = f"{uid}: {panel.get('title') or panel['id']} {target['refId']}"
+                yield Query(where, panel["type"], target["format"], expanded(sql, span), panel)
+    for annotation in dashboard.get("annotations", {}).get("list", []):
+        if "rawSql" in (target := annotation.get("target") or {}):
+            sql = expanded(interpolated(target["rawSql"], chosen, variables, span), span)
+            yield Query(f"{uid}: {annotation['name']}", "annotation", target.get("format", "table"), sql, annotation)
+
+
+def variable_query(dashboard: Json, variable: Json, chosen: Mapping[str, Value], span: Span) -> Query | None:
+    """Return what a variable asks, given what is chosen in those before it; ``None`` where it asks nothing."""
+    if variable["type"] != "query":
+        return None
+    variables = {one["name"]: one for one in dashboard["templating"]["list"]}
+    sql = expanded(interpolated(variable["query"], chosen, variables, span), span)
+    return Query(f"{dashboard['uid']}: variable {variable['name']}", "variable", "table", sql, variable)
+
+
+def _row_repeats(dashboard: Json) -> dict[int, str]:
+    """Return by which variable the row of each panel is repeated."""
+    found: dict[int, str] = {}
+    by = None
+    for panel in dashboard["panels"]:
+        if panel["type"] == "row":
+            by = panel.get("repeat")
+        inside = panel.get("panels", []) if panel["type"] == "row" else [panel]
+        found |= {one["id"]: by for one in inside if by}
+    return found
+
+
+def _repeated(chosen: Mapping[str, Value], names: list[str]) -> Iterator[dict[str, Value]]:
+    if not names:
+        yield dict(chosen)
+        return
+    values = chosen[names[0]]
+    for value in values if isinstance(values, list) else [values]:
+        yield from _repeated({**chosen, names[0]: value}, names[1:])
+
+
+def _iso(seconds: float) -> str:
+    """Return a time as Go's RFC3339Nano writes it: without zeros at the end."""
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
+    return f"{text}Z"
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhdw])", text.strip("'"))
+    if found is None:
+        raise ValueError(f"not an interval: {text}")
+    return float(found[1]) * _UNITS[found[2]]
