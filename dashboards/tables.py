@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from rich import box
@@ -14,7 +15,19 @@ from insight.comparison import Comparison, Entry
 from sql.selection import ExperimentInfo, RunInfo
 from sql.summaries import Coverage
 
-__all__ = ["SIMULATED", "comparison", "coverage", "duration", "experiments", "figure", "runs", "table"]
+__all__ = [
+    "SIMULATED",
+    "Cell",
+    "Sheet",
+    "comparison",
+    "coverage",
+    "duration",
+    "experiments",
+    "figure",
+    "runs",
+    "sheet",
+    "table",
+]
 
 _COLORS = {"finished": "green", "failed": "red", "timeout": "red", "stopped": "yellow", "running": "cyan"}
 _TITLES = {
@@ -86,44 +99,80 @@ def status(word: str) -> str:
     return f"[{color}]{word}[/]" if color else word
 
 
-def comparison(found: Comparison) -> Table:
-    """Return a comparison, with changes against its baseline behind the figures."""
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure of a comparison as it is read, and how much it differs from the baseline's: ``93%†``, ``+12%``."""
+
+    text: str
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A comparison as it is read, in the terminal as on a page.
+
+    Attributes
+    ----------
+    columns
+        Headings of the figures; what a line is about, its name and its status come before.
+    lines
+        Of each entry its label, name, status and figures.
+    notes
+        What the marks mean.
+    """
+
+    by: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[str, str, str, tuple[Cell, ...]], ...]
+    notes: tuple[str, ...]
+
+
+def sheet(found: Comparison) -> Sheet:
+    """Return a comparison as it is read."""
     figures = list(dict.fromkeys(key for entry in found.entries for key in entry.figures))
     # What nobody has more than a trace of would only push the columns that matter off the screen.
     figures = [key for key in figures if any(entry.figures.get(key, 0) > 0 for entry in found.entries)]
     software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
-    attempts = [">attempts"] if found.by == "row" else []
-    made = table(
-        found.by,
-        "name",
-        "status",
-        *attempts,
-        *(f">{_TITLES.get(key, key)}" for key in figures),
-        *(f">{k}" for k in software),
-    )
+    attempts = ["attempts"] if found.by == "row" else []
+    lines = []
     for entry in found.entries:
         label = entry.label + (SIMULATED if entry.simulated else "")
-        made.add_row(
-            f"{label} (baseline)" if entry.label == found.baseline else label,
-            escape(entry.name),
-            status(entry.status),
-            *(_attempts(entry) for _ in attempts),
+        label = f"{label} (baseline)" if entry.label == found.baseline else label
+        cells = [
+            *(Cell(_attempts(entry)) for _ in attempts),
             *(
-                figure(key, entry.figures.get(key)) + _deviation(entry, key) + _whose(entry, key) + _change(entry, key)
+                Cell(
+                    figure(key, entry.figures.get(key)) + _deviation(entry, key) + _whose(entry, key),
+                    _change(entry, key),
+                )
                 for key in figures
             ),
-            *(figure(key, entry.software.get(key)) + _deviation(entry, key) + _change(entry, key) for key in software),
-        )
-    notes = []
-    if any(entry.simulated for entry in found.entries):
-        notes.append(_SIMULATED_NOTE)
+            *(
+                Cell(figure(key, entry.software.get(key)) + _deviation(entry, key), _change(entry, key))
+                for key in software
+            ),
+        ]
+        lines.append((label, entry.name, entry.status, tuple(cells)))
+    notes = [_SIMULATED_NOTE] if any(entry.simulated for entry in found.entries) else []
     marks = {_whose(entry, key) for entry in found.entries for key in figures}
     if _SHARED in marks:
         notes.append(f"{_SHARED} the whole GPU's, or what others on it used as well: not the run's own")
     if _WITH_IDLE in marks:
         notes.append(f"{_WITH_IDLE} all that its GPUs used, with what they draw when they have nothing to do")
-    if notes:
-        made.caption, made.caption_justify = "\n".join(notes), "left"
+    return Sheet(
+        found.by, (*attempts, *(_TITLES.get(key, key) for key in figures), *software), tuple(lines), tuple(notes)
+    )
+
+
+def comparison(found: Comparison) -> Table:
+    """Return a comparison, with changes against its baseline behind the figures."""
+    read = sheet(found)
+    made = table(read.by, "name", "status", *(f">{escape(column)}" for column in read.columns))
+    for label, name, state, cells in read.lines:
+        figures = (escape(cell.text) + (f" [dim]({cell.change})[/]" if cell.change else "") for cell in cells)
+        made.add_row(label, escape(name), status(state), *figures)
+    if read.notes:
+        made.caption, made.caption_justify = "\n".join(read.notes), "left"
     return made
 
 
@@ -179,7 +228,7 @@ def _whose(entry: Entry, key: str) -> str:
 
 def _change(entry: Entry, key: str) -> str:
     change = entry.changes.get(key)
-    return "" if change is None else f" [dim]({change:+.0%})[/]"
+    return "" if change is None else f"{change:+.0%}"
 
 
 def _bytes(value: float) -> str:

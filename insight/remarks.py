@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from insight.quantities import spoken
@@ -19,10 +19,11 @@ _LEAST_COVERAGE = 0.9
 _SAME_INTERVAL = 1.5
 _WORDS = {
     "process": "the run's own",
-    "instance": "that of GPUs or MIG instances that the run had to itself",
-    "device": "that of GPUs that others used as well",
-    "host": "that of the whole host",
+    "instance": "of GPUs or MIG instances that the run had to itself",
+    "device": "of whole GPUs that others used as well",
+    "host": "of the whole host",
 }
+_OWN = ("process", "instance")
 
 
 def missing(runs: Sequence[RunInfo], having: Mapping[str, AbstractSet[str]]) -> Iterator[str]:
@@ -34,37 +35,13 @@ def missing(runs: Sequence[RunInfo], having: Mapping[str, AbstractSet[str]]) -> 
 
 
 def differences(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> Iterator[str]:
-    """Yield a sentence for each quantity that is not the same thing in all runs, or that is not the runs' own."""
-    for quantity in dict.fromkeys(one.quantity for one in facts):
-        mine = [one for one in facts if one.quantity == quantity]
-        scopes = _grouped(runs, ((one.run_id, one.scope) for one in mine))
-        if len(scopes) > 1:
-            yield f"{spoken(quantity)} is " + "; ".join(
-                f"{_WORDS[scope]} in {_listed(some)}" for scope, some in scopes.items()
-            )
-        elif not scopes.keys() <= {"process", "instance"}:
-            yield f"{spoken(quantity)} is {_WORDS[next(iter(scopes))]}"
-        sources = _grouped(runs, ((one.run_id, " and ".join(one.sources)) for one in mine))
-        if len(sources) > 1:
-            yield f"{spoken(quantity)} is read from " + "; from ".join(
-                f"{name} in {_listed(some)}" for name, some in sources.items()
-            )
-        if max(one.interval for one in mine) > _SAME_INTERVAL * min(one.interval for one in mine):
-            intervals = _grouped(runs, ((one.run_id, f"{one.interval:.2g} s") for one in mine))
-            yield f"{spoken(quantity)} was read every " + "; every ".join(
-                f"{interval} in {_listed(some)}" for interval, some in intervals.items()
-            )
+    """Yield what is said of quantities that are not the same thing in all runs, or not the runs' own."""
+    yield from _together(runs, facts, _scopes, _sources, _intervals)
 
 
 def gaps(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> Iterator[str]:
-    """Yield a sentence for each quantity that was measured in a part of a run's time only."""
-    durations = {run.run_id: run.duration for run in runs if run.ended_at is not None and run.duration}
-    for quantity in dict.fromkeys(one.quantity for one in facts):
-        mine = [one for one in facts if one.quantity == quantity and one.run_id in durations]
-        shares = ((one.run_id, one.seconds / durations[one.run_id]) for one in mine)
-        short = ((run_id, f"{share:.0%}") for run_id, share in shares if share < _LEAST_COVERAGE)
-        for share, some in _grouped(runs, short).items():
-            yield f"{spoken(quantity)} of {_listed(some)} was measured for {share} of the time only"
+    """Yield what is said of quantities that were measured in a part of a run's time only."""
+    yield from _together(runs, facts, _gaps)
 
 
 def simulated(runs: Sequence[RunInfo], metrics: Iterable[str], made_up: Collection[str]) -> Iterator[str]:
@@ -84,6 +61,48 @@ def left_out(by: str, labels: Sequence[str]) -> Iterator[str]:
     """Yield a sentence that names what there was no place for."""
     if labels:
         yield f"{len(labels)} more {by}{'s'[: len(labels) != 1]} left out: {_listed(labels)}"
+
+
+def _together(
+    runs: Sequence[RunInfo], facts: Sequence[Measured], *kinds: Callable[[Sequence[RunInfo], Sequence[Measured]], str]
+) -> Iterator[str]:
+    """Yield what there is to say of each kind, once for all the quantities that the same is said of."""
+    for kind in kinds:
+        said: dict[str, list[str]] = {}
+        for quantity in dict.fromkeys(one.quantity for one in facts):
+            if words := kind(runs, [one for one in facts if one.quantity == quantity]):
+                said.setdefault(words, []).append(spoken(quantity))
+        yield from (f"{', '.join(quantities)}: {words}" for words, quantities in said.items())
+
+
+def _scopes(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> str:
+    scopes = _grouped(runs, ((one.run_id, one.scope) for one in facts))
+    if len(scopes) > 1:
+        return "; ".join(f"{_WORDS[scope]} in {_listed(some)}" for scope, some in scopes.items())
+    [scope] = scopes
+    return "" if scope in _OWN else _WORDS[scope]
+
+
+def _sources(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> str:
+    sources = _grouped(runs, ((one.run_id, " and ".join(one.sources)) for one in facts))
+    if len(sources) == 1:
+        return ""
+    return "; ".join(f"read from {name} in {_listed(some)}" for name, some in sources.items())
+
+
+def _intervals(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> str:
+    intervals = [one.interval for one in facts]
+    if max(intervals) <= _SAME_INTERVAL * min(intervals):
+        return ""
+    grouped = _grouped(runs, ((one.run_id, f"{one.interval:.2g} s") for one in facts))
+    return "; ".join(f"read every {interval} in {_listed(some)}" for interval, some in grouped.items())
+
+
+def _gaps(runs: Sequence[RunInfo], facts: Sequence[Measured]) -> str:
+    durations = {run.run_id: run.duration for run in runs if run.ended_at is not None and run.duration}
+    shares = ((one.run_id, one.seconds / durations[one.run_id]) for one in facts if one.run_id in durations)
+    short = _grouped(runs, ((run_id, f"{share:.0%}") for run_id, share in shares if share < _LEAST_COVERAGE))
+    return "; ".join(f"measured for {share} of the time only in {_listed(some)}" for share, some in short.items())
 
 
 def _grouped(runs: Sequence[RunInfo], said: Iterable[tuple[str, str]]) -> dict[str, list[str]]:

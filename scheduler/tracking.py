@@ -6,9 +6,10 @@ import contextlib
 import json
 import os
 import ssl
+import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
@@ -200,6 +201,19 @@ class Tracking:
                 # What a script that was killed has left open is closed too; what it has closed is its own word.
                 if run.info.status == "RUNNING" or run.info.run_id == mlflow_run_id:
                     self._client.set_terminated(run.info.run_id, closed, end_time=end_time)
+
+    def artifacts(self, mlflow_run_id: str, names: Collection[str]) -> dict[str, str]:
+        """Return the text of those of a run's artifacts that there are, by name.
+
+        Raises
+        ------
+        TrackingUnavailable
+            The server does not answer, knows no such run, or has lost them.
+        """
+        with _wrapped(), tempfile.TemporaryDirectory() as folder:
+            there = [one.path for one in self._client.list_artifacts(mlflow_run_id) if one.path in names]
+            paths = {name: self._client.download_artifacts(mlflow_run_id, name, folder) for name in there}
+            return {name: Path(path).read_text(encoding="utf-8") for name, path in paths.items()}
 
     def runs_of(self, run_id: str) -> list[Run]:
         """Return MLflow's runs with the tag of ours, in whatever experiments they are."""

@@ -15,8 +15,11 @@ from tests.world import World
 
 SECONDS = 100
 WHOSE = (
-    "GPU SM active is that of GPUs or MIG instances that the run had to itself in 20/1/1; "
-    "that of GPUs that others used as well in 20/1/2, 20/1/3"
+    "GPU SM active: of GPUs or MIG instances that the run had to itself in 20/1/1; "
+    "of whole GPUs that others used as well in 20/1/2, 20/1/3"
+)
+SOURCES = (
+    "GPU SM active: read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1; read from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3"
 )
 
 
@@ -112,9 +115,9 @@ def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
     assert found.notes == (
         "20/1/2, 20/1/3 have no loss",
         WHOSE,
-        "GPU SM active is read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1; from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3",
-        "CPU usage was read every 1 s in 20/1/1, 20/1/3; every 5 s in 20/1/2",
-        "CPU usage of 20/1/3 was measured for 50% of the time only",
+        SOURCES,
+        "CPU usage: read every 1 s in 20/1/1, 20/1/3; read every 5 s in 20/1/2",
+        "CPU usage: measured for 50% of the time only in 20/1/3",
         "* 20/1/3 ran on simulated GPUs: figures of these are made up",
     )
     assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]

@@ -1,0 +1,56 @@
+"""The command ``report``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from bench.cli.common import Json, as_json, check_folder, console, reading
+from bench.config import Settings
+from bench.errors import BadRequest
+from bench.runfolder import write_atomically
+from bench.services import Stack
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(report)
+
+
+def report(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, which ends in .html.")],
+    metrics: Annotated[
+        list[str] | None, typer.Option("-m", "--metric", help="What is drawn; by default what most people ask for.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="Show differences to this run.")] = None,
+    title: Annotated[str, typer.Option(help="What stands above it.")] = "",
+    json: Json = False,
+) -> None:
+    """Tell the whole story of runs on one page: what ran, how it compares, curves, phases, environment."""
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise BadRequest(f"a report is a file that ends in .html; {output.name!r} does not")
+    check_folder(output)
+    settings = Settings.load()
+    # With numpy and psutil, which other commands do without.
+    from dashboards.report import render
+    from insight.report import report as whole
+    from scheduler.records import records_of
+
+    with reading(settings) as connection:
+        found = whole(connection, selectors, metrics or (), baseline=baseline)
+    local = Stack(settings).recorded().get("mlflow")
+    records = records_of(settings.runs_dir, settings.tracking_uri or (local.url if local else None), found.runs)
+    title = title or " and ".join(f"{one.experiment_id} {one.name}".rstrip() for one in found.experiments)
+    page = render(found, records, title, datetime.now(UTC).astimezone())
+    write_atomically(output, page, 0o666)
+    if json:
+        as_json({"file": str(output), "runs": [run.label for run in found.runs], "records": len(records)})
+    else:
+        console().print(f"Wrote {escape(str(output))}; open it in a browser")

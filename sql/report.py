@@ -1,0 +1,155 @@
+"""What a report tells of runs beside their curves: phases, steps, findings of rules, and how far to trust the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from psycopg.rows import class_row
+
+from sql.database import Connection
+
+__all__ = ["Device", "Finding", "Phase", "Quality", "Steps", "devices", "findings", "phases", "qualities", "steps"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU, or an instance of one, that a run was placed on."""
+
+    run_id: str
+    gpu_uuid: str
+    gpu_instance_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of a run: seconds since the run's start, and how long; one that has not ended goes on until now."""
+
+    run_id: str
+    name: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How long the steps or epochs of a run took, in seconds.
+
+    Attributes
+    ----------
+    kind
+        ``step`` or ``epoch``.
+    """
+
+    run_id: str
+    kind: str
+    n: int
+    mean: float
+    p50: float
+    p95: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found, seconds since the run's start; `ended` is ``None`` where it holds still."""
+
+    run_id: str
+    rule: str
+    severity: str
+    start: float
+    ended: float | None
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How far a run's figures can be trusted; see the view ``run_quality``."""
+
+    run_id: str
+    coverage: float | None
+    interval_seconds: float | None
+    simulated: bool
+    profiled: bool
+    shared: bool
+
+
+def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
+    """Return the GPUs and instances that runs were placed on."""
+    return _rows(
+        connection,
+        Device,
+        """
+        select run_id, gpu_uuid, gpu_instance_id from placements where run_id = any(%s) and gpu_uuid is not null
+        order by run_id, gpu_uuid, gpu_instance_id
+        """,
+        run_ids,
+    )
+
+
+def phases(connection: Connection, run_ids: Sequence[str]) -> list[Phase]:
+    """Return the phases of runs in the order of time."""
+    return _rows(
+        connection,
+        Phase,
+        """
+        select s.run_id, s.name, extract(epoch from s.started_at - r.started_at)::float8 as start,
+               extract(epoch from coalesce(s.ended_at, r.ended_at, now()) - s.started_at)::float8 as seconds
+        from spans s join runs r using (run_id)
+        where s.run_id = any(%s) and s.kind = 'phase' and r.started_at is not null
+        order by s.run_id, s.started_at, s.ended_at desc nulls first
+        """,
+        run_ids,
+    )
+
+
+def steps(connection: Connection, run_ids: Sequence[str]) -> list[Steps]:
+    """Return how long the steps and epochs of runs took that have ended."""
+    return _rows(
+        connection,
+        Steps,
+        """
+        select run_id, kind, count(*) as n, avg(seconds) as mean,
+               percentile_cont(0.5) within group (order by seconds) as p50,
+               percentile_cont(0.95) within group (order by seconds) as p95, max(seconds) as max
+        from (select run_id, kind, extract(epoch from ended_at - started_at)::float8 as seconds from spans
+              where run_id = any(%s) and kind in ('step', 'epoch') and ended_at is not null) ended
+        group by run_id, kind order by run_id, kind
+        """,
+        run_ids,
+    )
+
+
+def findings(connection: Connection, run_ids: Sequence[str]) -> list[Finding]:
+    """Return what rules found in runs, in the order of time."""
+    return _rows(
+        connection,
+        Finding,
+        """
+        select f.run_id, rule, severity, extract(epoch from f.started_at - r.started_at)::float8 as start,
+               extract(epoch from f.ended_at - r.started_at)::float8 as ended, evidence
+        from rule_firings f join runs r using (run_id)
+        where f.run_id = any(%s) order by f.run_id, f.started_at, rule
+        """,
+        run_ids,
+    )
+
+
+def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
+    """Return how far the figures of runs can be trusted."""
+    return _rows(
+        connection,
+        Quality,
+        """
+        select run_id, coverage, interval_seconds, simulated, profiled, shared from run_quality where run_id = any(%s)
+        """,
+        run_ids,
+    )
+
+
+def _rows(connection: Connection, kind: type[T], statement: str, run_ids: Sequence[str]) -> list[T]:
+    with connection.cursor(row_factory=class_row(kind)) as cursor:
+        return cursor.execute(statement.encode(), (list(run_ids),)).fetchall()
