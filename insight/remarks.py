@@ -17,11 +17,12 @@ _MOST_LABELS = 8
 _LEAST_COVERAGE = 0.9
 # Beyond this ratio two intervals between samples are not the same.
 _SAME_INTERVAL = 1.5
+# As in `scope_words`, which dashboards say it with.
 _WORDS = {
     "process": "the run's own",
-    "instance": "of GPUs or MIG instances that the run had to itself",
-    "device": "of whole GPUs that others used as well",
-    "host": "of the whole host",
+    "instance": "that of GPUs or MIG instances that the run had to itself",
+    "device": "that of GPUs that others used as well",
+    "host": "that of the whole host",
 }
 _OWN = ("process", "instance")
 

@@ -140,8 +140,12 @@ def workload_curves(
 def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, set[str]]:
     """Return the names of the runs' software metrics, each with the runs that have it."""
     rows = connection.execute(
-        "select key, array_agg(distinct run_id) from software_metrics where run_id = any(%s) group by key order by key",
-        (list(run_ids),),
+        """
+        select key, array_agg(one) from software_keys(%(runs)s) cross join unnest(%(runs)s::text[]) as one
+        where exists (select from software_metrics s where s.run_id = one and s.key = software_keys.key)
+        group by key order by key
+        """,
+        {"runs": list(run_ids)},
     ).fetchall()
     return {key: set(found) for key, found in rows}
 
@@ -149,7 +153,7 @@ def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, s
 def software_curves(
     connection: Connection, run_ids: Sequence[str], keys: Sequence[str], align: str, points: int
 ) -> list[Curve]:
-    """Return the curves of software metrics, each as it was logged, or, of more points than that, about `points` of it.
+    """Return the curves of software metrics, each as it was logged, or, of many figures, in so many points.
 
     Parameters
     ----------
@@ -159,23 +163,10 @@ def software_curves(
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """
-            with logged as (
-                select run_label(w, r) as label, key, case when %(align)s = 'step' then step else elapsed end::float8 as x,
-                       value
-                from software_metrics join runs r using (run_id) join workloads w using (workload_id)
-                where run_id = any(%(runs)s) and key = any(%(keys)s) and value is not null
-            ), sized as (
-                select *, count(*) over curve > 2 * %(points)s as many, min(x) over curve as first,
-                       (max(x) over curve - min(x) over curve) / %(points)s as width
-                from logged window curve as (partition by label, key)
-            ), points as (
-                select label, key, avg(x) as x, avg(value) as value, min(value) as low, max(value) as high
-                from sized
-                group by label, key, case when many and width > 0 then floor((x - first) / width) else x end
-            )
-            select label, key as metric, '' as scope, array_agg(x order by x) as x, array_agg(value order by x) as value,
-                   array_agg(low order by x) as low, array_agg(high order by x) as high
-            from points group by label, key
+            select run as label, key as metric, '' as scope, array_agg(x order by x) as x,
+                   array_agg(value order by x) as value, array_agg(low order by x) as low,
+                   array_agg(high order by x) as high
+            from software_chart(%(runs)s, %(keys)s, %(align)s, %(points)s) group by run, key
             """,
             {"runs": list(run_ids), "keys": list(keys), "align": align, "points": points},
         ).fetchall()

@@ -15,8 +15,8 @@ from tests.world import World
 
 SECONDS = 100
 WHOSE = (
-    "GPU SM active: of GPUs or MIG instances that the run had to itself in 20/1/1; "
-    "of whole GPUs that others used as well in 20/1/2, 20/1/3"
+    "GPU SM active: that of GPUs or MIG instances that the run had to itself in 20/1/1; "
+    "that of GPUs that others used as well in 20/1/2, 20/1/3"
 )
 SOURCES = (
     "GPU SM active: read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1; read from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3"
