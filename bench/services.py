@@ -1,4 +1,4 @@
-"""The services of the local stack: listeners, collector and tracking server, each a process of its own.
+"""The services of the local stack: listeners, collector, tracking server and Grafana, each a process of its own.
 
 They belong to nobody in particular: the first command that needs them starts them, the last one that holds them stops
 them, and ``bench up`` keeps them until ``bench down``. What runs is written down in ``BENCH_HOME/stack``.
@@ -81,15 +81,18 @@ class Stack:
         """Return what runs, by name."""
         return {name: service for name, service in self.recorded().items() if service.alive}
 
-    def port(self, name: str) -> int:
-        """Return the port for a service to be started: that of one that has died, since others still look there."""
+    def port(self, name: str, wanted: int | None = None) -> int:
+        """Return the port for a service to be started: that of one that has died, since others still look there.
+
+        Else it is the one that is `wanted`, where nobody has it, or any.
+        """
         last = self.recorded().get(name)
         if last is not None:
             _end_session(last)
             port = urlsplit(last.url).port
             if port is not None and _is_free(port):
                 return port
-        return free_port()
+        return wanted if wanted is not None and _is_free(wanted) else free_port()
 
     def hold(self, ensure: Callable[[], None]) -> None:
         """Keep the services from being stopped; `ensure` starts those that are missing."""

@@ -14,7 +14,7 @@ from rich.markup import escape
 from bench.addresses import require_loopback
 from bench.cli.common import Json, as_json, console
 from bench.cli.listeners import LocalListeners
-from bench.cli.stack import availability, ensure
+from bench.cli.stack import availability, ensure, ensure_grafana
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from bench.runfolder import RunFolder
@@ -44,15 +44,26 @@ def register(app: typer.Typer) -> None:
 
 
 def up() -> None:
-    """Start the local stack (database, collector, listeners, MLflow) and keep it."""
+    """Start the local stack (database, collector, listeners, MLflow, Grafana where it is installed) and keep it."""
     settings = Settings.load()
     stack = Stack(settings)
+    failed: list[BenchError] = []
+
+    def start() -> None:
+        ensure(stack, settings, database, console().print)
+        try:
+            ensure_grafana(stack, settings, database, console().print)
+        except BenchError as error:  # what measures goes on without it
+            failed.append(error)
+
     with Database(settings) as database:
-        stack.hold(lambda: ensure(stack, settings, database, console().print))
+        stack.hold(start)
         stack.keep(True)
         for name, service in stack.services().items():
             console().print(f"[green]up[/] {name} {service.url}")
         stack.release()
+    for error in failed:
+        raise error
 
 
 def down(force: Annotated[bool, typer.Option("--force", help="Even while runs go on.")] = False) -> None:

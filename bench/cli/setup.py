@@ -21,6 +21,7 @@ from bench.errors import BadRequest, BenchError
 from bench.gpu import Inventory, inventory
 from bench.runfolder import write_atomically
 from dashboards import tables
+from dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
 from insight.collocation import verdict
 from insight.comparison import compare
 from scheduler import checks
@@ -118,6 +119,7 @@ def doctor(json: Json = False) -> None:
         findings.append(("GPUs", False, gpus.reason))
     for name, reason in availability(settings).items():
         findings.append((f"listener {name}", reason is None, reason or "works here"))
+    findings.append(("Grafana", *_grafana()))
     home = settings.home
     home.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home).free
@@ -129,6 +131,14 @@ def doctor(json: Json = False) -> None:
     for what, ok, detail in findings:
         made.add_row(what, "[green]ok[/]" if ok else "[yellow]no[/]", escape(detail))
     console().print(made)
+
+
+def _grafana() -> tuple[bool, str]:
+    try:
+        found = GrafanaServer.find()
+    except BadRequest as error:
+        return False, str(error)
+    return found is not None, f"{found.home}; `bench up` starts it" if found else HOW_TO_GET_ONE
 
 
 def _lay_out(folder: Path, template: str, *, overwrite: bool) -> list[Path]:

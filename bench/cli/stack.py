@@ -1,4 +1,4 @@
-"""How the local stack is put together: database, tracking server, listeners, collector."""
+"""How the local stack is put together: database, tracking server, listeners, collector, Grafana."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from bench.config import Settings
 from bench.errors import BadRequest, BenchError, ServiceFailed
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
+from dashboards.grafana.server import GrafanaServer
 from exporters.registry import ExporterOptions, Registry
 from scheduler.supervision import is_supervised
 from sql.database import Database
+from sql.reader import reader
 
-__all__ = ["LocalStack", "availability", "ensure", "local_stack", "own_tracking_server"]
+__all__ = ["LocalStack", "availability", "ensure", "ensure_grafana", "local_stack", "own_tracking_server"]
 
 _START_SECONDS = 60.0
+# At its first start Grafana makes a database of its own, in hundreds of steps.
+_FIRST_START_SECONDS = 180.0
+_GRAFANA_PORT = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,32 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
             stack.await_answer(service, _START_SECONDS)
     except BaseException:
         stack.stop_all([service.name for service in started])
+        raise
+
+
+def ensure_grafana(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
+    """Start Grafana where it is installed and does not run, and wait until it answers.
+
+    Raises
+    ------
+    BadRequest
+        There is nobody who may read and no more; or ``GRAFANA_HOME`` is wrong.
+    ServiceFailed
+        It ended, or does not answer.
+    """
+    if "grafana" in stack.services() or (found := GrafanaServer.find()) is None:
+        return
+    port = stack.port("grafana", _GRAFANA_PORT)
+    command, variables = found.command(settings.home / "grafana", reader(database), port)
+    url = f"http://127.0.0.1:{port}"
+    say("Starting grafana …")
+    service = stack.start(
+        "grafana", command, url=url, health=f"{url}/api/health", environment={**os.environ, **variables}
+    )
+    try:
+        stack.await_answer(service, _FIRST_START_SECONDS)
+    except BaseException:
+        stack.stop_all([service.name])
         raise
 
 

@@ -1,0 +1,154 @@
+"""A Grafana on this host, as it is installed, with settings and a folder of our own: what it finds there, and how it starts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.errors import BadRequest
+from bench.runfolder import write_atomically
+from sql.flavour import Flavour
+from sql.reader import Reader
+
+__all__ = ["HOW_TO_GET_ONE", "GrafanaServer"]
+
+HOW_TO_GET_ONE = "it is not installed: install the package grafana as grafana.com/docs says, or unpack its archive and set GRAFANA_HOME to it"
+_DASHBOARDS = Path(__file__).parents[1] / "generated"
+_PROVISIONING = Path(__file__).parents[1] / "provisioning"
+# Where its packages put it; else it is what the program on the path was unpacked with.
+_INSTALLED = "usr/share/grafana"
+# Grafana reads these as well, and complains where they are missing.
+_EMPTY = ("alerting", "plugins")
+
+
+@dataclass(frozen=True, slots=True)
+class GrafanaServer:
+    """An installed Grafana.
+
+    Attributes
+    ----------
+    home
+        Where its defaults and its front-end are.
+    program
+        What is run.
+    """
+
+    home: Path
+    program: Path
+
+    @classmethod
+    def find(cls, environment: Mapping[str, str] | None = None, root: Path = Path("/")) -> GrafanaServer | None:
+        """Return the one that ``GRAFANA_HOME`` names, or that is on the ``PATH`` or where packages put it.
+
+        Raises
+        ------
+        BadRequest
+            ``GRAFANA_HOME`` names something else.
+        """
+        environment = os.environ if environment is None else environment
+        on_path = shutil.which("grafana", path=environment.get("PATH", ""))
+        if named := environment.get("GRAFANA_HOME"):
+            homes = [Path(named)]
+        else:
+            homes = [*([Path(on_path).resolve().parents[1]] if on_path else []), root / _INSTALLED]
+        for home in homes:
+            # What packages lay on the path is a wrapper with settings of its own, so the program itself comes first.
+            program = shutil.which("grafana", path=str(home / "bin")) or on_path
+            if program and (home / "conf" / "defaults.ini").is_file():
+                return cls(home, Path(program))
+        if named:
+            raise BadRequest(f"GRAFANA_HOME is {named}, but that holds no Grafana: bin/grafana and conf/defaults.ini")
+        return None
+
+    def command(self, folder: Path, reader: Reader, port: int) -> tuple[list[str], dict[str, str]]:
+        """Write what it is provisioned with into `folder`, and return its words and what is added to its environment.
+
+        Whoever reaches it on this host may look; who may change it knows the password in ``folder/admin-password``.
+        """
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        provisioning = folder / "provisioning"
+        for name in _EMPTY:
+            (provisioning / name).mkdir(parents=True, exist_ok=True)
+        _write(provisioning / "datasources" / "bench.yaml", _source(reader))
+        _write(provisioning / "dashboards" / "bench.yaml", _provider())
+        words = [
+            str(self.program),
+            "server",
+            "--homepath",
+            str(self.home),
+            "--config",
+            str(_PROVISIONING / "grafana.ini"),
+        ]
+        return words, {
+            "GF_PATHS_DATA": str(folder / "data"),
+            "GF_PATHS_LOGS": str(folder / "data" / "log"),
+            "GF_PATHS_PLUGINS": str(folder / "plugins"),
+            "GF_PATHS_PROVISIONING": str(provisioning),
+            "GF_LOG_MODE": "console",
+            "GF_SERVER_PROTOCOL": "http",
+            "GF_SERVER_HTTP_ADDR": "127.0.0.1",
+            "GF_SERVER_HTTP_PORT": str(port),
+            "GF_AUTH_ANONYMOUS_ENABLED": "true",
+            "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
+            "GF_SECURITY_ADMIN_PASSWORD": _secret(folder / "admin-password"),
+            "GF_SECURITY_SECRET_KEY": _secret(folder / "secret-key"),
+            "BENCH_READER_PASSWORD": reader.password,
+        }
+
+
+def _source(reader: Reader) -> dict[str, Any]:
+    """Return the data source of docker-compose.yml with another database."""
+    content = _provided("datasources")
+    [source] = content["datasources"]
+    socket = reader.host.startswith("/")
+    host = f"[{reader.host}]" if ":" in reader.host else reader.host
+    source |= {
+        "url": _literal(reader.host if socket else f"{host}:{reader.port}"),
+        "user": _literal(reader.user),
+        "secureJsonData": {"password": "$BENCH_READER_PASSWORD"},
+    }
+    source["jsonData"] |= {
+        "database": _literal(reader.database),
+        "sslmode": reader.sslmode,
+        "postgresVersion": int(reader.server.version.split(".")[0]) * 100,
+        "timescaledb": reader.server.flavour is Flavour.TIMESCALEDB,
+    }
+    if reader.sslrootcert:
+        source["jsonData"] |= {"tlsConfigurationMethod": "file-path", "sslRootCertFile": _literal(reader.sslrootcert)}
+    return content
+
+
+def _provider() -> dict[str, Any]:
+    """Return the provider of docker-compose.yml with the folder of this installation."""
+    content = _provided("dashboards")
+    content["providers"][0]["options"]["path"] = _literal(str(_DASHBOARDS))
+    return content
+
+
+def _provided(kind: str) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((_PROVISIONING / kind / "bench.yaml").read_text(encoding="utf-8"))
+    return content
+
+
+def _literal(text: str) -> str:
+    """Return a text such that Grafana, which puts variables in, leaves it as it is."""
+    return text.replace("$", "$$")
+
+
+def _write(path: Path, content: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, yaml.safe_dump(content, sort_keys=False))
+
+
+def _secret(path: Path) -> str:
+    """Return the secret in a file, made where there is none yet."""
+    if not path.exists():
+        write_atomically(path, secrets.token_hex(16))
+    return path.read_text(encoding="ascii")
