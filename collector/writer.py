@@ -33,8 +33,6 @@ _IDLE_SECONDS = 0.8
 # What the data are at fault for, and not the database.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _HOUSEKEEPING_SECONDS = 1.0
-# Samples of a series in one transaction from which on they are worth being compressed as they are written.
-_COMPRESSED_FROM = 100
 # When a run's last samples are in: its last scrape is over, and so is the writing.
 _SETTLED_SECONDS = 2.0
 # Where nothing older than this waits in the spool, all that was scraped has been written.
@@ -157,14 +155,10 @@ class Writer(threading.Thread):
         series_ids, places = ids
         self._refresh_tags(connection, state, float(times.min()))
         tags = self._tags.tag(places, times)
+        columns = samples.Columns(times, series_ids, tags, values, dts)
         # Worth it for what has piled up; a live scrape has one sample of each series.
-        compressed = len(times) >= _COMPRESSED_FROM * np.count_nonzero(np.bincount(series_ids))
-        samples.copy_samples(
-            connection,
-            samples.Columns(times, series_ids, tags, values, dts),
-            edge=state.edge,
-            compressed=bool(compressed),
-        )
+        compressed = samples.worth_compressing(columns)
+        samples.copy_samples(connection, columns, edge=state.edge, compressed=compressed)
         if (ended := np.unique(tags[times < state.now - _SETTLED_SECONDS])).any():
             samples.mark_unsummarised(connection, ended.tolist())
         return len(times)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bench.errors import NoData
+from insight.files import appearing
 from sql.database import Connection
 from sql.neighbours import NeighbourChange, neighbour_changes
 from sql.selection import RunInfo
@@ -58,20 +58,15 @@ def write_trace(
     if not traced:
         raise NoData("none of the selected runs has begun")
     written = Written(runs=len(traced))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        opened = gzip.open if path.name.endswith(".gz") else open
-        with opened(temporary, "wt", encoding="utf-8") as file:
-            file.write('{"displayTimeUnit": "ms", "traceEvents": [')
-            separator = "\n"
-            for event in _Events(connection, written, quantities).of(runs, traced):
-                file.write(separator)
-                file.write(json.dumps(event, ensure_ascii=False))
-                separator = ",\n"
-            file.write("\n]}\n")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    opened = gzip.open if path.name.endswith(".gz") else open
+    with appearing(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit": "ms", "traceEvents": [')
+        separator = "\n"
+        for event in _Events(connection, written, quantities).of(runs, traced):
+            file.write(separator)
+            file.write(json.dumps(event, ensure_ascii=False))
+            separator = ",\n"
+        file.write("\n]}\n")
     return written
 
 

@@ -1,4 +1,4 @@
-"""The file of a backup: a zip archive of what COPY wrote, one member a table, and a manifest that ends it.
+"""The file of a backup or a capsule: a zip archive of what COPY wrote, one member a table, and a manifest that ends it.
 
 A zip archive carries a checksum of each member and is closed by its directory, so a damaged file and one that was cut
 off both show before anything is done with them; and everybody has a program that looks inside.
@@ -14,20 +14,25 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from bench.errors import BadRequest, BenchError
+from sql.migrate import newest
 
-__all__ = ["BadBackup", "Manifest", "Table", "blocks", "opened", "writing"]
+__all__ = ["BadBackup", "Kind", "Manifest", "Table", "blocks", "opened", "writing"]
 
 _FORMAT = 1
 _MANIFEST = "manifest.json"
 
+# All of a database, or some runs of it.
+Kind = Literal["backup", "capsule"]
+_READS: dict[str, str] = {"backup": "bench db restore", "capsule": "bench import"}
+
 
 class BadBackup(BadRequest):
-    """The file is not a whole backup that this release can read."""
+    """The file is not a whole backup, or capsule, that this release can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +52,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup holds.
+    """What a backup or a capsule holds.
 
     Attributes
     ----------
+    kind
+        Which of the two it is.
+    capsule
+        A capsule's id, 32 hex digits; empty in a backup.
+    parts
+        How many samples each of the other members of a capsule has: those are Parquet files.
     schema_version
         Version of the schema that the tables are of.
     sequences
@@ -64,8 +75,17 @@ class Manifest:
     server: str
     created_at: str
     tables: tuple[Table, ...]
-    sequences: Mapping[str, int]
-    scripts: Mapping[str, tuple[str, str]]
+    sequences: Mapping[str, int] = field(default_factory=dict)
+    scripts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    kind: Kind = "backup"
+    capsule: str = ""
+    parts: tuple[int, ...] = ()
+
+    @property
+    def members(self) -> list[str]:
+        """The names of all members but its own."""
+        scripts = [name for pair in self.scripts.values() for name in pair]
+        return [*scripts, *(table.member for table in self.tables), *map(part_member, range(len(self.parts)))]
 
     def write(self, archive: zipfile.ZipFile) -> None:
         """Write it, as the last member: what has it is whole."""
@@ -85,19 +105,26 @@ class Manifest:
             raise ValueError(f"its format is {form}, this release reads {_FORMAT}: update hypergauge")
         tables = tuple(Table(**{**table, "columns": tuple(table["columns"])}) for table in content.pop("tables"))
         scripts = {schema: (before, after) for schema, (before, after) in content.pop("scripts").items()}
-        return cls(tables=tables, scripts=scripts, **content)
+        parts = tuple(content.pop("parts", ()))
+        known = {name: content[name] for name in (one.name for one in fields(cls)) if name in content}
+        return cls(tables=tables, scripts=scripts, parts=parts, **known)
+
+
+def part_member(number: int) -> str:
+    """Return the name of a part of a capsule's samples, counted from 0."""
+    return f"samples/{number:05}.parquet"
 
 
 @contextlib.contextmanager
 def writing(path: Path, *, replace: bool = False) -> Iterator[zipfile.ZipFile]:
-    """Open a backup to be written; `path` appears when it is whole. ``-`` is standard output.
+    """Open a file to be written; `path` appears when it is whole. ``-`` is standard output.
 
     Raises
     ------
     BadRequest
         `path` is there already and not to be replaced.
     BenchError
-        Another backup is writing there.
+        Another command is writing there.
     """
     if str(path) == "-":
         with zipfile.ZipFile(sys.stdout.buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -111,7 +138,7 @@ def writing(path: Path, *, replace: bool = False) -> Iterator[zipfile.ZipFile]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BenchError(f"another backup is writing {unfinished}") from None
+            raise BenchError(f"another command is writing {unfinished}") from None
         file.truncate(0)
         try:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -125,33 +152,45 @@ def writing(path: Path, *, replace: bool = False) -> Iterator[zipfile.ZipFile]:
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[tuple[zipfile.ZipFile, Manifest]]:
-    """Open a backup to be read, after every byte of it has been checked.
+def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile, Manifest]]:
+    """Open a backup or a capsule to be read, after every byte of it has been checked.
 
     Raises
     ------
     BadBackup
-        It is none of ours, damaged, cut off, or of a format that this release does not know.
+        It is none of ours, of the other kind, damaged, cut off, or of a newer release.
     """
+    if not path.is_file():
+        raise BadBackup(f"a folder, not a {kind}" if path.is_dir() else "there is no such file", file=path)
     try:
         archive = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, EOFError) as error:
-        raise BadBackup("not a backup, or cut off: it has no directory at its end", file=path) from error
+        raise BadBackup(f"not a {kind}, or cut off: it has no directory at its end", file=path) from error
     with archive:
         try:
             manifest = Manifest.read(archive)
-            scripts = [name for pair in manifest.scripts.values() for name in pair]
-            wanted = {_MANIFEST, *scripts, *(table.member for table in manifest.tables)}
-            if missing := wanted - set(archive.namelist()):
+            _refuse_unreadable(manifest, kind, path)
+            if missing := set(manifest.members) - set(archive.namelist()):
                 raise ValueError(f"{', '.join(sorted(missing))} is not in it")
             damaged = archive.testzip()
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise BadBackup(f"damaged: {error}", file=path) from error
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise BadBackup(f"not a whole backup of hypergauge: {error}", file=path) from error
+            raise BadBackup(f"not a whole {kind} of hypergauge: {error}", file=path) from error
         if damaged is not None:
             raise BadBackup(f"damaged: the checksum of {damaged} does not fit", file=path)
         yield archive, manifest
+
+
+def _refuse_unreadable(manifest: Manifest, kind: Kind, path: Path) -> None:
+    if manifest.kind != kind:
+        raise BadBackup(f"a {manifest.kind}, not a {kind}: `{_READS[manifest.kind]}` reads it", file=path)
+    if manifest.schema_version > newest():
+        raise BadBackup(
+            f"it is of schema version {manifest.schema_version} (hypergauge {manifest.release}), "
+            f"this release knows {newest()}: update hypergauge",
+            file=path,
+        )
 
 
 def blocks(archive: zipfile.ZipFile, member: str) -> Iterator[bytes]:

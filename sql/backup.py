@@ -7,7 +7,6 @@ the samples, but for those whose samples retention has deleted.
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import subprocess
@@ -16,7 +15,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psycopg
 from psycopg import sql
 
 from bench import __version__
@@ -24,8 +22,10 @@ from bench.errors import NoData
 from sql.archive import Manifest, Table, writing
 from sql.database import Connection, Database, StatementFailed
 from sql.flavour import Flavour, inspect
+from sql.members import copy_out, selected
 from sql.migrate import applied
 from sql.programs import Programs
+from sql.snapshot import snapshot
 
 __all__ = ["BELOW_EDGE", "LEFT_OUT", "MLFLOW", "backup"]
 
@@ -40,9 +40,6 @@ MLFLOW = "mlflow"
 _OPTIONAL = re.compile(
     rb"SET |SELECT pg_catalog\.set_config|\\|ALTER TABLE ONLY [^;]+ ALTER COLUMN [^;]+ SET \([^;]*\);$"
 )
-
-_ROWS_AT_ONCE = 5000
-_ATTEMPTS = 5
 
 
 def backup(
@@ -62,15 +59,15 @@ def backup(
         if not versions:
             raise NoData("there is no schema `bench` in this database, so nothing to back up")
         server = inspect(connection)
-        with writing(path, replace=replace) as archive:
-            snapshot = _begin(connection, server.flavour)
-            tables = [
-                _copy(connection, archive, table, source, say)
-                for table, source in _relations(connection, server.flavour)
-            ]
+        with writing(path, replace=replace) as archive, snapshot(connection, "share update exclusive") as moment:
+            tables = []
+            for table, query in _relations(connection, server.flavour):
+                tables.append(copied := copy_out(connection, archive, table, query))
+                if copied.rows >= 100_000:
+                    say(f"{table.schema}.{table.name}: {copied.rows} rows")
             scripts = {}
             if any(table.schema == MLFLOW for table in tables):
-                scripts[MLFLOW] = _scripts(database, archive, snapshot)
+                scripts[MLFLOW] = _scripts(database, archive, moment)
             manifest = Manifest(
                 release=__version__,
                 schema_version=max(versions),
@@ -81,49 +78,7 @@ def backup(
                 scripts=scripts,
             )
             manifest.write(archive)
-            connection.execute("rollback")
     return manifest
-
-
-def _begin(connection: Connection, flavour: Flavour) -> str:
-    """Begin the transaction that reads, and return the name of its snapshot.
-
-    TimescaleDB's compression empties a chunk in a way that older snapshots see, as ``truncate`` does. So the chunks are
-    held before the snapshot is taken; writers of samples are not kept waiting by this lock.
-    """
-    for attempt in range(_ATTEMPTS):
-        chunks: list[tuple[str, str]] = []
-        if flavour is Flavour.TIMESCALEDB:
-            chunks = connection.execute(
-                """
-                select n.nspname, c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
-                join pg_namespace n on n.oid = c.relnamespace where i.inhparent = 'bench.samples'::regclass
-                order by 1, 2
-                """
-            ).fetchall()
-        connection.execute("begin isolation level repeatable read, read only")
-        try:
-            for chunk in chunks:
-                connection.execute(
-                    sql.SQL("lock table {} in share update exclusive mode").format(sql.Identifier(*chunk))
-                )
-        except psycopg.errors.UndefinedTable:  # dropped since it was listed
-            connection.execute("rollback")
-            if attempt + 1 == _ATTEMPTS:
-                raise
-        else:
-            break
-    # Text that any server reads the same way, and figures to their last bit.
-    connection.execute(
-        """
-        set local timezone = 'UTC'; set local datestyle = 'ISO, YMD'; set local intervalstyle = 'postgres';
-        set local extra_float_digits = 1; set local bytea_output = 'hex'; set local statement_timeout = 0;
-        set local idle_in_transaction_session_timeout = 0
-        """
-    )
-    row = connection.execute("select pg_export_snapshot()").fetchone()
-    assert row is not None
-    return str(row[0])
 
 
 def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sql.Composable]]:
@@ -141,7 +96,7 @@ def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sq
     ).fetchall():
         if schema == "bench" and (name in LEFT_OUT or name in BELOW_EDGE):
             continue
-        query = _select(schema, name, columns)
+        query = selected(schema, name, columns)
         if (schema, name) == ("bench", "samples"):
             # As the columnstore keeps them, so that it can take them as they come.
             query += sql.SQL(" order by series_id, time")
@@ -149,17 +104,11 @@ def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sq
     if (edge := _edge(connection)) is not None:
         # The levels above are made of it again.
         columns = ["bucket", "series_id", "runset_id", "n", "seconds", "area", "min", "max"]
-        query = _select("bench", "samples_10s", columns) + sql.SQL(" where bucket < {}").format(sql.Literal(edge))
+        query = selected("bench", "samples_10s", columns) + sql.SQL(" where bucket < {}").format(sql.Literal(edge))
         if flavour is Flavour.TIMESCALEDB:
-            query += sql.SQL(" union all ") + _select("bench", "samples_10s_late", columns)
+            query += sql.SQL(" union all ") + selected("bench", "samples_10s_late", columns)
         found.append((Table("bench", "samples_10s", tuple(columns), 0), query))
     return found
-
-
-def _select(schema: str, name: str, columns: list[str]) -> sql.Composed:
-    return sql.SQL("select {} from {}").format(
-        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.Identifier(schema, name)
-    )
 
 
 def _edge(connection: Connection) -> datetime | None:
@@ -168,22 +117,6 @@ def _edge(connection: Connection) -> datetime | None:
         return None
     row = connection.execute("select max(edge) filter (where isfinite(edge)) from bench.retention").fetchone()
     return None if row is None else row[0]
-
-
-def _copy(
-    connection: Connection, archive: zipfile.ZipFile, table: Table, query: sql.Composable, say: Callable[[str], None]
-) -> Table:
-    cursor = connection.cursor()
-    with (
-        archive.open(table.member, "w", force_zip64=True) as member,
-        cursor.copy(sql.SQL("copy ({}) to stdout").format(query)) as copy,
-    ):
-        rows = iter(copy)
-        while block := b"".join(itertools.islice(rows, _ROWS_AT_ONCE)):
-            member.write(block)
-    if cursor.rowcount >= 100_000:
-        say(f"{table.schema}.{table.name}: {cursor.rowcount} rows")
-    return Table(table.schema, table.name, table.columns, cursor.rowcount)
 
 
 def _sequences(connection: Connection) -> dict[str, int]:
@@ -197,13 +130,13 @@ def _sequences(connection: Connection) -> dict[str, int]:
     return dict(rows)
 
 
-def _scripts(database: Database, archive: zipfile.ZipFile, snapshot: str) -> tuple[str, str]:
+def _scripts(database: Database, archive: zipfile.ZipFile, moment: str) -> tuple[str, str]:
     """Write how MLflow's tables are made, whatever its version: those are pg_dump's to know."""
     names = []
     for section in ("pre-data", "post-data"):
         done = subprocess.run(
             [
-                str(Programs().folder / "pg_dump"), "--schema=mlflow", f"--section={section}", f"--snapshot={snapshot}",
+                str(Programs().folder / "pg_dump"), "--schema=mlflow", f"--section={section}", f"--snapshot={moment}",
                 "--no-owner", "--no-privileges", "--no-tablespaces", "--no-comments",
             ],
             env={**os.environ, **database.libpq_environment()},

@@ -15,6 +15,7 @@ __all__ = [
     "lock_command",
     "lock_experiment",
     "next_command_workload",
+    "next_free_id",
     "open_workload",
     "owner_problem",
     "start_workload",
@@ -87,14 +88,19 @@ def owner_problem(connection: Connection, experiment: int, source: str) -> str |
     row = connection.execute("select source from experiments where experiment_id = %s", (experiment,)).fetchone()
     if row is None or row[0] == source:
         return None
+    return (
+        f"experiment {experiment} belongs to {row[0]}; the next free id is {next_free_id(connection)}, "
+        "or give --into to add these runs to it"
+    )
+
+
+def next_free_id(connection: Connection) -> int:
+    """Return the id after the highest that people have chosen."""
     free = connection.execute(
         "select coalesce(max(experiment_id), 0) + 1 from experiments where experiment_id < %s", (COMMAND_EXPERIMENT,)
     ).fetchone()
     assert free is not None
-    return (
-        f"experiment {experiment} belongs to {row[0]}; the next free id is {free[0]}, "
-        "or give --into to add these runs to it"
-    )
+    return int(free[0])
 
 
 def open_workload(connection: Connection, experiment: int, workload: int) -> int:

@@ -21,7 +21,8 @@ class NeighbourChange:
     at
         Seconds since the start of `run_id`.
     run
-        What selects the neighbour: ``20/1/2``, and ``20/1/2@1`` where that is no longer its latest attempt.
+        What selects the neighbour: ``20/1/2``, and ``20/1/2@1`` where that is no longer its latest attempt. ``another run``
+        where nothing else is known of it: an import brings no more of those that were not exported.
     what
         ``began`` or ``ended``.
     status
@@ -59,7 +60,7 @@ def neighbour_changes(
                    c.what, case when c.what = 'ended' then other.status end as status
             from runs mine
             join placements p using (run_id)
-            join placements n on n.host = p.host and n.run_id <> p.run_id
+            join placements n on n.host = p.host and n.origin = p.origin and n.run_id <> p.run_id
                  and n.started_at < coalesce(mine.ended_at, now())
                  and (n.ended_at is null or n.ended_at > mine.started_at)
             join runs other on other.run_id = n.run_id
@@ -68,6 +69,17 @@ def neighbour_changes(
             where mine.run_id = any(%(runs)s) and (other.workload_id = mine.workload_id or n.gpu_uuid = p.gpu_uuid)
               and c.at >= mine.started_at + make_interval(secs => %(margin)s)
               and c.at <= coalesce(mine.ended_at, now()) - make_interval(secs => %(margin)s)
+            union all
+            select distinct mine.run_id, extract(epoch from x.started_at - mine.started_at)::float8, 'another run',
+                   case when x.more > 0 then 'began' else 'ended' end, null
+            from runs mine
+            cross join lateral (
+                select rs.started_at, rs.others - lag(rs.others) over (partition by place_id order by rs.started_at) as more
+                from run_sets rs join places p using (place_id)
+                where rs.run_id = mine.run_id and p.kind = 'gpu') x
+            where mine.run_id = any(%(runs)s) and x.more <> 0
+              and x.started_at >= mine.started_at + make_interval(secs => %(margin)s)
+              and x.started_at <= coalesce(mine.ended_at, now()) - make_interval(secs => %(margin)s)
             order by 1, 2, 3
             """,
             {"runs": list(run_ids), "margin": margin},

@@ -17,11 +17,12 @@ from psycopg import sql
 
 from bench.errors import BadRequest
 from sql.aggregates import refresh
-from sql.archive import BadBackup, Manifest, Table, blocks, opened
+from sql.archive import Manifest, Table, opened
 from sql.backup import MLFLOW
-from sql.database import Connection, Database, StatementFailed
+from sql.database import Connection, Database
 from sql.flavour import Flavour, inspect
-from sql.migrate import lock, migrate, newest, pending
+from sql.members import copy_in
+from sql.migrate import lock, migrate, pending
 
 __all__ = ["restore"]
 
@@ -41,12 +42,6 @@ def restore(database: Database, path: Path, say: Callable[[str], None] = lambda 
     say("Checking the file …")
     with opened(path) as (archive, manifest), database.session() as connection:
         flavour = inspect(connection).flavour
-        if manifest.schema_version > newest():
-            raise BadBackup(
-                f"it is of schema version {manifest.schema_version} (hypergauge {manifest.release}), "
-                f"this release knows {newest()}: update hypergauge",
-                file=path,
-            )
         for attempt in range(_ATTEMPTS):
             try:
                 with connection.transaction():
@@ -131,7 +126,7 @@ def _fill(
     for name in _DIRECT_COMPRESS:
         connection.execute("select set_config(name, 'on', true) from pg_settings where name = %s", (name,))
     for table in _in_order(connection, tables):
-        _copy(connection, archive, table, _place(flavour, table))
+        copy_in(connection, archive, table, _place(flavour, table))
         if table.rows >= 100_000:
             say(f"{table.schema}.{table.name}: {table.rows} rows")
     for sequence, value in manifest.sequences.items():
@@ -212,15 +207,3 @@ def _in_order(connection: Connection, tables: list[Table]) -> list[Table]:
         if one in graph and other in graph:
             graph[one].add(other)
     return [by_name[name] for name in graphlib.TopologicalSorter(graph).static_order()]
-
-
-def _copy(connection: Connection, archive: zipfile.ZipFile, table: Table, place: tuple[str, str]) -> None:
-    statement = sql.SQL("copy {} ({}) from stdin").format(
-        sql.Identifier(*place), sql.SQL(", ").join(map(sql.Identifier, table.columns))
-    )
-    cursor = connection.cursor()
-    with cursor.copy(statement) as copy:
-        for block in blocks(archive, table.member):
-            copy.write(block)
-    if cursor.rowcount != table.rows:
-        raise StatementFailed(f"{table.member} has {cursor.rowcount} rows, its manifest says {table.rows}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from psycopg.types.json import Jsonb
 
+from sql.columns import Columns, encoded
 from sql.database import Connection
 
 __all__ = [
@@ -25,23 +24,11 @@ __all__ = [
     "retag",
     "run_set_segments",
     "summarise_ended_runs",
+    "worth_compressing",
 ]
 
-_EPOCH_2000 = 946_684_800  # PostgreSQL counts from 2000-01-01
-_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
-_TRAILER = struct.pack(">h", -1)
-_FIELDS = [
-        ("fields", ">i2"),
-        ("time_size", ">i4"), ("time", ">i8"),
-        ("series_size", ">i4"), ("series_id", ">i4"),
-        ("runset_size", ">i4"), ("runset_id", ">i4"),
-        ("value_size", ">i4"), ("value", ">f8"),
-        ("dt_size", ">i4"), ("dt", ">f4"),
-]  # fmt: skip
-_ROW = np.dtype(_FIELDS)
-# A null has a size of -1 and no bytes, so rows with one need a layout of their own.
-_NULL_ROW = np.dtype([field for field in _FIELDS if field[0] != "value"])
-_SIZES = {"fields": 5, "time_size": 8, "series_size": 4, "runset_size": 4, "value_size": 8, "dt_size": 4}
+# Samples of a series in one transaction from which on they are worth being compressed as they are written.
+_COMPRESSED_FROM = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +61,6 @@ class WriteState:
     version: int
     edge: float
     now: float
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """Samples in arrays of one shape ``(n,)``: Unix seconds, ids, figures (NaN for null), seconds."""
-
-    times: npt.NDArray[np.float64]
-    series_ids: npt.NDArray[np.int32]
-    runset_ids: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float64]
-    dts: npt.NDArray[np.float32]
-
-    def where(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Columns:
-        """Return some of them, by a mask or by position."""
-        return Columns(
-            self.times[which], self.series_ids[which], self.runset_ids[which], self.values[which], self.dts[which]
-        )
 
 
 def open_series(
@@ -134,6 +104,11 @@ def forget_batches(connection: Connection, source: str, below: int) -> None:
     connection.execute("delete from batches where source = %s and batch < %s", (source, below))
 
 
+def worth_compressing(columns: Columns) -> bool:
+    """Return whether samples are many enough a series to be compressed as they are written."""
+    return len(columns) >= _COMPRESSED_FROM * int(np.count_nonzero(np.bincount(columns.series_ids)))
+
+
 def copy_samples(connection: Connection, columns: Columns, *, edge: float = -np.inf, compressed: bool = False) -> None:
     """Write samples.
 
@@ -142,7 +117,7 @@ def copy_samples(connection: Connection, columns: Columns, *, edge: float = -np.
     edge
         Of retention, Unix seconds: what lies below goes to the aggregates as well, since no refresh will bring it there.
     compressed
-        Whether they are many enough a series to be written into the columnstore at once; nothing in plain PostgreSQL.
+        Whether they are written into the columnstore at once, see `worth_compressing`; nothing in plain PostgreSQL.
     """
     behind = columns.times < edge
     if behind.any():
@@ -156,30 +131,11 @@ def copy_samples(connection: Connection, columns: Columns, *, edge: float = -np.
 
 
 def _copy(connection: Connection, table: str, columns: Columns) -> None:
-    missing = np.isnan(columns.values)
     with connection.cursor().copy(
         f"copy {table} (time, series_id, runset_id, value, dt) from stdin (format binary)".encode()
     ) as copy:
-        copy.write(_SIGNATURE)
-        if missing.any():
-            copy.write(_rows(_ROW, columns.where(~missing)))
-            copy.write(_rows(_NULL_ROW, columns.where(missing)))
-        else:
-            copy.write(_rows(_ROW, columns))
-        copy.write(_TRAILER)
-
-
-def _rows(layout: np.dtype[np.void], columns: Columns) -> memoryview:
-    rows = np.empty(len(columns.times), layout)
-    for name, size in _SIZES.items():
-        rows[name] = size
-    rows["time"] = np.round((columns.times - _EPOCH_2000) * 1e6)
-    rows["series_id"], rows["runset_id"], rows["dt"] = columns.series_ids, columns.runset_ids, columns.dts
-    if layout is _ROW:
-        rows["value"] = columns.values
-    else:
-        rows["value_size"] = -1
-    return rows.view(np.uint8).data
+        for block in encoded(columns):
+            copy.write(block)
 
 
 def retag(connection: Connection) -> int:

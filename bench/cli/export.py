@@ -1,56 +1,176 @@
-"""The command ``export``."""
+"""The commands ``export`` and ``import``."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from bench.cli.common import Json, as_json, console, reading
+from bench.config import Settings
 from bench.errors import BadRequest, did_you_mean
+from dashboards import tables
+from dashboards.bar import Bar
+from insight.samples_file import FORMS, write_samples
 from insight.trace import write_trace
-from sql.database import Connection
-from sql.selection import select_runs
+from sql import capsule
+from sql.database import Connection, Database
+from sql.intake import take_in
+from sql.selection import RunInfo, select_runs
+from sql.stream import expected
 from sql.summaries import coverage
 
 __all__ = ["register"]
 
+_CAPSULE = ".capsule"
+_TRACES = (".json", ".json.gz")
+
 
 def register(app: typer.Typer) -> None:
-    """Add the command to `app`."""
+    """Add the commands to `app`."""
     app.command()(export)
+    app.command("import")(import_)
 
 
 def export(
     selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; .json.gz is compressed.")],
-    trace: Annotated[bool, typer.Option("--trace", help="A trace for Perfetto or chrome://tracing.")] = False,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help=".parquet, .csv or .csv.gz: samples. .capsule: all, for `bench import`.",
+        ),
+    ],
+    trace: Annotated[
+        bool, typer.Option("--trace", help="A trace for Perfetto or chrome://tracing: .json or .json.gz.")
+    ] = False,
     metrics: Annotated[
-        list[str] | None, typer.Option("-m", "--metric", help="A quantity to show; by default all of the runs' own.")
+        list[str] | None,
+        typer.Option("-m", "--metric", help="A quantity; by default all, in a trace all of the runs' own."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write runs to a file for other programs: phases, epochs, steps and spans above what the hardware did."""
-    if not trace:
-        raise BadRequest("bench export needs --trace: there is no other form yet")
-    if not output.name.endswith((".json", ".json.gz")):
-        raise BadRequest(f"a trace is written to a .json or .json.gz file, not to {output.name!r}")
+    """Write runs to a file: their samples, all there is of them for another database, or a trace."""
+    _refuse_name(output.name, trace=trace, metrics=metrics)
     with reading() as connection:
         runs = select_runs(connection, selectors)
         if metrics:
             _refuse_unknown(connection, [run.run_id for run in runs], metrics)
-        written = write_trace(connection, runs, output, metrics or None)
+        if trace:
+            _trace(connection, runs, output, metrics, json=json)
+        elif output.name.endswith(_CAPSULE):
+            _capsule(connection, runs, output, json=json)
+        else:
+            _samples(connection, runs, output, metrics, json=json)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A capsule, made by `bench export -o FILE.capsule`.")],
+    into: Annotated[
+        int | None,
+        typer.Option(metavar="ID", min=0, help="The experiment that its runs go to; else the one they were in."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Bring the runs of another database in: all that are not here yet, or none."""
+    with Database(Settings.load()) as database, Bar("importing") as bar:
+        imported = take_in(database, file, into, bar)
     if json:
-        as_json({"file": str(output), **asdict(written)})
-    else:
-        counts = f"{written.spans} spans and {written.samples} samples of {written.runs} run{'s'[: written.runs != 1]}"
-        console().print(
-            f"Wrote {counts}; open {escape(shlex.quote(str(output)))} at https://ui.perfetto.dev, which sends it nowhere"
+        as_json({"file": str(file), **asdict(imported)})
+        return
+    if not imported.runs:
+        console().print(f"Nothing to do: all {_counted(imported.here, 'run')} of it are here already")
+        return
+    here = f"; {_counted(imported.here, 'run')} of it were here already" if imported.here else ""
+    where = " ".join(map(str, imported.experiments))
+    console().print(
+        f"Imported {_counted(imported.runs, 'run')} with {_counted(imported.samples, 'sample')}{here}; see `bench compare {where}`"
+    )
+    _note(imported.notes)
+
+
+def _refuse_name(name: str, *, trace: bool, metrics: Sequence[str] | None) -> None:
+    if trace:
+        if not name.endswith(_TRACES):
+            raise BadRequest(f"a trace is written to a .json or .json.gz file, not to {name!r}")
+    elif name.endswith(_TRACES):
+        raise BadRequest(f"{name!r} can only be a trace: give --trace")
+    elif not name.endswith((*FORMS, _CAPSULE)):
+        forms = (*FORMS, _CAPSULE)
+        raise BadRequest(
+            f"what is written is told by the end of the file's name, and {name!r} ends in none of {', '.join(forms)}"
+            + (did_you_mean(f".{name.rpartition('.')[2]}", forms) if "." in name else "")
         )
+    elif name.endswith(_CAPSULE) and metrics:
+        raise BadRequest("a capsule holds all of its runs: -m goes with samples and traces")
+
+
+def _trace(
+    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
+) -> None:
+    written = write_trace(connection, runs, output, metrics or None)
+    counts = f"{written.spans} spans and {written.samples} samples of {_counted(written.runs, 'run')}"
+    _wrote(
+        output, asdict(written), json,
+        f"Wrote {counts}; open {escape(shlex.quote(str(output)))} at https://ui.perfetto.dev, which sends it nowhere",
+    )  # fmt: skip
+
+
+def _samples(
+    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
+) -> None:
+    with Bar("exporting", about=True) as bar:
+        written = write_samples(connection, runs, output, metrics or None, _of_all(connection, runs, metrics, bar))
+    _wrote(
+        output, {"runs": len(runs), "samples": written}, json,
+        f"Wrote {_counted(written, 'sample')} of {_counted(len(runs), 'run')} to {escape(str(output))}, {_size(output)}",
+    )  # fmt: skip
+
+
+def _capsule(connection: Connection, runs: Sequence[RunInfo], output: Path, *, json: bool) -> None:
+    with Bar("exporting", about=True) as bar:
+        written = capsule.export(connection, runs, output, _of_all(connection, runs, None, bar))
+    _wrote(
+        output, asdict(written), json,
+        f"Wrote {_counted(written.runs, 'run')} with {_counted(written.samples, 'sample')} to {escape(str(output))}, "
+        f"{_size(output)}; `bench import` brings them into another database",
+    )  # fmt: skip
+    if not json:
+        _note(written.notes)
+
+
+def _of_all(
+    connection: Connection, runs: Sequence[RunInfo], metrics: list[str] | None, bar: Bar
+) -> Callable[[int], None]:
+    """Return what tells `bar` how many samples there are by now, of how many; these are looked for only where it is seen."""
+    if not bar.shown:
+        return bar
+    total = expected(connection, [run.run_id for run in runs], metrics or None)
+    return lambda done: bar(done, total)
+
+
+def _wrote(output: Path, content: dict[str, Any], json: bool, line: str) -> None:
+    as_json({"file": str(output), **content}) if json else console().print(line)
+
+
+def _note(notes: Iterable[str]) -> None:
+    for line in notes:
+        console().print(f"[yellow]![/] {escape(line)}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s'[: count != 1]}"
+
+
+def _size(path: Path) -> str:
+    return tables.figure("_bytes", path.stat().st_size)
 
 
 def _refuse_unknown(connection: Connection, run_ids: list[str], metrics: list[str]) -> None:

@@ -1,4 +1,5 @@
--- From placements to run sets. Whoever writes a placement, the sets follow in the same transaction.
+-- From placements to run sets. Whoever writes a placement, the sets follow in the same transaction; but those of imported
+-- runs came with them, and are of places of their own.
 
 create or replace function place(p_kind text, p_host text, p_gpu_uuid text, p_gpu_instance_id integer, p_run_id text)
 returns integer language plpgsql as $$
@@ -8,7 +9,8 @@ begin
     loop
         select place_id into found_id from places
         where kind = p_kind and host = p_host and gpu_uuid is not distinct from p_gpu_uuid
-          and gpu_instance_id is not distinct from p_gpu_instance_id and run_id is not distinct from p_run_id;
+          and gpu_instance_id is not distinct from p_gpu_instance_id and run_id is not distinct from p_run_id
+          and origin = '';
         if found then
             return found_id;
         end if;
@@ -42,7 +44,7 @@ begin
                here.gpu_uuid is not null and gpu_instance_id is not distinct from here.gpu_instance_id as fits
         from placements
         where coalesce(ended_at, 'infinity') > edge and host = here.host
-          and (here.run_id is null or run_id = here.run_id)
+          and origin = '' and (here.run_id is null or run_id = here.run_id)
           and (here.gpu_uuid is null or gpu_uuid = here.gpu_uuid)
           and (here.gpu_instance_id is null or gpu_instance_id = here.gpu_instance_id)
     ), edges as (
@@ -87,6 +89,9 @@ declare
     a_place integer;
     sample placements := coalesce(new, old);
 begin
+    if sample.origin <> '' then
+        return null;
+    end if;
     if tg_op = 'UPDATE' then
         -- The earliest moment at which the old and the new span differ.
         changed_from := least(

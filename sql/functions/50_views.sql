@@ -150,9 +150,10 @@ select r.run_id,
        r.simulated or exists (select from run_sets rs join series s using (place_id)
                               where rs.run_id = r.run_id and s.labels ->> 'simulated' = 'true') as simulated,
        r.profilers <> '' as profiled,
-       exists (select from run_sets mine join run_sets other using (runset_id)
-               where mine.run_id = r.run_id and other.run_id <> r.run_id
-                 and (mine.scope = 'device' or r.devices = '')) as shared
+       exists (select from run_sets mine
+               where mine.run_id = r.run_id and (mine.scope = 'device' or r.devices = '')
+                 and (mine.others > 0 or exists (select from run_sets other where other.runset_id = mine.runset_id
+                                                 and other.run_id <> r.run_id))) as shared
 from runs r where r.started_at is not null;
 
 -- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.

@@ -1,0 +1,180 @@
+"""Some runs in one file, for another database: `sql.archive` has its form, and `sql.intake` brings it in.
+
+It holds what the runs have said and what was measured of them, raw. Of what ran beside them it says how many there were.
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import LiteralString
+
+import numpy as np
+from psycopg import sql
+
+from bench import __version__
+from bench.errors import BadRequest
+from sql import buckets
+from sql.archive import Manifest, Table, part_member, writing
+from sql.columns import Columns
+from sql.database import Connection
+from sql.flavour import inspect
+from sql.members import copy_out
+from sql.migrate import applied
+from sql.parts import packed
+from sql.selection import RunInfo
+from sql.snapshot import snapshot
+from sql.stream import stream
+from sql.summaries import summarised
+
+__all__ = ["TABLES", "Exported", "export"]
+
+_OF_RUNS: LiteralString = "run_id = any({runs})"
+# Which rows of which table are in it, in the order in which they can be written.
+TABLES: dict[str, LiteralString] = {
+    "experiments": "experiment_id in (select experiment_id from workloads join runs using (workload_id) where run_id = any({runs}))",
+    "workloads": "workload_id in (select workload_id from runs where run_id = any({runs}))",
+    "runs": _OF_RUNS,
+    "placements": _OF_RUNS,
+    "metrics": "metric_id in (select metric_id from series where series_id = any({series}))",
+    "places": "place_id in (select place_id from run_sets where run_id = any({runs}))",
+    "series": "series_id = any({series})",
+    "run_sets": _OF_RUNS,
+    "software_metrics": _OF_RUNS,
+    "spans": _OF_RUNS,
+    "stored_summaries": _OF_RUNS,
+    "rule_firings": _OF_RUNS,
+}
+# What is said of this database, and not of the runs.
+_OURS = [("placements", "origin"), ("places", "origin"), ("series", "target_id")]
+_OTHERS: LiteralString = (
+    "others + (select count(*) from run_sets o where o.runset_id = t.runset_id and o.run_id <> all({runs}))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What a capsule holds, and what is to be known of it."""
+
+    runs: int
+    samples: int
+    notes: tuple[str, ...]
+
+
+def export(
+    connection: Connection, runs: Sequence[RunInfo], path: Path, tell: Callable[[int], None] = lambda _: None
+) -> Exported:
+    """Write a capsule of `runs`, which replaces `path` when it is whole; `tell` hears how many samples are written.
+
+    Raises
+    ------
+    BadRequest
+        One of the runs goes on, or none has ended.
+    """
+    runs, notes = _ended(runs)
+    ids = [run.run_id for run in runs]
+    with writing(path, replace=True) as archive, snapshot(connection):
+        what = buckets.gone(connection, ids)
+        blocks: Iterator[Columns] = stream(
+            connection, ids, condition=sql.SQL("true") if what is None else what.condition()
+        )
+        if what is not None:
+            notes.append(
+                f"of what is older than {what.edge:%Y-%m-%d} the raw samples are gone here; in their place are the least, "
+                "the mean and the greatest of every 10 s"
+            )
+            blocks = itertools.chain(blocks, buckets.as_samples(connection, ids, what))
+        parts, series = _samples(archive, blocks, tell)
+        manifest = Manifest(
+            release=__version__,
+            schema_version=max(applied(connection)),
+            server=inspect(connection).describe(),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            tables=tuple(_tables(connection, archive, ids, series)),
+            kind="capsule",
+            capsule=uuid.uuid4().hex,
+            parts=tuple(parts),
+        )
+        manifest.write(archive)
+        notes += _of_others(connection, ids)
+        if not summarised(connection, ids):
+            notes.append("not all that was measured of these runs may be written yet: their summaries are not final")
+    return Exported(len(runs), sum(parts), tuple(notes))
+
+
+def _ended(runs: Sequence[RunInfo]) -> tuple[list[RunInfo], list[str]]:
+    """Return the runs that have ended, and what is to be said of those that never began."""
+    if going := [run.label for run in runs if run.status == "running"]:
+        raise BadRequest(
+            f"{_listed(going)} still run{'s'[len(going) > 1 :]}, and a capsule holds runs that have ended: wait, or name the others"
+        )
+    ended = [run for run in runs if run.ended_at is not None]
+    waiting = [run.label for run in runs if run.ended_at is None]
+    if not ended:
+        raise BadRequest(
+            f"{_listed(waiting)} ha{'ve' if len(waiting) > 1 else 's'} not begun: there is nothing to export"
+        )
+    return ended, [f"left out, since not begun: {_listed(waiting)}"] if waiting else []
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+
+
+def _samples(
+    archive: zipfile.ZipFile, blocks: Iterator[Columns], tell: Callable[[int], None]
+) -> tuple[list[int], list[int]]:
+    """Write the samples, and return how many each part has, and of which series they are."""
+    parts: list[int] = []
+    series: set[int] = set()
+    for block in blocks:
+        # They are compressed already.
+        archive.writestr(part_member(len(parts)), packed(block), zipfile.ZIP_STORED)
+        parts.append(len(block))
+        series.update(np.unique(block.series_ids).tolist())
+        tell(sum(parts))
+    return parts, sorted(series)
+
+
+def _tables(connection: Connection, archive: zipfile.ZipFile, run_ids: list[str], series: list[int]) -> Iterator[Table]:
+    for name, condition in TABLES.items():
+        columns = [
+            column
+            for (column,) in connection.execute(
+                """
+                select attname::text from pg_attribute
+                where attrelid = ('bench.' || %s)::regclass and attnum > 0 and not attisdropped and attgenerated = ''
+                order by attnum
+                """,
+                (name,),
+            ).fetchall()
+            if (name, column) not in _OURS
+        ]
+        read = [
+            sql.SQL(_OTHERS).format(runs=run_ids) if column == "others" else sql.Identifier(column)
+            for column in columns
+        ]
+        query = sql.SQL("select {} from {} t where {}").format(
+            sql.SQL(", ").join(read),
+            sql.Identifier("bench", name),
+            sql.SQL(condition).format(runs=run_ids, series=series),
+        )
+        yield copy_out(connection, archive, Table("bench", name, tuple(columns), 0), query)
+
+
+def _of_others(connection: Connection, run_ids: list[str]) -> list[str]:
+    row = connection.execute(
+        """
+        select count(distinct o.run_id) from run_sets mine join run_sets o using (runset_id)
+        where mine.run_id = any(%(runs)s) and o.run_id <> all(%(runs)s)
+        """,
+        {"runs": run_ids},
+    ).fetchone()
+    if row is None or not row[0]:
+        return []
+    return [f"{row[0]} other run{'s'[: row[0] != 1]} went on beside them; of these only that they did is in it"]
