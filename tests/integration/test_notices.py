@@ -1,0 +1,123 @@
+"""What is said beside charts: figures that are left out, missing, made up, or not the same thing in every run."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.world import World
+
+START = time.time() // 60 * 60 - 7200
+GPU = "GPU-1"
+Notices = list[tuple[str, str]]
+
+
+def notices(
+    world: World, runs: list[str], quantities: list[str], most: int | None = 40, seconds: float = 100
+) -> Notices:
+    begin, end = datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(seconds, UTC)
+    return world.connection.execute(
+        "select about, notice from chart_notice(%s, %s, %s, %s, %s)", (runs, quantities, most, begin, end)
+    ).fetchall()
+
+
+def measured(world: World, run: str, begin: float, seconds: int = 99) -> None:
+    times = [begin + 1 + n for n in range(seconds)]
+    world.write(world.gauge("bench_process_threads", times, [4.0] * seconds, {"run_id": run}))
+
+
+@pytest.fixture
+def runs(world: World) -> list[str]:
+    """Three runs of 100 s, one after the other, with a quantity of their own."""
+    made = [world.run(START + 200 * n, START + 200 * n + 100, workload=n + 1, gpu=GPU) for n in range(3)]
+    for n, run in enumerate(made):
+        measured(world, run, START + 200 * n)
+    world.connection.execute("select summarise(run_id) from runs")
+    return made
+
+
+def test_nothing_is_said_where_all_is_the_same(world: World, runs: list[str]) -> None:
+    assert notices(world, runs, ["threads"]) == []
+
+
+def test_what_a_chart_leaves_out_is_named(world: World, runs: list[str]) -> None:
+    words = "threads: 3 runs have it, a chart draws 2. Left out: 20/3/1. Choose fewer runs."
+    assert notices(world, runs, ["threads"], 2) == [("left out", words)]
+    drawn = {row[0] for row in world.connection.execute(
+        "select distinct run from run_chart(%s, '{threads}', null, null, 1000, true, 2)", (runs,)
+    )}  # fmt: skip
+    assert drawn == {"20/1/1", "20/2/1"}
+
+
+def test_what_was_not_measured_is_named(world: World, runs: list[str]) -> None:
+    extra = world.run(START, START + 100, workload=9)
+    assert notices(world, [*runs, extra], ["threads", "load"]) == [
+        ("missing", "load: not measured in 20/1/1, 20/2/1, 20/3/1, 20/9/1."), ("missing", "threads: not measured in 20/9/1."),
+    ]  # fmt: skip
+
+
+def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, runs: list[str]) -> None:
+    beside = world.run(START + 400, START + 500, workload=3, position=2, gpu=GPU)
+    measured(world, beside, START + 400)
+    times = [START + n for n in range(1, 500)]
+    world.write(
+        world.gauge("node_load1", times, [1.0] * 499),
+        world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [300.0] * 499, {"UUID": GPU}),
+        world.gauge("DCGM_FI_DEV_GPU_TEMP", times, [60.0] * 499, {"UUID": GPU}),
+    )
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [*runs, beside], ["threads", "gpu_power", "gpu_temperature", "load"]) == [
+        ("scope", "gpu_power, gpu_temperature: that of GPUs or MIG instances that the run had to itself in 20/1/1, 20/2/1."),
+        ("scope", "gpu_power, gpu_temperature: that of GPUs that others used as well in 20/3/1, 20/3/2."),
+        ("scope", "load: that of the whole host."),
+    ]  # fmt: skip
+
+
+def test_sources_that_differ(world: World, runs: list[str]) -> None:
+    for n, metric in enumerate(["bench_gpu_power_watts", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_POWER_USAGE"]):
+        times = [START + 200 * n + m for m in range(1, 100)]
+        world.write(world.gauge(metric, times, [300.0] * 99, {"UUID": GPU}))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, runs, ["gpu_power"]) == [
+        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE in 20/2/1, 20/3/1."),
+        ("source", "gpu_power: read from bench_gpu_power_watts in 20/1/1."),
+    ]  # fmt: skip
+
+
+def test_figures_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
+    short = world.run(START, START + 100, workload=9)
+    measured(world, short, START, seconds=40)
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [*runs, short], ["threads"]) == [
+        ("window", "threads: measured for a part of the time only in 20/9/1 (40%).")
+    ]
+
+
+def test_runs_that_are_made_up_profiled_or_not_over(world: World, runs: list[str]) -> None:
+    world.connection.execute("update runs set simulated = true where run_id = any(%s)", (runs[:2],))
+    world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (runs[2],))
+    going = world.run(time.time() - 10, None, workload=8)
+    measured(world, going, time.time() - 10, seconds=9)
+    assert notices(world, [*runs, going], ["threads"]) == [
+        ("* simulated", "20/1/1, 20/2/1 ran on simulated GPUs: what is said of these is made up."),
+        ("◆ profiled", "20/3/1 ran under a profiler (nsys), which slows it down."),
+        ("goes on", "20/8/1: figures are as of now."),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(90, True), (101, False), (290, False), (310, True)])
+def test_a_range_of_time_that_does_not_fit(world: World, runs: list[str], seconds: float, said: bool) -> None:
+    abouts = [about for about, _ in notices(world, runs, ["threads"], seconds=seconds)]
+    assert abouts == (["range"] if said else [])
+
+
+def test_workloads_count_as_one_series_each(world: World, runs: list[str]) -> None:
+    ids = [row[0] for row in world.connection.execute("select workload_id from workloads order by workload")]
+    found = world.connection.execute("select * from workload_notice(%s, '{threads}', 2, 1)", (ids,)).fetchall()
+    assert found == [
+        ("left out", "3 workloads are chosen, a chart draws 2. Left out: 20/3 train. Choose fewer workloads."),
+        ("range", "The ranges of the first 1 workloads are drawn, of the others the means alone."),
+    ]
+    assert world.connection.execute("select * from workload_notice(%s, '{threads}')", (ids,)).fetchall() == []
