@@ -162,6 +162,7 @@ def barchart(
         "barWidth": 0.9,
         "barRadius": 0,
         "fullHighlight": False,
+        "text": {"valueSize": 10},
         "xTickLabelRotation": 0,
         "xTickLabelSpacing": 0,
         "legend": {"showLegend": legend, "displayMode": "list", "placement": "bottom", "calcs": []},

@@ -18,8 +18,10 @@ __all__ = [
     "bands",
     "by_number",
     "notices",
+    "or_words",
     "phases",
     "run_curves",
+    "run_lines",
     "run_notices",
     "run_table",
     "software_curves",
@@ -51,9 +53,7 @@ STATUS = values(
 )
 
 
-def run_curves(
-    runs: str, metric: str, *, title: str = "title", plain: bool = False, options: str = "", ref: str = "A"
-) -> Json:
+def run_curves(runs: str, metric: str, *, title: str = "title", options: str = "", ref: str = "A") -> Json:
     """Return the query of a curve for each run, on the common axis of time that begins with each run.
 
     Parameters
@@ -62,21 +62,50 @@ def run_curves(
         Arrays in SQL: run ids, and quantities.
     title
         What a curve is called, in SQL.
-    plain
-        Whether only names are given, not colours: see `fields.by_label`.
     options
         More arguments of `run_chart`.
     """
-    labels = f"{title} as metric" if plain else f"{title} as title, color, stroke"
     return query(
         f"""
-        select time, {labels}, value
+        select time, {title} as title, color, stroke, value
         from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}{options})
         join run_titles({runs}) using (run) order by time, nth
         """,
         series=True,
         ref=ref,
     )
+
+
+def run_lines(runs: str, metric: str) -> Json:
+    """Return the same query for a heat map, whose lines have names alone."""
+    return query(
+        or_words(
+            f"""
+            select time, title as metric, value, nth from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES})
+            join run_titles({runs}) using (run)
+            """,
+            "select time, metric, value",
+            f"select $__timeFrom()::timestamptz, '{CHOOSE}', 0, 1",
+            "order by time, nth",
+        ),
+        series=True,
+    )
+
+
+def or_words(found: str, wanted: str, words: str, order: str = "") -> str:
+    """Return a query that gives one row of words where there are no others, for panels that take no empty answer.
+
+    Parameters
+    ----------
+    found, words
+        What gives the rows, and the one instead.
+    wanted, order
+        What is taken of them.
+    """
+    return f"""
+        with found as ({found}) {wanted}
+        from (select * from found union all {words} where not exists (select from found)) rows {order}
+    """
 
 
 def workload_curves(workloads: str, metric: str) -> list[Json]:
@@ -138,20 +167,23 @@ def software_curves(runs: str, keys: str, *, title: str = "title", ref: str = "A
     )
 
 
-def by_number(title: str, targets: Sequence[Json], *, x: str, legend: Sequence[str] = (), **more: Any) -> Json:
+def by_number(title: str, found: str, *, x: str, legend: Sequence[str] = (), **more: Any) -> Json:
     """Return curves over a number, such as the step.
 
     Parameters
     ----------
-    targets
-        Queries of tables: ``x``, ``title``, ``color``, ``stroke``, ``value``.
+    found
+        What gives ``x``, ``title``, ``color``, ``stroke``, ``value`` and ``nth``.
     x
         What the number is.
     """
     labels = {"fields": ["title", "color", "stroke"], "keepFields": False, "naming": {"asLabels": True}}
+    statement = or_words(
+        found, "select x, title, color, stroke, value", f"select 0, '{CHOOSE}', '0', '0', 0, 1", "order by nth, x"
+    )
     return panels.trend(
         title,
-        targets,
+        [query(statement)],
         x="x",
         custom={"spanNulls": True, "showPoints": "auto"},
         legend=legend,
@@ -160,7 +192,6 @@ def by_number(title: str, targets: Sequence[Json], *, x: str, legend: Sequence[s
             {"id": "joinByField", "options": {"byField": "x", "mode": "outer"}},
         ],
         overrides=[*by_label(), for_name("x", displayName=x, unit="none", custom__axisLabel=x)],
-        empty=CHOOSE,
         **more,
     )
 

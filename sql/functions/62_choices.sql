@@ -94,7 +94,7 @@ create or replace function grafana_unit(p_unit text) returns text language sql i
         when 'bytes' then 'bytes' when 'bytes/s' then 'binBps' when 'celsius' then 'celsius'
         when 'cores' then 'suffix:cores' when 'events/s' then 'suffix:/s' when 'hertz' then 'hertz'
         when 'joules' then 'joule' when 'ratio' then 'percentunit' when 'seconds' then 's' when 'watts' then 'watt'
-        else 'short' end
+        else case when p_unit like '%/s' then 'suffix:' || p_unit else 'short' end end
 $$;
 
 -- The quantities that any of these runs has series of, those of the runs themselves before their hosts'. From the

@@ -81,7 +81,9 @@ returns table (about text, notice text) language sql stable as $$
     ), shown as (
         select longest_run(p_runs) as longest, extract(epoch from p_to - p_from) as seconds
     ), notices as (
-        select 0 as rank, 'choice' as about, 'No run is chosen: choose an experiment, a workload and runs above.' as notice
+        select 0 as rank, 'choice' as about,
+               case when exists (select from runs) then 'No run is chosen: choose an experiment, a workload and runs above.'
+                    else 'There is no run yet: `bench demo` makes some, `bench schedule FILE.csv` runs yours.' end as notice
         where not exists (select from asked)
         union all
         select 1, 'left out', format('%s: %s runs have it, a chart draws %s. Left out: %s. Choose fewer runs.',

@@ -98,10 +98,14 @@ def _throughput() -> Json:
         "Throughput ($throughput) against GPU energy",
         [
             query(
-                f"""
-                select title, color, stroke, energy, throughput
-                from workload_totals({WORKLOADS}, ${{throughput:sqlstring}}) where energy is not null
-                """
+                parts.or_words(
+                    f"""
+                    select title, color, stroke, energy, throughput
+                    from workload_totals({WORKLOADS}, ${{throughput:sqlstring}}) where energy is not null
+                    """,
+                    "select *",
+                    "select 'No energy of a GPU is known of any of these workloads.', '0', '0', 0, 0",
+                )
             )
         ],
         [],
@@ -121,7 +125,6 @@ def _throughput() -> Json:
             for_regexp("/^energy/", unit="joule", custom__axisLabel="GPU energy"),
             for_regexp("/^throughput/", custom__axisLabel="$throughput", displayName="${__field.labels.title}"),
         ],
-        empty="There is no energy of these workloads: no GPU, or none whose energy is known.",
         width=12,
         height=9,
     )

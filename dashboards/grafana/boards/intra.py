@@ -22,7 +22,7 @@ def board() -> Json:
         "Intra-workload: runs against each other",
         [
             parts.notices(f"select * from {parts.run_notices(RUNS, _METRIC)}", width=24, height=4),
-            parts.run_table(RUNS, width=24, height=6),
+            parts.run_table(RUNS, width=24, height=8),
             Row("$metric", [_curve(), _bars(), _heatmap()], repeat="metric"),
             Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
         ],
@@ -79,7 +79,7 @@ def _bars() -> Json:
 def _heatmap() -> Json:
     return panels.heatmap(
         "$metric: each run a line",
-        [parts.run_curves(RUNS, _METRIC, plain=True), parts.unit_query(_METRIC)],
+        [parts.run_lines(RUNS, _METRIC), parts.unit_query(_METRIC)],
         transformations=[parts.unit_applied()],
         empty=parts.CHOOSE,
         points=240,
@@ -104,14 +104,10 @@ def _software_by_time() -> Json:
 def _software_by_step() -> Json:
     return parts.by_number(
         "$software by step",
-        [
-            query(
-                f"""
-                select x, title, color, stroke, value
-                from software_chart({RUNS}, {_SOFTWARE}, 'step') join run_titles({RUNS}) using (run) order by nth, x
-                """
-            )
-        ],
+        f"""
+        select x, title, color, stroke, value, nth
+        from software_chart({RUNS}, {_SOFTWARE}, 'step') join run_titles({RUNS}) using (run)
+        """,
         x="step",
         legend=("lastNotNull",),
         width=12,
