@@ -39,7 +39,7 @@ class Query:
     """A query of a panel, a variable or an annotation, with all that was chosen in its place."""
 
     where: str
-    kind: str  # the panel's type, `variable` or `annotation`
+    kind: str  # the panel's type, `configuration` of a panel, `variable` or `annotation`
     format: str
     sql: str
     panel: Json = field(repr=False, compare=False)
@@ -137,13 +137,16 @@ def queries(dashboard: Json, chosen: Mapping[str, Value], span: Span) -> Iterato
     repeats = _row_repeats(dashboard)
     for panel in panels(dashboard):
         by = [one for one in (repeats.get(panel["id"]), panel.get("repeat")) if one]
+        changes = [one["options"] for one in panel.get("transformations", [])]
+        configuring = {one.get("configRefId") for one in changes}
         for values in _repeated(chosen, by):
             for target in panel.get("targets", []):
                 if target.get("hide"):
                     continue
                 sql = interpolated(target["rawSql"], values, variables, span)
                 where = f"{uid}: {panel.get('title') or panel['id']} {target['refId']}"
-                yield Query(where, panel["type"], target["format"], expanded(sql, span), panel)
+                kind = "configuration" if target["refId"] in configuring else panel["type"]
+                yield Query(where, kind, target["format"], expanded(sql, span), panel)
     for annotation in dashboard.get("annotations", {}).get("list", []):
         if "rawSql" in (target := annotation.get("target") or {}):
             sql = expanded(interpolated(target["rawSql"], chosen, variables, span), span)

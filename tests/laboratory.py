@@ -129,6 +129,10 @@ class Laboratory:
             "node_pressure_cpu_waiting_seconds_total": np.clip(cores / CORES, 0, 1) ** 3,
             "node_rapl_package_joules_total": 45 + 9 * cores,
         })  # fmt: skip
+        self._see(f"host of {host}", times, {"device": "eth0"}, {
+            "node_network_receive_bytes_total": 2e5 + 4e6 * cores,
+            "node_network_transmit_bytes_total": 1e5 + 2e5 * cores,
+        })  # fmt: skip
 
     def _board(self, host: str, here: list[Show], times: Curve) -> None:
         """Take what is said of a GPU, or of each of its instances and of the board they are on."""
@@ -187,6 +191,8 @@ class Laboratory:
         for outcome, each in (("ok", count), ("timeout", 0)):
             figures = {"bench_collector_scrapes_total": np.full_like(times, each)}
             self._see("collector of node1", times, {"outcome": outcome}, figures)
+        lines = {"bench_collector_dropped_lines_total": np.where(away, 0, 0.1)}
+        self._see("collector of node1", times, {"reason": "future"}, lines)
 
 
 def _labels(show: Show, *, whole: bool = False) -> dict[str, str]:

@@ -92,7 +92,9 @@ def test_a_misspelled_option_is_found(kind: str) -> None:
     ],
 )
 def test_a_value_that_does_not_exist_is_found(change: grafana.Json, fault: str) -> None:
-    assert any(fault in found for found in faults(panel("timeseries", fieldConfig={"defaults": change, "overrides": []})))
+    assert any(
+        fault in found for found in faults(panel("timeseries", fieldConfig={"defaults": change, "overrides": []}))
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,12 @@ def test_what_is_wrong_besides_options_is_found() -> None:
     made = panel("timeseries", transformations=[{"id": "organise", "options": {}}], targets=[{"refId": "A"}])
     made |= {"time": {"from": "now-1h"}, "templating": {"list": [{"name": "run", "type": "querry"}]}}
     found = "\n".join(faults(made))
-    for fault in ("'organise' is not one of", "'rawSql' is a required property", "'to' is a required property", "'querry'"):
+    for fault in (
+        "'organise' is not one of",
+        "'rawSql' is a required property",
+        "'to' is a required property",
+        "'querry'",
+    ):
         assert fault in found
     made["panels"][0]["type"] = "graph"
     assert list(faults(made))[-1] == "t: no panel of ours has the type 'graph'"
