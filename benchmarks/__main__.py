@@ -10,13 +10,14 @@ from typing import Annotated
 import typer
 
 from bench.errors import BadRequest, did_you_mean
-from benchmarks import gpu, ingest, overhead, parse, query, schedule, soak, spans, storage, tracking
+from benchmarks import dashboards, gpu, ingest, overhead, parse, query, schedule, soak, spans, storage, tracking
 
 Figures = Mapping[str, float | str]
 BENCHMARKS: dict[str, Callable[[], Figures]] = {
     "parse": parse.measure,
     "ingest": ingest.measure,
     "query": query.measure,
+    "dashboards": dashboards.measure,
     "storage": storage.measure,
     "mlflow": tracking.measure,
     "overhead": overhead.measure,

@@ -19,7 +19,7 @@ from sql.aggregates import refresh
 from sql.database import Connection, Database
 from sql.flavour import Flavour, inspect
 
-__all__ = ["measure"]
+__all__ = ["load", "measure", "milliseconds", "settle"]
 
 POINTS = 2000  # of each of 16 series, at most
 QUANTITY = "gpu_sm_active"
@@ -65,7 +65,9 @@ def measure() -> dict[str, float | str]:
         return figures
 
 
-def load(database: Database, now: float | None = None) -> week.Cluster:
+def load(
+    database: Database, now: float | None = None, *, short_runs: int = week.SHORT_RUNS, going_on: bool = False
+) -> week.Cluster:
     """Write the week, half an hour in each COPY, as a collector that drains its spool does."""
     with database.connect() as connection:
         if inspect(connection).flavour is Flavour.TIMESCALEDB:
@@ -74,7 +76,8 @@ def load(database: Database, now: float | None = None) -> week.Cluster:
                 "select public.alter_job(job_id, scheduled => false) from timescaledb_information.jobs"
                 " where hypertable_schema is not null or proc_schema = 'bench'"
             )
-        cluster = week.build(connection, time.time() if now is None else now)
+        now = time.time() if now is None else now
+        cluster = week.build(connection, now, short_runs=short_runs, going_on=going_on)
         for times, series, tags, values, seconds in week.rows(cluster, connection):
             with connection.transaction():
                 samples.copy_samples(connection, samples.Columns(times, series, tags, values, seconds))
@@ -155,7 +158,7 @@ def timed(connection: Connection, cluster: week.Cluster, calls: int) -> dict[str
     taken: dict[str, list[float]] = {name: [] for name in questions}
     for _ in range(calls):
         for name, ask in questions.items():
-            taken[name].append(_milliseconds(connection, ask()))
+            taken[name].append(milliseconds(connection, ask()))
     figures = {f"{name}_ms": statistics.median(times) for name, times in taken.items()}
     return {
         "p95_ms": statistics.quantiles(taken["chart"], n=20)[-1],
@@ -165,12 +168,13 @@ def timed(connection: Connection, cluster: week.Cluster, calls: int) -> dict[str
     }
 
 
-def _milliseconds(connection: Connection, statement: str) -> float:
+def milliseconds(connection: Connection, statement: str, *, empty: bool = False) -> float:
+    """Return how long an answer takes to its last row; without rows it is an error, unless it may be `empty`."""
     # In binary, as Grafana's driver has it, and without the decoding, which is the client's own.
     began = time.perf_counter()
     result = connection.pgconn.exec_params(statement.encode(), [], result_format=pq.Format.BINARY)
     elapsed = time.perf_counter() - began
-    if result.status != pq.ExecStatus.TUPLES_OK or not result.ntuples:
+    if result.status != pq.ExecStatus.TUPLES_OK or not (result.ntuples or empty):
         raise BenchError(f"no answer: {result.error_message.decode()} {statement}")
     return elapsed * 1000
 

@@ -34,6 +34,12 @@ _PROCESS_METRICS = (
     "bench_process_cpu_seconds_total", "bench_process_proportional_memory_bytes", "bench_process_peak_memory_bytes",
     "bench_process_read_bytes_total", "bench_process_written_bytes_total", "bench_process_threads",
 )  # fmt: skip
+_COLLECTOR_METRICS = (
+    "bench_collector_series", "bench_collector_sample_rate_hertz", "bench_collector_samples_total",
+    "bench_collector_scrapes_total", "bench_collector_missed_scrapes_total", "bench_collector_dropped_lines_total",
+    "bench_collector_scrape_seconds_sum", "bench_collector_scrape_lag_seconds_sum", "bench_collector_write_seconds_sum",
+    "bench_collector_write_seconds_count", "bench_collector_spool_records", "bench_collector_spool_bytes",
+)  # fmt: skip
 
 # Times, series, tags, figures and seconds.
 Columns = tuple[
@@ -63,10 +69,16 @@ class Cluster:
     week_run: str
     workload_runs: tuple[str, ...]
     short_runs: tuple[str, ...]
+    live_run: str | None = None
 
 
-def build(connection: Connection, now: float, seed: int = 0) -> Cluster:
-    """Enter the runs of a week that ends at `now` (Unix seconds), and say which series there were."""
+def build(
+    connection: Connection, now: float, seed: int = 0, *, short_runs: int = SHORT_RUNS, going_on: bool = False
+) -> Cluster:
+    """Enter the runs of a week that ends at `now` (Unix seconds), and say which series there were.
+
+    With `going_on` there is one more, which began two hours before the end and has not ended.
+    """
     end = now // 60 * 60 - 120
     begin = end - WEEK
     figures = np.random.default_rng(seed)
@@ -78,16 +90,21 @@ def build(connection: Connection, now: float, seed: int = 0) -> Cluster:
     week_run = _run(connection, 2, 1, "week", "node1", begin, end - 600, [])
     groups.append(_processes(connection, "node0", long_run, long_end - LONG, long_end))
     groups.append(_processes(connection, "node1", week_run, begin, end - 600))
+    groups.append(_collector(connection, begin, end))
     short = []
-    for number in range(SHORT_RUNS):
-        # Ten workloads of four runs side by side, one GPU each, spread over the week; the last one ended yesterday.
+    for number in range(short_runs):
+        # Workloads of four runs side by side, one GPU each, spread over the week; the last one ended yesterday.
         workload, position = number // 4 + 3, number % 4 + 1
-        start = begin + (workload - 3) * (WEEK - 2 * 86_400) / 9 + 0.25
+        start = begin + (workload - 3) * (WEEK - 2 * 86_400) / (short_runs // 4 - 1) + 0.25
         stop = start + float(figures.uniform(1800, 3 * HOUR))
         host = f"node{2 + workload % 4}"
         short.append(_run(connection, workload, position, "short", host, start, stop, [_uuid(int(host[4:]), position)]))
         groups.append(_processes(connection, host, short[-1], start, stop))
-    return Cluster(tuple(groups), begin, end, long_run, week_run, tuple(short[-4:]), tuple(short))
+    live = None
+    if going_on:
+        live = _run(connection, short_runs // 4 + 3, 1, "live", "node5", end - 2 * HOUR, None, [_uuid(5, 5)])
+        groups.append(_processes(connection, "node5", live, end - 2 * HOUR, end))
+    return Cluster(tuple(groups), begin, end, long_run, week_run, tuple(short[-4:]), tuple(short), live)
 
 
 def rows(cluster: Cluster, connection: Connection, step: float = HOUR / 2) -> Iterator[Columns]:
@@ -161,6 +178,11 @@ def _gpus(connection: Connection, begin: float, end: float) -> Iterator[Group]:
         yield Group(target, tuple(series), 30.0 if host else 15.0, begin, end)
 
 
+def _collector(connection: Connection, begin: float, end: float) -> Group:
+    target = targets.register_target(connection, host="node0", listener="collector", instance="", url="none")
+    return Group(target, tuple((metric, {}) for metric in _COLLECTOR_METRICS), 10.0, begin, end)
+
+
 def _processes(connection: Connection, host: str, run_id: str, begin: float, end: float) -> Group:
     target = targets.register_target(connection, host=host, listener="process", instance="", url="none")
     metrics = _PROCESS_METRICS if end - begin < WEEK / 2 else _PROCESS_METRICS[:1]
@@ -168,7 +190,7 @@ def _processes(connection: Connection, host: str, run_id: str, begin: float, end
 
 
 def _run(
-    connection: Connection, workload: int, position: int, name: str, host: str, begin: float, end: float,
+    connection: Connection, workload: int, position: int, name: str, host: str, begin: float, end: float | None,
     gpus: list[str],
 ) -> str:  # fmt: skip
     experiments.claim_experiment(connection, EXPERIMENT, name="benchmark", source="benchmark", into=True)
@@ -183,7 +205,8 @@ def _run(
     experiments.start_workload(connection, workload_id, begin)
     placements = [runs.Placement(run_id, host, gpu_uuid=gpu) for gpu in gpus] or [runs.Placement(run_id, host)]
     runs.start_runs(connection, placements, begin)
-    runs.end_run(connection, run_id, RunEnd("finished", begin, end, 0, None, 0.0, 0, 0, 0))
+    if end is not None:
+        runs.end_run(connection, run_id, RunEnd("finished", begin, end, 0, None, 0.0, 0, 0, 0))
     return run_id
 
 

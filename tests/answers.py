@@ -8,8 +8,8 @@ from typing import Any
 
 import psycopg
 
+from benchmarks.grafana import Query
 from sql.database import Connection
-from tests.grafana import Query
 
 # By PostgreSQL's own numbers; all else would come as text that no panel can use.
 TIMES, NUMBERS, TEXTS, FLAGS = {1184}, {20, 21, 23, 700, 701, 1700}, {25, 1043}, {16}

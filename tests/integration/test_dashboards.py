@@ -13,9 +13,9 @@ import pytest
 from psycopg import conninfo, sql
 
 from bench.config import Settings
+from benchmarks import grafana
 from sql.database import Connection, Database
 from sql.flavour import Flavour
-from tests import grafana
 from tests.answers import ask
 from tests.conftest import own_database
 from tests.gallery import hang

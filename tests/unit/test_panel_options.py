@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests import grafana
+from benchmarks import grafana
 
 _SCHEMA: grafana.Json = json.loads(Path("tests/data/grafana/dashboard.schema.json").read_text())
 _PANELS = _SCHEMA["$defs"]["panels"]

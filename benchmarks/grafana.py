@@ -14,7 +14,6 @@ Value = str | list[str]
 # Grafana's own expression for $name, [[name:format]] and ${name.path:format}.
 _VARIABLE = re.compile(r"\$(\w+)|\[\[(\w+?)(?::(\w+))?\]\]|\$\{(\w+)(?:\.([^:^}]+))?(?::([^}]+))?\}")
 _MACRO = re.compile(r"\$__(\w+)\(([^)]*)\)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,9 @@ def interpolated(text: str, values: Mapping[str, Value], variables: Mapping[str,
 
 
 def expanded(sql: str, span: Span) -> str:
-    """Return a query with the macros of Grafana's PostgreSQL data source expanded, TimescaleDB being off.
+    """Return a query with the macros of Grafana's PostgreSQL data source expanded, but for `$__timeGroup`.
+
+    That is `time_bucket` where the data source says that TimescaleDB is there: not for queries that run in both flavours.
 
     Raises
     ------
@@ -94,8 +95,7 @@ def expanded(sql: str, span: Span) -> str:
     start, stop = quoted(_iso(span.start)), quoted(_iso(span.stop))
 
     def replaced(match: re.Match[str]) -> str:
-        name, arguments = match[1], [one.strip() for one in match[2].split(",")]
-        column = arguments[0]
+        name, column = match[1], match[2].strip()
         match name:
             case "timeFrom":
                 return start
@@ -109,10 +109,6 @@ def expanded(sql: str, span: Span) -> str:
                 return str(int(span.start))
             case "unixEpochTo":
                 return str(int(span.stop))
-            case "timeGroup" | "timeGroupAlias" if len(arguments) > 1:
-                step = _seconds(arguments[1])
-                group = f"(extract(epoch from {column})::float8/{step:g})::bigint*{step:g}"
-                return f'{group} AS "time"' if name == "timeGroupAlias" else group
         raise ValueError(f"unknown macro, or too few arguments: {match[0]}")
 
     done = _MACRO.sub(replaced, sql)
@@ -187,10 +183,3 @@ def _iso(seconds: float) -> str:
     """Return a time as Go's RFC3339Nano writes it: without zeros at the end."""
     text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f").rstrip("0").rstrip(".")
     return f"{text}Z"
-
-
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|[smhdw])", text.strip("'"))
-    if found is None:
-        raise ValueError(f"not an interval: {text}")
-    return float(found[1]) * _UNITS[found[2]]

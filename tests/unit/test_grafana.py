@@ -1,0 +1,66 @@
+"""What stands in for Grafana in the tests of dashboards does with variables and macros what Grafana does."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import grafana
+
+SPAN = grafana.Span(1_763_752_000.5, 1_763_755_600, 20_000)
+VARIABLES = {"run": {"multi": True, "includeAll": True}, "one": {"multi": False}}
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("ARRAY[${run:sqlstring}]", ["a", "b"], "ARRAY['a','b']"),
+        ("ARRAY[${run:sqlstring}]", ["it's"], "ARRAY['it''s']"),
+        ("ARRAY[${run:sqlstring}]", [], "ARRAY[]"),
+        ("ARRAY[${run:sqlstring}]", "", "ARRAY['']"),  # nothing to choose from
+        ("in ($run)", ["a", "b"], "in ('a','b')"),
+        ("any('{${run:csv}}')", ["1", "2"], "any('{1,2}')"),
+        ("'$one'", "it's", "'it''s'"),
+        ("[[run:csv]] $runs $$ $1", ["1"], "1 $runs $$ $1"),
+        ("$__interval ${__interval_ms}", [], "20s 20000"),
+    ],
+)
+def test_variables_are_put_in(text: str, value: grafana.Value, expected: str) -> None:
+    assert grafana.interpolated(text, {"run": value, "one": value}, VARIABLES, SPAN) == expected
+
+
+def test_a_variable_as_it_is_has_no_place_in_a_query() -> None:
+    with pytest.raises(ValueError, match="'raw' is a format that no query"):
+        grafana.interpolated("${run:raw}", {"run": ["a"]}, VARIABLES, SPAN)
+
+
+@pytest.mark.parametrize(
+    ("macro", "expected"),
+    [
+        ("$__timeFrom()", "'2025-11-21T19:06:40.5Z'"),
+        ("$__timeTo()::timestamptz", "'2025-11-21T20:06:40Z'::timestamptz"),
+        ("$__timeFilter(x.time)", "x.time BETWEEN '2025-11-21T19:06:40.5Z' AND '2025-11-21T20:06:40Z'"),
+        ("$__unixEpochFrom()", "1763752000"),
+        ("$__time(t)", 't AS "time"'),
+    ],
+)
+def test_macros_are_expanded(macro: str, expected: str) -> None:
+    assert grafana.expanded(macro, SPAN) == expected
+
+
+@pytest.mark.parametrize(
+    "macro", ["$__timeFilter()", "$__timeGroup(t, 1m)", "$__timeFrm()", "$__interval_s", "${run:sqlstring}"]
+)
+def test_what_cannot_be_expanded_is_an_error(macro: str) -> None:
+    with pytest.raises(ValueError, match=r"unknown macro|is left in the query"):
+        grafana.expanded(macro, SPAN)
+
+
+def test_a_repeated_panel_asks_once_for_each_value() -> None:
+    panel = {"id": 2, "type": "stat", "targets": [{"refId": "A", "format": "table", "rawSql": "${run:sqlstring}"}]}
+    board = {
+        "uid": "u",
+        "panels": [{"id": 1, "type": "row", "repeat": "run"}, panel, {**panel, "id": 3, "repeat": "one"}],
+        "templating": {"list": [{"name": name, **more} for name, more in VARIABLES.items()]},
+    }
+    asked = grafana.queries(board, {"run": ["a", "b"], "one": "x"}, SPAN)
+    assert [(query.panel["id"], query.sql) for query in asked] == [(2, "'a'"), (2, "'b'"), (3, "'a'"), (3, "'b'")]
