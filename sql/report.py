@@ -70,7 +70,7 @@ class Quality:
     """How far a run's figures can be trusted; see the view ``run_quality``."""
 
     run_id: str
-    coverage: float | None
+    coverage: float
     interval_seconds: float | None
     simulated: bool
     profiled: bool

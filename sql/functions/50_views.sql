@@ -159,7 +159,9 @@ from runs r where r.started_at is not null;
 -- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.
 create or replace view run_quality as
 select r.run_id,
-       least(1, q.seconds / nullif(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 0))::float8 as coverage,
+       -- Of a run that was not measured it is 0: `least` passes over a null.
+       least(1, coalesce(q.seconds, 0) / greatest(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 1e-6))::float8
+           as coverage,
        q.seconds / nullif(q.n, 0) as interval_seconds,
        m.simulated, m.profiled, m.shared,
        null::boolean as throttled,
