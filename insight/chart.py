@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -13,7 +12,8 @@ import numpy.typing as npt
 from bench.errors import BadRequest, NoData, did_you_mean
 from insight import remarks
 from insight.columns import SCOPES
-from sql.charts import Curve, Measured, measured, run_curves, software_curves, software_keys, workload_curves
+from insight.curves import Drawing, hardware, software
+from sql.charts import Curve, Span, measured, phase_names, software_keys, spans
 from sql.database import Connection
 from sql.selection import RunInfo, select_runs
 from sql.summaries import coverage, gpu_facts
@@ -21,7 +21,6 @@ from sql.summaries import coverage, gpu_facts
 __all__ = ["ALIGNMENTS", "Chart", "Series", "chart"]
 
 Floats = npt.NDArray[np.float64]
-Groups = Mapping[str, Sequence[RunInfo]]
 
 ALIGNMENTS = ("time", "step", "epoch", "phase")
 
@@ -111,8 +110,8 @@ def chart(
     by
         ``run``, or ``workload``: then of every row of it the latest attempt counts.
     align
-        What the runs have in common: the ``time`` since their start, the ``step``, the ``epoch``, or the time since the
-        start of their first phase, ``phase``, or of the one of a name, ``phase:NAME``.
+        What the runs have in common: the ``time`` since their start, the ``step``, the ``epoch``, or the time since they
+        began to train, ``phase``, or since another phase began, ``phase:NAME``.
     scopes
         Some of `insight.columns.SCOPES`; by default the narrowest of each run and quantity.
     max_series
@@ -125,47 +124,54 @@ def chart(
     BadRequest
         The runs have no such metric, or an option is none of its choices.
     NoData
-        None of the runs has started, or none has samples.
+        None of the runs has started, has the axis, or has samples.
     """
     _check(by, align, scopes)
+    metrics = tuple(dict.fromkeys(metrics))
+    started = _started(connection, runs, by)
+    logged = _logged(connection, _ids(started), metrics)
+    axes = _axes(connection, started, align)
+    facts = measured(connection, list(axes), [name for name in metrics if name not in logged], scopes)
+    having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
+    groups: dict[str, list[RunInfo]] = {}
+    for run in started:
+        if run.run_id in axes and any(run.run_id in some for some in having.values()):
+            groups.setdefault(_label(run, by), []).append(run)
+    if not groups:
+        raise NoData(f"the selected runs have no samples of {' or '.join(metrics)}")
+    labels = list(groups)
+    shown = {run.run_id: run for label in labels[:max_series] for run in groups[label]}
+    place = list(shown)
+    facts = [one for one in facts if one.run_id in shown]
+    facts.sort(key=lambda one: (metrics.index(one.quantity), place.index(one.run_id), SCOPES.index(one.scope)))
+    made_up = {run for run, gpu in gpu_facts(connection, place).items() if gpu.simulated}
+    how = Drawing(by, align, scopes, points)
+    curves = hardware(connection, facts, {run_id: axes[run_id] for run_id in shown}, how)
+    curves += software(connection, place, list(logged), how)
+    curves.sort(key=lambda curve: (metrics.index(curve.metric), labels.index(curve.label), curve.scope))
+    units = {one.quantity: one.unit for one in facts}
+    drawn = list(shown.values())
+    notes = (
+        *remarks.without_axis(started, align, axes.keys()),
+        *remarks.missing(drawn, having),
+        *remarks.differences(drawn, facts),
+        *remarks.gaps(drawn, facts),
+        *remarks.simulated(drawn, metrics, made_up),
+        *remarks.profiled(drawn),
+        *remarks.left_out(by, labels[max_series:]),
+    )
+    series = (_series(curve, groups[curve.label], units.get(curve.metric, ""), made_up) for curve in curves)
+    return Chart(by, align, metrics, tuple(series), tuple(labels[max_series:]), notes)
+
+
+def _started(connection: Connection, runs: Sequence[RunInfo], by: str) -> list[RunInfo]:
+    """Return the runs that have started, or those of their workloads."""
     if by == "workload":
         runs = select_runs(connection, list(dict.fromkeys(_label(run, by) for run in runs)))
     started = [run for run in runs if run.started_at is not None]
     if not started:
         raise NoData("none of the selected runs has started yet")
-    metrics = tuple(dict.fromkeys(metrics))
-    ids = _ids(started)
-    logged = _logged(connection, ids, metrics)
-    facts = measured(connection, ids, [name for name in metrics if name not in logged], scopes)
-    having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
-    groups: dict[str, list[RunInfo]] = {}
-    for run in started:
-        if any(run.run_id in some for some in having.values()):
-            groups.setdefault(_label(run, by), []).append(run)
-    if not groups:
-        raise NoData(f"the selected runs have no samples of {' or '.join(metrics)}")
-    drawn, left_out = dict(list(groups.items())[:max_series]), tuple(groups)[max_series:]
-    shown = [run for group in drawn.values() for run in group]
-    place = {run.run_id: at for at, run in enumerate(shown)}
-    facts = [one for one in facts if one.run_id in place]
-    facts.sort(key=lambda one: (metrics.index(one.quantity), place[one.run_id], SCOPES.index(one.scope)))
-    made_up = {run for run, gpu in gpu_facts(connection, _ids(shown)).items() if gpu.simulated}
-    curves = [
-        *_hardware(connection, drawn, facts, by, scopes, points),
-        *_software(connection, drawn, [name for name in metrics if name in logged], by, align, points),
-    ]
-    units = {one.quantity: one.unit for one in facts}
-    order = list(drawn)
-    curves.sort(key=lambda curve: (metrics.index(curve.metric), order.index(curve.label), curve.scope))
-    return Chart(
-        by, align, metrics,
-        tuple(_series(curve, drawn[curve.label], units.get(curve.metric, ""), made_up) for curve in curves),
-        left_out,
-        (
-            *remarks.missing(shown, having), *remarks.differences(shown, facts), *remarks.gaps(shown, facts),
-            *remarks.simulated(shown, metrics, made_up), *remarks.profiled(shown), *remarks.left_out(by, left_out),
-        ),
-    )  # fmt: skip
+    return started
 
 
 def _check(by: str, align: str, scopes: Sequence[str] | None) -> None:
@@ -205,45 +211,23 @@ def _logged(connection: Connection, run_ids: Sequence[str], metrics: Sequence[st
     return {name: keys[name] for name in metrics if name not in quantities}
 
 
-def _hardware(
-    connection: Connection, groups: Groups, facts: Sequence[Measured], by: str, scopes: Sequence[str] | None, points: int
-) -> list[Curve]:  # fmt: skip
-    if not facts:
-        return []
-    runs = [run for group in groups.values() for run in group]
-    step = _round(max(max(run.duration or 0.0 for run in runs) / points, min(one.interval for one in facts)))
-    ask = run_curves if by == "run" else workload_curves
-    return ask(connection, _ids(runs), sorted({one.quantity for one in facts}), step, scopes)
+def _axes(connection: Connection, runs: Sequence[RunInfo], align: str) -> dict[str, Span]:
+    """Return where runs are on the axis, by id; those that do not have it are missing.
 
-
-def _software(
-    connection: Connection, groups: Groups, keys: Sequence[str], by: str, align: str, points: int
-) -> list[Curve]:
-    if not keys:
-        return []
-    runs = [run for group in groups.values() for run in group]
-    curves = software_curves(connection, _ids(runs), keys, align, points)
-    if by == "run":
-        return curves
-    workload = {_label(run, "run"): _label(run, "workload") for run in runs}
-    gathered: dict[tuple[str, str], list[Curve]] = {}
-    for curve in curves:
-        gathered.setdefault((workload[curve.label], curve.metric), []).append(curve)
-    return [_mean(label, metric, some, points) for (label, metric), some in gathered.items()]
-
-
-def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curve:
-    """Return the mean of curves and their range, each taken as straight between its points, where it has any."""
-    x = np.unique(np.concatenate([curve.x for curve in curves]))
-    if len(x) > 2 * points:
-        x = np.linspace(x[0], x[-1], points)
-    value, low, high = (
-        np.array([np.interp(x, curve.x, getattr(curve, name), math.nan, math.nan) for curve in curves])
-        for name in ("value", "low", "high")
-    )
-    there = ~np.isnan(value).all(axis=0)
-    figures = (np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0))
-    return Curve(label, metric, "", x[there].tolist(), *(some.tolist() for some in figures))
+    Raises
+    ------
+    BadRequest
+        There is no phase of that name.
+    NoData
+        None of them has the axis.
+    """
+    found = spans(connection, _ids(runs), align)
+    if found:
+        return found
+    if align.startswith("phase:"):
+        name = align.removeprefix("phase:")
+        raise BadRequest(f"these runs have no phase {name!r}{did_you_mean(name, phase_names(connection, _ids(runs)))}")
+    raise NoData(f"the selected runs have no {align}s: a script tells them by `from bench import track`")
 
 
 def _series(curve: Curve, group: Sequence[RunInfo], unit: str, made_up: AbstractSet[str]) -> Series:
@@ -257,9 +241,3 @@ def _series(curve: Curve, group: Sequence[RunInfo], unit: str, made_up: Abstract
         simulated=curve.metric.startswith("gpu_") and not made_up.isdisjoint(ids),
         profiled=any(run.profilers for run in group),
     )  # fmt: skip
-
-
-def _round(step: float) -> float:
-    """Return the least of 1, 2, 5, 10, 20 … (and of a tenth, a hundredth … of them) that is no shorter than `step`."""
-    power: float = 10.0 ** math.floor(math.log10(step))
-    return next(power * times for times in (1, 2, 5, 10) if power * times >= step * 0.999)

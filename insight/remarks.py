@@ -9,7 +9,7 @@ from insight.quantities import spoken
 from sql.charts import Measured
 from sql.selection import RunInfo
 
-__all__ = ["differences", "gaps", "left_out", "missing", "profiled", "simulated"]
+__all__ = ["differences", "gaps", "left_out", "missing", "profiled", "simulated", "without_axis"]
 
 # More would be longer than the picture.
 _MOST_LABELS = 8
@@ -25,6 +25,13 @@ _WORDS = {
     "host": "that of the whole host",
 }
 _OWN = ("process", "instance")
+
+
+def without_axis(runs: Sequence[RunInfo], align: str, there: Collection[str]) -> Iterator[str]:
+    """Yield a sentence where some of the runs are not on the axis that the others have in common."""
+    if without := [run.label for run in runs if run.run_id not in there]:
+        what = f"phase {align.removeprefix('phase:')}" if align.startswith("phase:") else f"{align}s"
+        yield f"{_listed(without)} {'has' if len(without) == 1 else 'have'} no {what}, and so no curve"
 
 
 def missing(runs: Sequence[RunInfo], having: Mapping[str, AbstractSet[str]]) -> Iterator[str]:

@@ -9,7 +9,19 @@ from psycopg.rows import class_row
 
 from sql.database import Connection
 
-__all__ = ["Curve", "Measured", "measured", "run_curves", "software_curves", "software_keys", "workload_curves"]
+__all__ = [
+    "Curve",
+    "Measured",
+    "Span",
+    "measured",
+    "phase_names",
+    "places",
+    "run_curves",
+    "software_curves",
+    "software_keys",
+    "spans",
+    "workload_curves",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,16 @@ class Curve:
     value: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a run is on an axis: from its first to its last place, in seconds, steps or epochs, and for how many seconds."""
+
+    run_id: str
+    first: float
+    last: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +115,32 @@ def measured(
 
 
 def run_curves(
-    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None
-) -> list[Curve]:
-    """Return the curves of quantities on the runs' common time, a point every `step` seconds or more."""
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None,
+    align: str,
+) -> list[Curve]:  # fmt: skip
+    """Return the curves of quantities on an axis, a point every `step` seconds, steps or epochs, or less often."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """
             select run as label, quantity as metric, scope, array_agg(extract(epoch from time)::float8 order by time) as x,
                    array_agg(value order by time) as value, array_agg(low order by time) as low,
                    array_agg(high order by time) as high
-            from run_chart(%(runs)s, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s)
+            from run_chart(%(runs)s, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s,
+                           align => %(align)s)
             group by run, quantity, scope
             """,
             {
                 "runs": list(run_ids), "quantities": list(quantities), "step": step * 1000,
                 "series": len(run_ids) * len(quantities) * len(scopes or [""]),
-                "scopes": None if scopes is None else list(scopes),
+                "scopes": None if scopes is None else list(scopes), "align": align,
             },
         ).fetchall()  # fmt: skip
 
 
 def workload_curves(
-    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None
-) -> list[Curve]:
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None,
+    align: str,
+) -> list[Curve]:  # fmt: skip
     """Return the curves of quantities of the workloads that the runs belong to: the mean over their runs, and the range."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
@@ -126,13 +151,13 @@ def workload_curves(
                    array_agg(value order by time) as value, array_agg(low order by time) as low,
                    array_agg(high order by time) as high
             from asked cross join lateral
-                 workload_chart(ids, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s)
+                 workload_chart(ids, %(quantities)s, null, null, %(step)s, true, %(series)s, %(scopes)s, %(align)s)
             group by workload, quantity, scope
             """,
             {
                 "runs": list(run_ids), "quantities": list(quantities), "step": step * 1000,
                 "series": len(run_ids) * len(quantities) * len(scopes or [""]),
-                "scopes": None if scopes is None else list(scopes),
+                "scopes": None if scopes is None else list(scopes), "align": align,
             },
         ).fetchall()  # fmt: skip
 
@@ -150,23 +175,53 @@ def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, s
     return {key: set(found) for key, found in rows}
 
 
-def software_curves(
-    connection: Connection, run_ids: Sequence[str], keys: Sequence[str], align: str, points: int
-) -> list[Curve]:
-    """Return the curves of software metrics, each as it was logged, or, of many figures, in so many points.
-
-    Parameters
-    ----------
-    align
-        ``time`` for seconds since the run's start, ``step`` for the step that was logged.
-    """
+def software_curves(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], points: int) -> list[Curve]:
+    """Return the curves of software metrics over the seconds since each run's start, each in no more than so many points."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """
             select run as label, key as metric, '' as scope, array_agg(x order by x) as x,
                    array_agg(value order by x) as value, array_agg(low order by x) as low,
                    array_agg(high order by x) as high
-            from software_chart(%(runs)s, %(keys)s, %(align)s, %(points)s) group by run, key
+            from software_chart(%(runs)s, %(keys)s, 'time', %(points)s) group by run, key
             """,
-            {"runs": list(run_ids), "keys": list(keys), "align": align, "points": points},
+            {"runs": list(run_ids), "keys": list(keys), "points": points},
         ).fetchall()
+
+
+def spans(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Span]:
+    """Return where those of the runs are on an axis that have it, by id; see `chart_axis`."""
+    with connection.cursor(row_factory=class_row(Span)) as cursor:
+        rows = cursor.execute(
+            """
+            select r.run_id, a.first, a.last, extract(epoch from a.ended_at - a.started_at)::float8 as seconds
+            from runs r cross join lateral chart_axis(r.run_id, %(align)s) a where r.run_id = any(%(runs)s)
+            """,
+            {"runs": list(run_ids), "align": align},
+        ).fetchall()
+    return {row.run_id: row for row in rows}
+
+
+def places(
+    connection: Connection, run_ids: Sequence[str], align: str, points: int
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Return an axis by each run's label: seconds since its start, ascending, and its place then; straight in between."""
+    rows = connection.execute(
+        """
+        select run_label(w, r), array_agg(extract(epoch from a.time - r.started_at)::float8 order by a.time, a.place),
+               array_agg(a.place order by a.time, a.place)
+        from runs r join workloads w using (workload_id)
+        cross join lateral run_axis(r.run_id, %(align)s, 1e-9, %(points)s) a
+        where r.run_id = any(%(runs)s) group by 1
+        """,
+        {"runs": list(run_ids), "align": align, "points": points},
+    ).fetchall()
+    return {label: (seconds, found) for label, seconds, found in rows}
+
+
+def phase_names(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return the names of the runs' phases."""
+    rows = connection.execute(
+        "select distinct name from spans where run_id = any(%s) and kind = 'phase' order by name", (list(run_ids),)
+    ).fetchall()
+    return [name for (name,) in rows]

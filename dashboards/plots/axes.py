@@ -57,5 +57,5 @@ def time_axis(align: str, longest: float) -> Axis:
     if align in ("step", "epoch"):
         return Axis(align, "")
     size, unit = next((size, unit) for start, size, unit in _TIMES if longest >= start)
-    since = {"time": "the start", "phase": "the first phase began"}.get(align, f"{align.removeprefix('phase:')} began")
+    since = {"time": "the start", "phase": "training began"}.get(align, f"{align.removeprefix('phase:')} began")
     return Axis(f"time since {since}", unit, size)

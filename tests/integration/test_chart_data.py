@@ -10,7 +10,7 @@ import pytest
 from bench.errors import BadRequest, NoData
 from insight.chart import Chart, chart
 from sql.selection import select_runs
-from sql.software import SoftwareMetric, store_software_metrics
+from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from tests.world import World
 
 SECONDS = 100
@@ -86,8 +86,77 @@ def test_software_metrics_are_as_they_were_logged(world: World, start: float) ->
     assert by_time.series[2].value.tolist() == [4, 2, 1]
     [mean] = drawn(world, "loss", by="workload", align="step").series
     assert mean.label == "20/1 train"
-    assert [mean.x.tolist(), mean.value.tolist()] == [[0, 1, 2], [6, 3, 1.5]]
+    assert [mean.x.tolist(), mean.value.tolist()] == [[1, 2, 3], [6, 3, 1.5]]
     assert [mean.low.tolist(), mean.high.tolist()] == [[4, 2, 1], [8, 4, 2]]
+
+
+def tracked(world: World, run_id: str, start: float, step_seconds: float, steps: int = 50) -> None:
+    """Ten seconds of loading, then training in steps of the same length, in two epochs."""
+    begin, seconds = start + 10, steps * step_seconds
+    spans = [
+        SpanRecord("load", None, "load", "phase", None, start, begin, 1, "main"),
+        SpanRecord("train", None, "train", "phase", None, begin, begin + seconds, 1, "main"),
+        *(
+            SpanRecord(
+                f"e{at}",
+                "train",
+                "epoch",
+                "epoch",
+                at,
+                begin + at * seconds / 2,
+                begin + (at + 1) * seconds / 2,
+                1,
+                "main",
+            )
+            for at in (0, 1)
+        ),
+        *(
+            SpanRecord(
+                f"s{at}",
+                "train",
+                "step",
+                "step",
+                at,
+                begin + at * step_seconds,
+                begin + (at + 1) * step_seconds,
+                1,
+                "main",
+            )
+            for at in range(steps)
+        ),
+    ]
+    store_spans(world.connection, run_id, spans)
+
+
+@pytest.mark.parametrize(
+    ("align", "span", "logged"),
+    [
+        ("step", (0, 50), [10, 20]),
+        ("epoch", (0, 2), [0.4, 0.8]),
+        ("phase", (0, 75), [10, 20]),
+        ("phase:load", (0, 10), [10]),
+    ],
+)
+def test_runs_share_other_axes(
+    world: World, start: float, align: str, span: tuple[float, float], logged: list[float]
+) -> None:
+    for position, step_seconds in ((1, 1.0), (2, 1.5)):
+        run_id = world.run(start, start + 2 * SECONDS, position=position)
+        cpu(world, run_id, start, 1.0, seconds=2 * SECONDS)
+        tracked(world, run_id, start, step_seconds)
+        losses(world, run_id, start + 10 + 10 * (step_seconds - 1), *([1.0] * 3))
+    world.run(start, start + SECONDS, position=3)
+    found = drawn(world, "cpu_usage", "loss", align=align)
+    measured = [one for one in found.series if one.metric == "cpu_usage"]
+    assert len(measured) == 2
+    for one in measured:
+        assert one.x[0] >= span[0]
+        assert one.x[-1] <= span[1]
+        assert 1 <= one.value.mean() <= 2
+    first = [one for one in found.series if one.metric == "loss"]
+    assert [round(x, 6) for one in first[:1] for x in one.x if x > 0] == logged
+    what = {"phase:load": "phase load"}.get(align, f"{align}s")
+    assert found.notes[0] == f"20/1/3 has no {what}, and so no curve"
 
 
 def test_many_software_metrics_become_few_points_with_their_range(world: World, start: float) -> None:
@@ -144,5 +213,10 @@ def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -
         drawn(world, "loss", align="steps")
     with pytest.raises(BadRequest, match=r"there is no scope 'hots' \(did you mean 'host'\?\)"):
         drawn(world, "cpu_usage", scopes=["hots"])
+    with pytest.raises(NoData, match="have no epochs"):
+        drawn(world, "cpu_usage", align="epoch")
+    tracked(world, run_id, start, 1.0)
+    with pytest.raises(BadRequest, match=r"have no phase 'trian' \(did you mean 'train'\?\)"):
+        drawn(world, "loss", align="phase:trian")
     with pytest.raises(NoData, match="no samples of cpu_usage"):
         drawn(world, "cpu_usage", scopes=["device"])
