@@ -126,8 +126,8 @@ class Chart {
 
   /** From the start to the last point of all panels: they share their axis. */
   whole() {
-    const xs = this.data.xs;
-    return [Math.min(0, ...xs.map((x) => x[0])), Math.max(...xs.map((x) => x[x.length - 1]))];
+    const { x, xs } = this.data;
+    return [x.begins, Math.max(...xs.map((one) => one[one.length - 1]))];
   }
 
   setRange(min, max) {

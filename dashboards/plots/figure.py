@@ -73,6 +73,7 @@ def draw(
             _panel(one, panel)
         for one in axes[max(0, len(layout.panels) - columns) : len(layout.panels)]:
             one.set_xlabel(layout.x.title)
+            one.set_xlim(left=layout.begins)
             one.tick_params(labelbottom=True)
         for one in axes[len(layout.panels) :]:
             one.remove()
@@ -94,7 +95,6 @@ def _panel(axes: Axes, panel: Panel) -> None:
         if len(panel.lines) <= _MOST_BANDS:
             axes.fill_between(line.x, line.low, line.high, color=look["color"], alpha=0.18, linewidth=0)
     axes.set_ylabel(panel.axis.title)
-    axes.set_xlim(left=0)
     if panel.from_zero:
         axes.set_ylim(bottom=0)
 

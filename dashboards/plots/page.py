@@ -59,7 +59,7 @@ def chart_data(layout: Layout) -> Markup:
         for panel in layout.panels
     ]
     content = {
-        "x": {"unit": layout.x.unit or layout.x.name},
+        "x": {"unit": layout.x.unit or layout.x.name, "begins": layout.begins},
         "legend": layout.legend,
         "xs": list(axes),
         "panels": panels,

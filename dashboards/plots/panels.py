@@ -43,9 +43,16 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A chart as it is drawn: its panels above each other, their common axis, and the entries of the legend."""
+    """A chart as it is drawn: its panels above each other, their common axis, and the entries of the legend.
+
+    Attributes
+    ----------
+    begins
+        Where the common axis does: at 0, unless that is far off, as in a run that goes on from step 100,000.
+    """
 
     x: Axis
+    begins: float
     panels: tuple[Panel, ...]
     legend: tuple[str, ...]
     notes: tuple[str, ...]
@@ -59,14 +66,16 @@ def lay_out(chart: Chart) -> Layout:
     legend = {name: at for at, name in enumerate(dict.fromkeys(names))}
     simulated = {name for name, one in zip(names, chart.series, strict=True) if one.simulated}
     profiled = {name for name, one in zip(names, chart.series, strict=True) if one.profiled}
-    x = time_axis(chart.align, max(float(one.x[-1]) for one in chart.series))
+    first, last = min(float(one.x[0]) for one in chart.series), max(float(one.x[-1]) for one in chart.series)
+    x = time_axis(chart.align, last)
     panels = []
     for metric in chart.metrics:
         mine = [(legend[name], one) for name, one in zip(names, chart.series, strict=True) if one.metric == metric]
         if mine:
             panels.append(_panel(metric, mine, x))
     marked = [name + SIMULATED * (name in simulated) + PROFILED * (name in profiled) for name in legend]
-    return Layout(x, tuple(panels), tuple(marked), chart.notes)
+    begins = 0.0 if first < last / 2 else first / x.size
+    return Layout(x, begins, tuple(panels), tuple(marked), chart.notes)
 
 
 def _panel(metric: str, series: list[tuple[int, Series]], x: Axis) -> Panel:
