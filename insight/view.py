@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 from bench import __version__
 from bench.errors import BadRequest, NoData, did_you_mean
 from bench.runfolder import write_atomically
-from insight.chart import ALIGNMENTS
+from insight.chart import ALIGNMENTS, Chart, chart
 from insight.columns import SCOPES
 from sql.database import Connection
 from sql.selection import RunInfo, abbreviated_ids, runs_by_id
@@ -64,6 +65,10 @@ class ViewChart:
         """Return a chart of runs, with ids as short as they can be."""
         return cls(tuple(abbreviated_ids(connection, [run.run_id for run in runs])), tuple(metrics), **options)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return what of it is written."""
+        return {key: getattr(self, key) for key, (_, default) in _KEYS.items() if getattr(self, key) != default}
+
     def __post_init__(self) -> None:
         for name in ("runs", "metrics"):
             if not getattr(self, name):
@@ -105,30 +110,32 @@ class View:
         except OSError as error:
             raise BadRequest(error.strerror or str(error), file=path) from error
         if len(content) > _MOST_BYTES:
-            raise BadRequest("it is no view: that is a few hundred bytes", file=path)
+            raise BadRequest("not a view: that is a few hundred bytes", file=path)
         try:
             return cls(tuple(_charts(json.loads(content))))
         except json.JSONDecodeError as error:
-            message = f"it is no view, which is JSON: {error.msg}"
+            message = f"not a view, for it is no JSON: {error.msg}"
             raise BadRequest(message, file=path, line=error.lineno, column=error.colno) from error
         except (UnicodeDecodeError, RecursionError) as error:
-            raise BadRequest("it is no view, which is JSON", file=path) from error
+            raise BadRequest("not a view, for it is no JSON", file=path) from error
         except BadRequest as error:
             raise BadRequest(str(error), file=path) from error
 
     def write(self, path: Path) -> None:
-        """Write a file, or replace one."""
-        write_atomically(path, self.text(), 0o644)
+        """Write a file, or replace one and keep its mode."""
+        target = path.resolve()
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
+        write_atomically(target, self.text(), mode)
 
     def text(self) -> str:
         """Return what the file holds."""
         lines, before = [], None
-        for chart in self.charts:
-            said = {key: getattr(chart, key) for key, (_, default) in _KEYS.items() if getattr(chart, key) != default}
-            if before is not None and chart.runs == before.runs:
+        for one in self.charts:
+            said = one.as_dict()
+            if before is not None and one.runs == before.runs:
                 del said["runs"]
             lines.append(json.dumps(said, ensure_ascii=False))
-            before = chart
+            before = one
         joined = ",\n  ".join(lines)
         return f'{{"hypergauge": {VERSION}, "charts": [\n  {joined}\n]}}\n'
 
@@ -148,11 +155,12 @@ class View:
         if not there:
             raise NoData(f"all runs of this view are gone: {', '.join(gone)}")
         whole = (
-            (chart, tuple(dict.fromkeys(there[one].run_id for one in chart.runs if one in there)))
-            for chart in self.charts
+            (number, chart, tuple(dict.fromkeys(there[one].run_id for one in chart.runs if one in there)))
+            for number, chart in enumerate(self.charts)
         )
-        charts = tuple(replace(chart, runs=ids) for chart, ids in whole if ids)
-        return Found(View(charts), {run.run_id: run for run in there.values()}, gone)
+        left = [(number, replace(chart, runs=ids)) for number, chart, ids in whole if ids]
+        runs = {run.run_id: run for run in there.values()}
+        return Found(View(tuple(chart for _, chart in left)), runs, gone, tuple(number for number, _ in left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +175,45 @@ class Found:
         Its runs by whole id.
     gone
         The ids that are no run's any more.
+    places
+        Of each of its charts, which one it is in the file, from 0 on.
     """
 
     view: View
     runs: Mapping[str, RunInfo]
     gone: tuple[str, ...]
+    places: tuple[int, ...]
+
+    def draw(self, connection: Connection, file: Path) -> tuple[list[tuple[ViewChart, Chart]], list[str]]:
+        """Return those of its charts that there are figures for, with these, and why others are missing.
+
+        Raises
+        ------
+        NoData
+            There are figures for none.
+        BadRequest
+            The runs of a chart have no such metric; says where in `file` it stands.
+        """
+        charts, missing = [], []
+        for place, one in zip(self.places, self.view.charts, strict=True):
+            runs = [self.runs[run_id] for run_id in one.runs]
+            try:
+                drawn = chart(connection, runs, one.metrics, by=one.by, align=one.align, scopes=one.scopes or None)
+            except BadRequest as error:
+                raise BadRequest(f"charts[{place}].metrics: {error}", file=file) from error
+            except NoData as error:
+                missing.append(f"chart {place + 1} is left out: {error}")
+            else:
+                charts.append((one, drawn))
+        if not charts:
+            raise NoData("; ".join(missing))
+        return charts, missing
 
 
 def _charts(content: object) -> list[ViewChart]:
     """Return the charts that a file's content stands for."""
     if not isinstance(content, dict) or type(content.get("hypergauge")) is not int:
-        raise BadRequest('it is no view: that begins with {"hypergauge": 1, "charts": [')
+        raise BadRequest('not a view: that begins with {"hypergauge": 1, "charts": [')
     if (version := content["hypergauge"]) > VERSION:
         raise BadRequest(
             f"hypergauge: this view is of version {version}, and hypergauge {__version__} reads version {VERSION}: "

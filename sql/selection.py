@@ -21,6 +21,7 @@ __all__ = [
     "runs_by_id",
     "select_run",
     "select_runs",
+    "workload_ids",
 ]
 
 # Of random ids, so many hex digits are shared by two of a million once in five hundred databases.
@@ -157,6 +158,14 @@ def abbreviated_ids(connection: Connection, run_ids: Sequence[str]) -> list[str]
         return max(taken, default=_LEAST_DIGITS - 1) + 1
 
     return [run_id[: digits(run_id)] for run_id in run_ids]
+
+
+def workload_ids(connection: Connection, run_ids: Sequence[str]) -> list[int]:
+    """Return the database's ids of the workloads of runs, in order."""
+    rows = connection.execute(
+        "select distinct workload_id from runs where run_id = any(%s) order by workload_id", (list(run_ids),)
+    ).fetchall()
+    return [one for (one,) in rows]
 
 
 def list_experiments(connection: Connection) -> list[ExperimentInfo]:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.e2e.home import COMMAND, SCRIPTS, Home, Started, wait_for
-from tests.e2e.terminal import Terminal
+from tests.terminal import Terminal
 
 
 def at_step(home: Home, name: str, gate: Path) -> tuple[Started, str]:

@@ -50,14 +50,14 @@ def charts(*others: str) -> str:
 
 
 BAD: dict[str, tuple[str | bytes, str]] = {
-    "empty": ("", ":1:1: it is no view, which is JSON: Expecting value"),
-    "no JSON": ('{"hypergauge": 1,\n "charts": [}', ":2:13: it is no view, which is JSON: Expecting value"),
-    "binary": (b"\x89PNG\r\n\xff", ": it is no view, which is JSON"),
-    "deep": ("[" * 100_000, ": it is no view, which is JSON"),
-    "large": ("[" + "1," * 200_000 + "1]", ": it is no view: that is a few hundred bytes"),
-    "a list": ("[]", ': it is no view: that begins with {"hypergauge": 1, "charts": ['),
-    "something else": ('{"panels": []}', ': it is no view: that begins with {"hypergauge": 1, "charts": ['),
-    "no version": ('{"hypergauge": true}', ': it is no view: that begins with {"hypergauge": 1, "charts": ['),
+    "empty": ("", ":1:1: not a view, for it is no JSON: Expecting value"),
+    "no JSON": ('{"hypergauge": 1,\n "charts": [}', ":2:13: not a view, for it is no JSON: Expecting value"),
+    "binary": (b"\x89PNG\r\n\xff", ": not a view, for it is no JSON"),
+    "deep": ("[" * 100_000, ": not a view, for it is no JSON"),
+    "large": ("[" + "1," * 200_000 + "1]", ": not a view: that is a few hundred bytes"),
+    "a list": ("[]", ': not a view: that begins with {"hypergauge": 1, "charts": ['),
+    "something else": ('{"panels": []}', ': not a view: that begins with {"hypergauge": 1, "charts": ['),
+    "no version": ('{"hypergauge": true}', ': not a view: that begins with {"hypergauge": 1, "charts": ['),
     "a later version": (
         '{"hypergauge": 2, "panels": []}',
         f": hypergauge: this view is of version 2, and hypergauge {__version__} reads version 1: install a newer hypergauge",

@@ -1,0 +1,65 @@
+"""A saved view as a link to one of our dashboards, with what is chosen in its address."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence, Set
+from urllib.parse import urlencode
+
+from bench.errors import BadRequest
+from insight.view import Found, ViewChart
+
+__all__ = ["view_link"]
+
+_MIXED_SLOTS = 4
+
+
+def view_link(found: Found, workload_ids: Sequence[int], logged: Set[str]) -> str:
+    """Return the path and the query of the dashboard that shows what there is of a view.
+
+    Parameters
+    ----------
+    workload_ids
+        Those of the runs.
+    logged
+        The names of their software metrics.
+
+    Raises
+    ------
+    BadRequest
+        None of ours can show it.
+    """
+    charts = found.view.charts
+    if any(chart.align != "time" or chart.scopes for chart in charts):
+        raise BadRequest("Grafana's dashboards begin with each run's start and show its narrowest scope")
+    [first, *others] = charts
+    if not others and first.by == "workload" and logged.isdisjoint(first.metrics):
+        uid, chosen = "bench-inter", [("metric", metric) for metric in first.metrics]
+    elif not others and first.by == "run":
+        uid = "bench-intra"
+        chosen = [
+            *(("run", run_id) for run_id in first.runs),
+            *(("software" if metric in logged else "metric", metric) for metric in first.metrics),
+        ]
+    else:
+        uid, chosen = "bench-mixed", list(_slots(charts, logged))
+    experiments = dict.fromkeys(run.experiment_id for run in found.runs.values())
+    longest = max((run.duration or 0.0 for run in found.runs.values()), default=0.0) or 3600
+    query = [
+        *(("var-experiment", str(one)) for one in experiments),
+        *(("var-workload", str(one)) for one in workload_ids),
+        *((f"var-{name}", value) for name, value in chosen),
+        ("from", "0"),
+        ("to", str(math.ceil(longest) * 1000)),
+    ]
+    return f"/d/{uid}?{urlencode(query)}"
+
+
+def _slots(charts: Sequence[ViewChart], logged: Set[str]) -> Iterator[tuple[str, str]]:
+    slots = [(chart, metric) for chart in charts for metric in chart.metrics]
+    if len(slots) > _MIXED_SLOTS or any(chart.by != "run" or metric in logged for chart, metric in slots):
+        raise BadRequest(f"Grafana's dashboard of mixed runs has place for {_MIXED_SLOTS} quantities, by run")
+    for slot, (chart, metric) in enumerate(slots, 1):
+        yield f"metric_{slot}", metric
+        for run_id in chart.runs:
+            yield f"run_{slot}", run_id
