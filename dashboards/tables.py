@@ -119,12 +119,15 @@ class Sheet:
         Of each entry its label, name, status and figures.
     notes
         What the marks mean.
+    part
+        What the figures are of, where that is a part of each run.
     """
 
     by: str
     columns: tuple[str, ...]
     lines: tuple[tuple[str, str, str, tuple[Cell, ...]], ...]
     notes: tuple[str, ...]
+    part: str | None = None
 
 
 def sheet(found: Comparison) -> Sheet:
@@ -160,20 +163,38 @@ def sheet(found: Comparison) -> Sheet:
     if _WITH_IDLE in marks:
         notes.append(f"{_WITH_IDLE} all that its GPUs used, with what they draw when they have nothing to do")
     return Sheet(
-        found.by, (*attempts, *(_TITLES.get(key, key) for key in figures), *software), tuple(lines), tuple(notes)
-    )
+        found.by, (*attempts, *(_TITLES.get(key, key) for key in figures), *software), tuple(lines), tuple(notes),
+        part=_part(found),
+    )  # fmt: skip
 
 
 def comparison(found: Comparison) -> Table:
     """Return a comparison, with changes against its baseline behind the figures."""
     read = sheet(found)
-    made = table(read.by, "name", "status", *(f">{escape(column)}" for column in read.columns))
+    made = table(
+        read.by,
+        "name",
+        "status",
+        *(f">{escape(column)}" for column in read.columns),
+        title=read.part and escape(read.part),
+    )
     for label, name, state, cells in read.lines:
         figures = (escape(cell.text) + (f" [dim]({cell.change})[/]" if cell.change else "") for cell in cells)
         made.add_row(label, escape(name), status(state), *figures)
     if read.notes:
         made.caption, made.caption_justify = "\n".join(read.notes), "left"
     return made
+
+
+def _part(found: Comparison) -> str | None:
+    part = found.window
+    if part is None:
+        return None
+    if part.first is None or part.last is None:
+        return f"over the phase {' or '.join(part.phases)}"
+    if part.align == "time":
+        return f"over the first {duration(part.last)}"
+    return f"over {part.align}s {part.first:,.10g} to {part.last:,.10g}"
 
 
 def experiments(found: Iterable[ExperimentInfo]) -> Table:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from bench.errors import BadRequest, NoData, did_you_mean
 from insight import remarks
+from insight.alignment import ALIGNMENTS, check_align
 from insight.columns import SCOPES
 from insight.curves import Drawing, hardware, software
 from sql.charts import Curve, Span, measured, phase_names, software_keys, spans
@@ -21,8 +22,6 @@ from sql.summaries import coverage, gpu_facts
 __all__ = ["ALIGNMENTS", "Chart", "Series", "chart"]
 
 Floats = npt.NDArray[np.float64]
-
-ALIGNMENTS = ("time", "step", "epoch", "phase")
 
 # More of its runs' names make no name of a workload.
 _MOST_NAMES = 3
@@ -177,8 +176,7 @@ def _started(connection: Connection, runs: Sequence[RunInfo], by: str) -> list[R
 def _check(by: str, align: str, scopes: Sequence[str] | None) -> None:
     if by not in ("run", "workload"):
         raise BadRequest(f"a series is a 'run' or a 'workload', not a {by!r}")
-    if align not in ALIGNMENTS and not align.startswith("phase:"):
-        raise BadRequest(f"runs cannot be aligned by {align!r}{did_you_mean(align, [*ALIGNMENTS, 'phase:NAME'])}")
+    check_align(align)
     for scope in scopes or ():
         if scope not in SCOPES:
             raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")

@@ -6,33 +6,43 @@ import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from bench.errors import BadRequest, NoData
+from insight.alignment import check_align
 from insight.columns import COLUMNS, ENERGY_KEY, SCOPES, figures_of
 from insight.entry import Entry
+from insight.window import Window, window
+from sql.axes import Stretch
 from sql.database import Connection
 from sql.selection import RunInfo, select_runs
-from sql.summaries import FinalMetric, GpuFacts, Summary, final_metrics, gpu_facts, summaries
+from sql.summaries import FinalMetric, GpuFacts, Summary, final_metrics, gpu_facts, summaries, summaries_between
 
 __all__ = ["Comparison", "Entry", "compare"]
+
+One = TypeVar("One", RunInfo, Entry)
 
 _SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum")
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Entries to be compared, all with the same columns where they have them; the baseline's label where there is one."""
+    """Entries to be compared, all with the same columns where they have them; the baseline's label where there is one.
+
+    Where there is a window, figures are those of a part of each run.
+    """
 
     by: str
     entries: tuple[Entry, ...]
     baseline: str | None
+    window: Window | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as it is written to JSON."""
         return {
             "by": self.by,
             "baseline": self.baseline,
+            "window": self.window and self.window.as_dict(),
             f"{self.by}s": [entry.as_dict(self.by) for entry in self.entries],
         }
 
@@ -46,6 +56,7 @@ def compare(
     scope: str | None = None,
     simulated: bool = False,
     every_attempt: bool = False,
+    align: str | None = None,
 ) -> Comparison:
     """Compare runs, rows by all their attempts, or workloads by the latest attempts of their runs.
 
@@ -61,12 +72,17 @@ def compare(
         Whether power and energy of simulated GPUs count.
     every_attempt
         Whether a selector without an attempt means all attempts, not the latest one, where runs are compared.
+    align
+        An axis (see `insight.window`): figures are then those of the part of it that all runs have in common, and not of
+        whole runs. A run without such an axis is left out.
 
     Raises
     ------
     NoData
-        Nothing that was selected has started.
+        Nothing that was selected has started, or nothing of it has such a part.
     """
+    if align is not None:
+        check_align(align)
     every_attempt = by == "row" or (by == "run" and every_attempt)
     runs = [r for r in select_runs(connection, selectors, every_attempt=every_attempt) if r.started_at is not None]
     base = [
@@ -78,7 +94,16 @@ def compare(
         raise NoData("none of the selected runs has started yet")
     runs = [*base, *(run for run in runs if run not in base)]
     repeated = {label for label, count in Counter(run.label for run in runs).items() if count > 1}
-    entries = _entries(connection, runs, by, repeated, scope, simulated)
+    part = None
+    if align is not None:
+        counted = _counted(runs) if by == "row" else runs
+        part = window(connection, counted, align)
+        runs, base = _within(part, counted, runs), _within(part, counted, base)
+        if baseline and not base:
+            raise NoData(
+                f"--baseline {baseline} is no baseline here: {', '.join(dict.fromkeys(part.left_out.values()))}"
+            )
+    entries = _entries(connection, runs, by, repeated, scope, simulated, part)
     base_entry = None
     if base:
         wanted = {_label(run, by, repeated) for run in base}
@@ -86,7 +111,7 @@ def compare(
             raise BadRequest(f"--baseline {baseline} names {len(wanted)} {by}s: {', '.join(sorted(wanted))}; name one")
         base_entry = next(entry for entry in entries if entry.label in wanted)
         entries = [_against(entry, base_entry) for entry in entries]
-    return Comparison(by, tuple(entries), base_entry.label if base_entry else None)
+    return Comparison(by, tuple(entries), base_entry.label if base_entry else None, part)
 
 
 def _label(run: RunInfo, by: str, repeated: Collection[str]) -> str:
@@ -97,22 +122,27 @@ def _label(run: RunInfo, by: str, repeated: Collection[str]) -> str:
 
 def _entries(
     connection: Connection, runs: Sequence[RunInfo], by: str, repeated: Collection[str], scope: str | None,
-    simulated: bool,
+    simulated: bool, part: Window | None,
 ) -> list[Entry]:  # fmt: skip
     ids = [run.run_id for run in runs]
+    stretches = part.stretches if part else {}
     by_run: dict[str, list[Summary]] = {}
-    for summary in summaries(connection, ids):
+    for summary in (
+        *summaries(connection, [run for run in ids if run not in stretches]),
+        *summaries_between(connection, [stretches[run] for run in ids if run in stretches]),
+    ):
         by_run.setdefault(summary.run_id, []).append(summary)
     software: dict[str, list[FinalMetric]] = {}
-    for metric in final_metrics(connection, ids):
+    for metric in final_metrics(connection, ids, {run: stretch.followed_at for run, stretch in stretches.items()}):
         software.setdefault(metric.run_id, []).append(metric)
     facts = gpu_facts(connection, ids)
     entries = [
         _run_entry(
-            run, by_run.get(run.run_id, ()), facts[run.run_id], software.get(run.run_id, ()), scope, simulated=simulated
+            run, stretches.get(run.run_id), by_run.get(run.run_id, ()), facts[run.run_id], software.get(run.run_id, ()),
+            scope, simulated=simulated,
         )
         for run in runs
-    ]
+    ]  # fmt: skip
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(_label(entry.runs[0], by, repeated), []).append(entry)
@@ -122,21 +152,41 @@ def _entries(
 
 
 def _run_entry(
-    run: RunInfo, found: Iterable[Summary], facts: GpuFacts, software: Iterable[FinalMetric], scope: str | None, *,
-    simulated: bool,
+    run: RunInfo, stretch: Stretch | None, found: Iterable[Summary], facts: GpuFacts, software: Iterable[FinalMetric],
+    scope: str | None, *, simulated: bool,
 ) -> Entry:  # fmt: skip
-    measured = figures_of(found, facts, run.duration, scope, electric=simulated or not facts.simulated)
-    figures = {**({} if run.duration is None else {"duration_seconds": run.duration}), **measured.values}
+    duration = stretch.seconds if stretch else run.duration
+    measured = figures_of(found, facts, duration, scope, electric=simulated or not facts.simulated)
+    figures = {**({} if duration is None else {"duration_seconds": duration}), **measured.values}
     final = {metric.key: metric.value for metric in software}
     return Entry(
         run.label, run.name, run.status, (run,), figures, measured.scopes, final, measured.quantities,
         simulated=facts.simulated, energy_method=measured.energy_method, gpu_coverage=measured.gpu_coverage,
+        stretches=(stretch,) if stretch else (),
     )  # fmt: skip
 
 
-def _row_entry(label: str, group: Sequence[Entry]) -> Entry:
+def _counted(runs: Iterable[RunInfo]) -> list[RunInfo]:
+    rows: dict[str, list[RunInfo]] = {}
+    for run in runs:
+        rows.setdefault(run.label, []).append(run)
+    return [run for row in rows.values() for run in _finished(row)]
+
+
+def _finished(row: Sequence[One]) -> Sequence[One]:
     # An attempt that failed halfway has half the time and energy, and belongs to no mean.
-    counted = [entry for entry in group if entry.status == "finished"] or group
+    return [one for one in row if one.status == "finished"] or row
+
+
+def _within(part: Window, counted: Iterable[RunInfo], runs: Iterable[RunInfo]) -> list[RunInfo]:
+    """Return the runs that have a part of the window, and attempts that do not count beside one that has."""
+    rows = {run.label for run in counted if run.run_id in part.stretches}
+    without = {run.run_id for run in counted} - part.stretches.keys()
+    return [run for run in runs if run.label in rows and run.run_id not in without]
+
+
+def _row_entry(label: str, group: Sequence[Entry]) -> Entry:
+    counted = _finished(group)
     together = _workload_entry(label, counted)
     values: dict[str, list[float]] = {}
     for entry in counted:
@@ -164,8 +214,9 @@ def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
     values = {key: [entry.figures[key] for entry in group if key in entry.figures] for key in keys}
     figures = {key: sum(found) / (1 if key in _SUMMED else len(found)) for key, found in values.items()}
     spread = {key: (min(found), max(found)) for key, found in values.items()}
-    starts = [run.started_at for run in runs if run.started_at is not None]
-    ends = [run.ended_at for run in runs if run.ended_at is not None]
+    stretches = tuple(stretch for entry in group for stretch in entry.stretches)
+    starts = [one.started_at for one in stretches or runs if one.started_at is not None]
+    ends = [one.ended_at for one in stretches or runs if one.ended_at is not None]
     if starts and len(ends) == len(runs):
         figures["makespan_seconds"] = (max(ends) - min(starts)).total_seconds()
     software: dict[str, float | None] = {}
@@ -183,7 +234,7 @@ def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
     return Entry(
         label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, figures, scopes, software, spread=spread,
         simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
-        gpu_coverage=min(covered, default=None),
+        gpu_coverage=min(covered, default=None), stretches=stretches,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from insight.columns import WHOLE_GPU
+from sql.axes import Stretch
 from sql.selection import RunInfo
 
 __all__ = ["Entry"]
@@ -35,6 +36,8 @@ class Entry:
         By column or software metric, the relative difference to the baseline: 0.1 is 10 % more.
     simulated
         Whether it ran on simulated GPUs.
+    stretches
+        Where figures are those of a part of each run, the times that these parts took.
     energy_method, gpu_coverage
         See `insight.columns.Figures`; of a workload, all methods joined by ``+``, and the least coverage.
     """
@@ -54,6 +57,7 @@ class Entry:
     simulated: bool = False
     energy_method: str | None = None
     gpu_coverage: float | None = None
+    stretches: tuple[Stretch, ...] = ()
 
     @property
     def coverage(self) -> float:
@@ -91,6 +95,7 @@ def _run(entry: Entry) -> dict[str, Any]:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "params": run.params,
+        "window": _stretch(entry.stretches[0]) if entry.stretches else None,
         "simulated": entry.simulated,
         "profiled": entry.profiled,
         **entry.figures,
@@ -123,6 +128,7 @@ def _group(entry: Entry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "status": entry.status,
+        "windows": {stretch.run_id: _stretch(stretch) for stretch in entry.stretches},
         "simulated": entry.simulated,
         "profiled": entry.profiled,
         **entry.figures,
@@ -134,6 +140,11 @@ def _group(entry: Entry) -> dict[str, Any]:
         "software_metrics": entry.software,
         "changes": entry.changes,
     }
+
+
+def _stretch(stretch: Stretch) -> dict[str, Any]:
+    times = {"started_at": stretch.started_at, "ended_at": stretch.ended_at, "seconds": stretch.seconds}
+    return {"first": stretch.first, "last": stretch.last, **times}
 
 
 _BY = {"run": _run, "row": _row, "workload": _workload}

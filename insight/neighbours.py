@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from insight.comparison import Comparison
 from sql.database import Connection
 from sql.neighbours import NeighbourChange, neighbour_changes
+from sql.selection import RunInfo
 
 __all__ = ["Changes", "footnotes", "marked", "of_comparison"]
 
@@ -19,8 +21,17 @@ _MOST_RUNS = 12
 
 
 def of_comparison(connection: Connection, comparison: Comparison) -> Changes:
-    """Return what changed beside the runs of a comparison, by run id."""
-    return neighbour_changes(connection, [run.run_id for entry in comparison.entries for run in entry.runs])
+    """Return what changed beside the runs of a comparison while they went through what is compared, by run id."""
+    runs = {run.run_id: run for entry in comparison.entries for run in entry.runs}
+    found = neighbour_changes(connection, list(runs))
+    return {run: [one for one in some if _compared(comparison, runs[run], one)] for run, some in found.items()}
+
+
+def _compared(comparison: Comparison, run: RunInfo, change: NeighbourChange) -> bool:
+    stretch = comparison.window.stretches.get(run.run_id) if comparison.window else None
+    if stretch is None or run.started_at is None:
+        return True
+    return stretch.started_at < run.started_at + timedelta(seconds=change.at) < stretch.ended_at
 
 
 def marked(content: dict[str, Any], changes: Changes) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from psycopg.rows import class_row
 
+from sql.axes import Stretch
 from sql.database import Connection
 
 __all__ = [
@@ -20,6 +23,7 @@ __all__ = [
     "gpu_facts",
     "live_figures",
     "summaries",
+    "summaries_between",
     "summarised",
 ]
 
@@ -115,19 +119,37 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
 
 def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
     """Return the summaries of runs, each quantity over its devices: first in the narrowest scope that covers the run."""
+    return _summaries(connection, "run_summary s", {"runs": list(run_ids)})
+
+
+def summaries_between(connection: Connection, stretches: Sequence[Stretch]) -> list[Summary]:
+    """Return the same of a stretch of each run, from its raw samples."""
+    source = """
+        unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as stretch (run, starts, ends)
+        cross join lateral summary_between(run, starts, ends) s
+    """
+    values = {
+        "runs": [one.run_id for one in stretches],
+        "starts": [one.started_at for one in stretches],
+        "ends": [one.ended_at for one in stretches],
+    }
+    return _summaries(connection, source, values)
+
+
+def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> list[Summary]:
     with connection.cursor(row_factory=class_row(Summary)) as cursor:
         return cursor.execute(
-            """
+            f"""
             with asked as materialized (
                 select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s))
             select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
                    total
-            from run_summary s join asked using (run_id)
+            from {source} join asked using (run_id)
             left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
             where s.run_id = any(%(runs)s) and s.metric is null and s.device is null
             order by s.quantity, scope_width(s.scope, asked.alone)
-            """,
-            {"runs": list(run_ids)},
+            """.encode(),  # noqa: S608 - text of ours alone
+            values,
         ).fetchall()
 
 
@@ -139,16 +161,19 @@ def summarised(connection: Connection, run_ids: Sequence[str]) -> bool:
     return row is None or row[0] in (True, None)
 
 
-def final_metrics(connection: Connection, run_ids: Sequence[str]) -> list[FinalMetric]:
-    """Return the last value of each software metric of each run."""
+def final_metrics(
+    connection: Connection, run_ids: Sequence[str], before: Mapping[str, datetime | None] | None = None
+) -> list[FinalMetric]:
+    """Return the last value of each software metric of each run, or its last one before a time."""
     with connection.cursor(row_factory=class_row(FinalMetric)) as cursor:
         return cursor.execute(
             """
             select distinct on (run_id, key) run_id, key, step, value,
                    min(value) over (partition by run_id, key) as min, max(value) over (partition by run_id, key) as max
-            from software_metrics where run_id = any(%s) order by run_id, key, step desc, time desc
+            from software_metrics join unnest(%s::text[], %s::timestamptz[]) as asked (run_id, before) using (run_id)
+            where before is null or time < before order by run_id, key, step desc, time desc
             """,
-            (list(run_ids),),
+            (list(run_ids), [(before or {}).get(run) for run in run_ids]),
         ).fetchall()
 
 

@@ -163,6 +163,10 @@ def compare(
     baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
     scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
     simulated: Annotated[bool, typer.Option("--simulated", help="Power and energy of simulated GPUs as well.")] = False,
+    align: Annotated[
+        str | None,
+        typer.Option(help="Only over what all have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
@@ -176,13 +180,22 @@ def compare(
         raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
     with reading() as connection:
         found = compare_runs(
-            connection, selectors, by=by, baseline=baseline, scope=scope, simulated=simulated, every_attempt=every
+            connection,
+            selectors,
+            by=by,
+            baseline=baseline,
+            scope=scope,
+            simulated=simulated,
+            every_attempt=every,
+            align=align,
         )
         changes = neighbours.of_comparison(connection, found)
     if json:
         as_json(neighbours.marked(found.as_dict(), changes))
         return
     console().print(tables.comparison(found))
+    for label, reason in found.window.left_out.items() if found.window else ():
+        console().print(f"[yellow]![/] {label} is left out: {escape(reason)}")
     for line in [*profiled.footnotes(found), *neighbours.footnotes(found, changes)]:
         console().print(f"[yellow]![/] {escape(line)}")
     for entry in found.entries:

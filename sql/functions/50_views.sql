@@ -48,12 +48,12 @@ cross join lateral (
       and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
     offset 0) x;
 
--- What a run did, from its raw samples: one row a quantity, scope, metric and device, and one a quantity and scope over
--- all its devices (metric and device null), from one source: of those that cover the run, the preferred one. A GPU that it
--- does not measure is taken from the next. Series of one device that are scraped together
--- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken. Not in SQL alone, or it
--- would become part of every statement on summaries, and be planned for every chunk where nothing is to be computed.
-create or replace function compute_summary(p_run text)
+-- What a run did between two times (in all where they are null), from its raw samples: one row a quantity, scope, metric and
+-- device, and one a quantity and scope over all its devices (metric and device null), from one source: of those that cover the
+-- run, the preferred one. A GPU that it does not measure is taken from the next. Series of one device that are scraped together
+-- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken. A sample at an edge
+-- counts for the part of its time that lies inside.
+create or replace function summary_between(p_run text, p_from timestamptz, p_to timestamptz)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
                min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
 #variable_conflict use_column
@@ -68,14 +68,18 @@ begin
         window one as (partition by s.quantity, rs.scope)
     ), read as not materialized (
         select f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.board, x.time,
-               x.value * f.scale as value, x.dt::float8 as dt
+               x.value * f.scale as value, x.dt
         from sources f cross join lateral (
             -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
-            select time, value, dt from samples
-            where series_id = f.series_id and runset_id = f.runset_id and time >= f.started_at - interval '1 min'
-              and time < coalesce(f.ended_at, 'infinity') + interval '1 min'
+            select time, value,
+                   case when p_from is null then dt
+                        else date_part('epoch', least(time, p_to) - greatest(time - dt * interval '1 s', p_from)) end::float8 as dt
+            from samples
+            where series_id = f.series_id and runset_id = f.runset_id
+              and time >= greatest(f.started_at - interval '1 min', p_from)
+              and time < least(coalesce(f.ended_at, 'infinity'), p_to) + interval '1 min'
             offset 0) x
-        where x.value is not null
+        where x.value is not null and (p_from is null or x.dt > 0)
     ), points as materialized (
         select quantity, scope, metric, device, combine, preference, several, time, value, dt from read where not board
         union all
@@ -118,6 +122,15 @@ begin
            min(value), max(value), percentile_cont(0.5) within group (order by value),
            percentile_cont(0.95) within group (order by value), sum(coalesce(area, value * dt))
     from together group by quantity, scope;
+end $$;
+
+-- What a run did in all. Not in SQL, or it would become part of every statement on summaries, and be planned for every chunk
+-- where nothing is to be computed.
+create or replace function compute_summary(p_run text)
+returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
+               min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
+begin
+    return query select * from summary_between(p_run, null, null);
 end $$;
 
 -- Written when a run has ended and its last sample is in; for a run that goes on, computed.

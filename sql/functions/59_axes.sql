@@ -133,9 +133,9 @@ returns table (first float8, last float8, started_at timestamptz, ended_at times
     having max(place) > min(place)
 $$;
 
--- When a run went through a part of an axis: from when it left `p_first` to when it came to `p_last`, and from when on what
--- it logs is of what follows.
-create or replace function axis_window(p_run text, p_align text, p_first float8, p_last float8)
+-- The time that a run took for a part of an axis: from when it left `p_first` to when it came to `p_last`; and when what
+-- followed began, to which belongs what is logged from then on.
+create or replace function axis_stretch(p_run text, p_align text, p_first float8, p_last float8)
 returns table (started_at timestamptz, ended_at timestamptz, followed_at timestamptz) language sql stable as $$
     with axis as materialized (
         select place, time, lead(place) over line as next_place, lead(time) over line as next_time
@@ -149,12 +149,10 @@ returns table (started_at timestamptz, ended_at timestamptz, followed_at timesta
     )
     select started_at, ended_at,
            case when p_align = 'time' then ended_at
-                when p_align like 'phase%' then coalesce(
+                when p_align like 'phase%' then
                     (select min(s.started_at) from spans s
-                     where s.run_id = p_run and s.kind = 'phase' and s.started_at > bounds.ended_at), 'infinity')
-                else coalesce(
-                    (select min(x.started_at) from axis_points(p_run, p_align) x where x.started_at > bounds.ended_at), 'infinity')
-           end
+                     where s.run_id = p_run and s.kind = 'phase' and s.started_at > bounds.ended_at)
+                else (select min(x.started_at) from axis_points(p_run, p_align) x where x.started_at > bounds.ended_at) end
     from bounds where started_at is not null
 $$;
 

@@ -79,6 +79,7 @@ def test_a_file_that_may_not_be_written_is_refused(nowhere: Home) -> None:
         (["stop", "999999/1/1"], "999999/1/1 names no run"),
         (["compare", "0", "--by", "nonsense"], "--by is 'run', 'row' or 'workload', not 'nonsense'"),
         (["compare", "0", "--scope", "hots"], "there is no scope 'hots' (did you mean 'host'?)"),
+        (["compare", "0", "--align", "stepp"], "runs cannot be aligned by 'stepp' (did you mean 'step'?)"),
         (["schedule", "experiments.csv", "--rerun", "some"], "--rerun is 'failed' or 'all', not 'some'"),
         (["schedule", "experiment.csv"], "experiment.csv: the file does not exist"),
         (["run", "--devices", "7", "--", "true"], "7"),

@@ -1,0 +1,104 @@
+"""Axes along which runs can be compared other than their own time: steps, epochs, phases; and parts of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from sql.database import Connection
+
+__all__ = ["Axis", "Stretch", "axes", "phase_names", "stretches", "training_phases", "without_raw_samples"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The first and the last place of a run, in steps, epochs or seconds."""
+
+    run_id: str
+    first: float
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The time that a run took for a part of its axis.
+
+    Attributes
+    ----------
+    first, last
+        The part: steps, epochs or seconds.
+    followed_at
+        When what followed began, to which belongs what is logged from then on; ``None`` where nothing did.
+    """
+
+    run_id: str
+    first: float
+    last: float
+    started_at: datetime
+    ended_at: datetime
+    followed_at: datetime | None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return (self.ended_at - self.started_at).total_seconds()
+
+
+def axes(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Axis]:
+    """Return by run its axis; a run that has none is left out."""
+    with connection.cursor(row_factory=class_row(Axis)) as cursor:
+        rows = cursor.execute(
+            "select run_id, first, last from unnest(%s::text[]) as run_id cross join lateral chart_axis(run_id, %s)",
+            (list(run_ids), align),
+        ).fetchall()
+    return {row.run_id: row for row in rows}
+
+
+def stretches(connection: Connection, parts: Mapping[str, tuple[float, float]], align: str) -> dict[str, Stretch]:
+    """Return by run the time that it took for its part, from one place to another, of its axis."""
+    with connection.cursor(row_factory=class_row(Stretch)) as cursor:
+        rows = cursor.execute(
+            """
+            select run_id, first, last, started_at, ended_at, followed_at
+            from unnest(%(runs)s::text[], %(firsts)s::float8[], %(lasts)s::float8[]) as part (run_id, first, last)
+            cross join lateral axis_stretch(run_id, %(align)s, first, last)
+            """,
+            {
+                "runs": list(parts),
+                "firsts": [first for first, _ in parts.values()],
+                "lasts": [last for _, last in parts.values()],
+                "align": align,
+            },
+        ).fetchall()
+    return {row.run_id: row for row in rows}
+
+
+def training_phases(connection: Connection, run_ids: Sequence[str]) -> dict[str, str]:
+    """Return by run the phase that is its training; a run without phases is left out."""
+    rows = connection.execute(
+        "select run_id, name from unnest(%s::text[]) as run_id cross join lateral training_phase(run_id) as name"
+        " where name is not null",
+        (list(run_ids),),
+    ).fetchall()
+    return dict(rows)
+
+
+def phase_names(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return the names of the phases that any of these runs has, in the order in which they first began."""
+    rows = connection.execute(
+        "select name from spans where run_id = any(%s) and kind = 'phase' group by name order by min(started_at)",
+        (list(run_ids),),
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def without_raw_samples(connection: Connection, run_ids: Sequence[str]) -> set[str]:
+    """Return those of these runs whose raw samples are no longer kept, or not all of them."""
+    rows = connection.execute(
+        "select run_id from runs where run_id = any(%s) and not keep and started_at < (select edge from retention)",
+        (list(run_ids),),
+    ).fetchall()
+    return {run_id for (run_id,) in rows}
