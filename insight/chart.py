@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from bench.errors import BadRequest, NoData, did_you_mean
 from insight import remarks
-from insight.alignment import ALIGNMENTS, check_align
+from insight.alignment import ALIGNMENTS, axes_of, check_align
 from insight.columns import SCOPES
 from insight.curves import Drawing, hardware, software
-from sql.charts import Curve, Span, measured, phase_names, software_keys, spans
+from sql.charts import Curve, measured, software_keys
 from sql.database import Connection
 from sql.selection import RunInfo, select_runs
 from sql.summaries import coverage, gpu_facts
@@ -129,7 +129,7 @@ def chart(
     metrics = tuple(dict.fromkeys(metrics))
     started = _started(connection, runs, by)
     logged = _logged(connection, _ids(started), metrics)
-    axes = _axes(connection, started, align)
+    axes = axes_of(connection, _ids(started), align)
     facts = measured(connection, list(axes), [name for name in metrics if name not in logged], scopes)
     having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
     groups: dict[str, list[RunInfo]] = {}
@@ -207,25 +207,6 @@ def _logged(connection: Connection, run_ids: Sequence[str], metrics: Sequence[st
         if name not in quantities and name not in keys:
             raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, [*quantities, *keys])}")
     return {name: keys[name] for name in metrics if name not in quantities}
-
-
-def _axes(connection: Connection, runs: Sequence[RunInfo], align: str) -> dict[str, Span]:
-    """Return where runs are on the axis, by id; those that do not have it are missing.
-
-    Raises
-    ------
-    BadRequest
-        There is no phase of that name.
-    NoData
-        None of them has the axis.
-    """
-    found = spans(connection, _ids(runs), align)
-    if found:
-        return found
-    if align.startswith("phase:"):
-        name = align.removeprefix("phase:")
-        raise BadRequest(f"these runs have no phase {name!r}{did_you_mean(name, phase_names(connection, _ids(runs)))}")
-    raise NoData(f"the selected runs have no {align}s: a script tells them by `from bench import track`")
 
 
 def _series(curve: Curve, group: Sequence[RunInfo], unit: str, made_up: AbstractSet[str]) -> Series:

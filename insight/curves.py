@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sql.charts import Curve, Measured, Span, places, run_curves, software_curves, workload_curves
+from sql.axes import Span, places
+from sql.charts import Curve, Measured, run_curves, software_curves, workload_curves
 from sql.database import Connection
 
 __all__ = ["Drawing", "hardware", "software"]

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.errors import BadRequest, BenchError, NoData, did_you_mean
-from sql.axes import Stretch, axes, phase_names, stretches, training_phases, without_raw_samples
+from bench.errors import NoData
+from insight.alignment import axes_of, unit_of
+from sql.axes import Stretch, stretches, training_phases, without_raw_samples
 from sql.database import Connection
 from sql.selection import RunInfo
 
@@ -59,13 +60,13 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
         No run has such an axis, or they have nothing in common.
     """
     ids = [run.run_id for run in runs]
-    known = axes(connection, ids, align)
+    known = axes_of(connection, ids, align)
     gone = without_raw_samples(connection, list(known))
-    left_out = {run.label: f"it has no {_unit(align)}" for run in runs if run.run_id not in known}
+    left_out = {run.label: f"it has no {unit_of(align)}" for run in runs if run.run_id not in known}
     left_out |= {run.label: "its raw samples are no longer kept" for run in runs if run.run_id in gone}
     known = {run: axis for run, axis in known.items() if run not in gone}
     if not known:
-        raise _none(connection, ids, align)
+        raise NoData("the raw samples of the selected runs are no longer kept")
     if align.startswith("phase"):
         parts = {run: (axis.first, axis.last) for run, axis in known.items()}
         return Window(align, None, None, _phases(connection, ids, align), stretches(connection, parts, align), left_out)
@@ -74,28 +75,14 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
     if latest.first >= soonest.last:
         labels = {run.run_id: run.label for run in runs}
         raise NoData(
-            f"the runs have no {_unit(align)} in common: {labels[latest.run_id]} begins at {latest.first:,.10g}, "
+            f"the runs have no {unit_of(align)} in common: {labels[latest.run_id]} begins at {latest.first:,.10g}, "
             f"{labels[soonest.run_id]} ends at {soonest.last:,.10g}"
         )
     parts = dict.fromkeys(known, (latest.first, soonest.last))
     return Window(align, latest.first, soonest.last, (), stretches(connection, parts, align), left_out)
 
 
-def _none(connection: Connection, run_ids: Sequence[str], align: str) -> BenchError:
-    phases = phase_names(connection, run_ids)
-    if align.startswith("phase:") and phases:
-        name = align.removeprefix("phase:")
-        return BadRequest(f"the selected runs have no phase {name!r}{did_you_mean(name, phases)}")
-    if without_raw_samples(connection, run_ids):
-        return NoData("the raw samples of the selected runs are no longer kept")
-    return NoData(f"the selected runs have no {_unit(align)}; `from bench import track` marks them")
-
-
 def _phases(connection: Connection, run_ids: Sequence[str], align: str) -> tuple[str, ...]:
     if align == "phase":
         return tuple(dict.fromkeys(training_phases(connection, run_ids).values()))
     return (align.removeprefix("phase:"),) if align.startswith("phase:") else ()
-
-
-def _unit(align: str) -> str:
-    return f"phase {align.removeprefix('phase:')!r}" if align.startswith("phase:") else f"{align}s"

@@ -10,16 +10,26 @@ from psycopg.rows import class_row
 
 from sql.database import Connection
 
-__all__ = ["Axis", "Stretch", "axes", "phase_names", "stretches", "training_phases", "without_raw_samples"]
+__all__ = [
+    "Span",
+    "Stretch",
+    "phase_names",
+    "places",
+    "spans",
+    "stretches",
+    "training_phases",
+    "without_raw_samples",
+]
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """The first and the last place of a run, in steps, epochs or seconds."""
+class Span:
+    """Where a run is on an axis: from its first to its last place, in seconds, steps or epochs, and for how many seconds."""
 
     run_id: str
     first: float
     last: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +57,34 @@ class Stretch:
         return (self.ended_at - self.started_at).total_seconds()
 
 
-def axes(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Axis]:
-    """Return by run its axis; a run that has none is left out."""
-    with connection.cursor(row_factory=class_row(Axis)) as cursor:
+def spans(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Span]:
+    """Return where those of the runs are on an axis that have it, by id; see `chart_axis`."""
+    with connection.cursor(row_factory=class_row(Span)) as cursor:
         rows = cursor.execute(
-            "select run_id, first, last from unnest(%s::text[]) as run_id cross join lateral chart_axis(run_id, %s)",
-            (list(run_ids), align),
+            """
+            select r.run_id, a.first, a.last, extract(epoch from a.ended_at - a.started_at)::float8 as seconds
+            from runs r cross join lateral chart_axis(r.run_id, %(align)s) a where r.run_id = any(%(runs)s)
+            """,
+            {"runs": list(run_ids), "align": align},
         ).fetchall()
     return {row.run_id: row for row in rows}
+
+
+def places(
+    connection: Connection, run_ids: Sequence[str], align: str, points: int
+) -> dict[str, tuple[list[float], list[float]]]:
+    """Return an axis by each run's label: seconds since its start, ascending, and its place then; straight in between."""
+    rows = connection.execute(
+        """
+        select run_label(w, r), array_agg(extract(epoch from a.time - r.started_at)::float8 order by a.time, a.place),
+               array_agg(a.place order by a.time, a.place)
+        from runs r join workloads w using (workload_id)
+        cross join lateral run_axis(r.run_id, %(align)s, 1e-9, %(points)s) a
+        where r.run_id = any(%(runs)s) group by 1
+        """,
+        {"runs": list(run_ids), "align": align, "points": points},
+    ).fetchall()
+    return {label: (seconds, found) for label, seconds, found in rows}
 
 
 def stretches(connection: Connection, parts: Mapping[str, tuple[float, float]], align: str) -> dict[str, Stretch]:

@@ -12,14 +12,10 @@ from sql.database import Connection
 __all__ = [
     "Curve",
     "Measured",
-    "Span",
     "measured",
-    "phase_names",
-    "places",
     "run_curves",
     "software_curves",
     "software_keys",
-    "spans",
     "workload_curves",
 ]
 
@@ -43,16 +39,6 @@ class Curve:
     value: Sequence[float]
     low: Sequence[float]
     high: Sequence[float]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Where a run is on an axis: from its first to its last place, in seconds, steps or epochs, and for how many seconds."""
-
-    run_id: str
-    first: float
-    last: float
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,41 +173,3 @@ def software_curves(connection: Connection, run_ids: Sequence[str], keys: Sequen
             """,
             {"runs": list(run_ids), "keys": list(keys), "points": points},
         ).fetchall()
-
-
-def spans(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Span]:
-    """Return where those of the runs are on an axis that have it, by id; see `chart_axis`."""
-    with connection.cursor(row_factory=class_row(Span)) as cursor:
-        rows = cursor.execute(
-            """
-            select r.run_id, a.first, a.last, extract(epoch from a.ended_at - a.started_at)::float8 as seconds
-            from runs r cross join lateral chart_axis(r.run_id, %(align)s) a where r.run_id = any(%(runs)s)
-            """,
-            {"runs": list(run_ids), "align": align},
-        ).fetchall()
-    return {row.run_id: row for row in rows}
-
-
-def places(
-    connection: Connection, run_ids: Sequence[str], align: str, points: int
-) -> dict[str, tuple[list[float], list[float]]]:
-    """Return an axis by each run's label: seconds since its start, ascending, and its place then; straight in between."""
-    rows = connection.execute(
-        """
-        select run_label(w, r), array_agg(extract(epoch from a.time - r.started_at)::float8 order by a.time, a.place),
-               array_agg(a.place order by a.time, a.place)
-        from runs r join workloads w using (workload_id)
-        cross join lateral run_axis(r.run_id, %(align)s, 1e-9, %(points)s) a
-        where r.run_id = any(%(runs)s) group by 1
-        """,
-        {"runs": list(run_ids), "align": align, "points": points},
-    ).fetchall()
-    return {label: (seconds, found) for label, seconds, found in rows}
-
-
-def phase_names(connection: Connection, run_ids: Sequence[str]) -> list[str]:
-    """Return the names of the runs' phases."""
-    rows = connection.execute(
-        "select distinct name from spans where run_id = any(%s) and kind = 'phase' order by name", (list(run_ids),)
-    ).fetchall()
-    return [name for (name,) in rows]
