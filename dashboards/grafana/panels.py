@@ -273,6 +273,7 @@ def bargauge(
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": True},
         "showUnfilled": True,
         "sizing": "auto",
+        "text": {"titleSize": 12, "valueSize": 14},
         "valueMode": "color",
         **(options or {}),
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboards.grafana import panels
-from dashboards.grafana.fields import by_label, for_name, for_regexp, link, values
+from dashboards.grafana.fields import by_label, color, for_name, for_regexp, link, values
 from dashboards.grafana.layout import annotation
 from dashboards.grafana.queries import Json, query
 
@@ -16,6 +16,7 @@ __all__ = [
     "RANGE",
     "STATUS",
     "bands",
+    "bar",
     "by_number",
     "notices",
     "or_words",
@@ -36,7 +37,7 @@ __all__ = [
 MAX_SERIES = 40
 RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
 # More bands than this hide each other.
-MAX_BANDS = 8
+MAX_BANDS = 5
 CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
 # In tables, what stands for the whole where it is empty would stand in each empty cell as well.
 NO_WORDS = for_regexp("/.*/", noValue=" ")
@@ -130,7 +131,7 @@ def bands() -> list[Json]:
         *by_label()[:-1],
         for_regexp("/^(low|high) /", custom__lineWidth=0, custom__hideFrom=unseen),
         *(
-            for_regexp(f"/^high {n} /", custom__fillBelowTo=f"low {n}", custom__fillOpacity=25)
+            for_regexp(f"/^high {n} /", custom__fillBelowTo=f"low {n}", custom__fillOpacity=18)
             for n in range(1, MAX_BANDS + 1)
         ),
         for_regexp("/^low /", displayName="${__field.labels.title}, lowest"),
@@ -194,6 +195,12 @@ def by_number(title: str, found: str, *, x: str, legend: Sequence[str] = (), **m
         overrides=[*by_label(), for_name("x", displayName=x, unit="none", custom__axisLabel=x)],
         **more,
     )
+
+
+def bar(color_name: str) -> Json:
+    """Return what makes the figures of a table's column bars from 0 on; tables scroll where charts of bars get illegible."""
+    gauge = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
+    return {"custom__cellOptions": gauge, "min": 0, "color": color(color_name)}
 
 
 def unit_query(metric: str, *, ref: str = "U") -> Json:

@@ -19,7 +19,7 @@ _CHANGE: Json = {
     "decimals": 1,
     "custom__cellOptions": {"type": "color-text"},
     "thresholds": thresholds((None, "blue"), (-0.005, "text"), (0.005, "orange")),
-    "custom__width": 110,
+    "custom__width": 90,
 }
 
 
@@ -29,11 +29,11 @@ def board() -> Json:
         _UID,
         "Inter-workload: workloads against each other",
         [
-            parts.notices(f"select * from {parts.workload_notices(WORKLOADS, _METRIC)}", width=24, height=5),
+            parts.notices(f"select * from {parts.workload_notices(WORKLOADS, _METRIC)}", width=24, height=4),
             _table(),
             _throughput(),
             _durations(),
-            Row("$metric", [_curves(), _bars(), _changes()], repeat="metric"),
+            Row("$metric", [_curves(), _figures()], repeat="metric"),
         ],
         description="Workloads by the aggregate of their runs, of each row the latest attempt; all runs begin at 00:00.",
         variables=[
@@ -85,6 +85,7 @@ def _table() -> Json:
             for_name("Duration", unit="dthms"),
             for_regexp("/^GPU energy|^Energy/", unit="joule"),
             for_regexp("/^Δ/", **_CHANGE),
+            for_name("Δ throughput", custom__width=120),
             *(for_name(name, custom__hideFrom__viz=True) for name in ("workload_id", "experiment_id")),
         ],
         empty=parts.CHOOSE,
@@ -122,8 +123,13 @@ def _throughput() -> Json:
         options={"mapping": "auto"},
         overrides=[
             *by_label()[:-1],
-            for_regexp("/^energy/", unit="joule", custom__axisLabel="GPU energy"),
-            for_regexp("/^throughput/", custom__axisLabel="$throughput", displayName="${__field.labels.title}"),
+            for_regexp("/^energy/", unit="joule", custom__axisLabel="GPU energy", custom__axisSoftMin=0),
+            for_regexp(
+                "/^throughput/",
+                custom__axisLabel="$throughput",
+                custom__axisSoftMin=0,
+                displayName="${__field.labels.title}",
+            ),
         ],
         width=12,
         height=9,
@@ -131,18 +137,11 @@ def _throughput() -> Json:
 
 
 def _durations() -> Json:
-    return panels.barchart(
+    return panels.bargauge(
         "Duration",
-        [
-            query(
-                f'select short_title(title) as title, seconds as "duration" from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})'
-            )
-        ],
-        x="title",
+        [query(f"select title, seconds from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})")],
         unit="dthms",
-        options={"orientation": "horizontal", "showValue": "always"},
-        legend=False,
-        overrides=[for_name("duration", color=color("blue"))],
+        defaults={"color": color("blue")},
         empty=parts.CHOOSE,
         width=12,
         height=9,
@@ -151,47 +150,24 @@ def _durations() -> Json:
 
 def _curves() -> Json:
     return panels.timeseries(
-        "$metric over time: mean of the runs, and the range of all samples",
+        "$metric over time: mean of the runs, range of all samples",
         [*parts.workload_curves(WORKLOADS, _METRIC), parts.unit_query(_METRIC)],
         transformations=[parts.unit_applied()],
         overrides=parts.bands(),
         empty=parts.CHOOSE,
-        width=16,
-        height=9,
+        width=14,
+        height=10,
     )
 
 
-def _bars() -> Json:
-    return panels.barchart(
-        "$metric: lowest, mean and highest run",
-        [
-            query(
-                f"select short_title(title) as title, lowest, mean, highest from workload_figures({WORKLOADS}, {_METRIC})"
-            ),
-            parts.unit_query(_METRIC),
-        ],
-        x="title",
-        transformations=[parts.unit_applied()],
-        options={"orientation": "horizontal"},
-        overrides=[
-            for_name("lowest", color=color("light-blue")),
-            for_name("mean", color=color("blue")),
-            for_name("highest", color=color("light-blue")),
-        ],
-        empty=parts.CHOOSE,
-        width=8,
-        height=9,
-    )
-
-
-def _changes() -> Json:
+def _figures() -> Json:
     return panels.table(
-        "$metric, and how it differs from the baseline",
+        "$metric of the runs, against the baseline",
         [
             query(
                 f"""
-                select title as "Workload", runs as "Runs", mean as "Mean", {_against_baseline("mean")} as "Δ mean",
-                       lowest as "Lowest run", highest as "Highest run", p95 as "p95", {_against_baseline("p95")} as "Δ p95"
+                select title as "Workload", mean as "Mean", {_against_baseline("mean")} as "Δ mean", lowest as "Lowest",
+                       highest as "Highest"
                 from workload_figures({WORKLOADS}, {_METRIC})
                 """
             ),
@@ -200,11 +176,12 @@ def _changes() -> Json:
         transformations=[parts.unit_applied()],
         overrides=[
             parts.NO_WORDS,
-            for_name("Workload", custom__width=300),
-            for_name("Runs", unit="none", custom__width=60),
+            for_name("Workload", custom__width=170),
+            for_name("Mean", **parts.bar("blue")),
             for_regexp("/^Δ/", **_CHANGE),
+            for_regexp("/^(Lowest|Highest)$/", custom__width=85),
         ],
         empty=parts.CHOOSE,
-        width=24,
-        height=6,
+        width=10,
+        height=10,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dashboards.grafana import choices, panels, parts
 from dashboards.grafana.choices import RUNS
-from dashboards.grafana.fields import by_label, color, for_name
+from dashboards.grafana.fields import by_label, for_name
 from dashboards.grafana.layout import Row, aligned_dashboard, board_link, fit_link
 from dashboards.grafana.queries import Json, query, texts
 
@@ -58,18 +58,14 @@ def _curve() -> Json:
 
 
 def _bars() -> Json:
-    return panels.barchart(
+    return panels.table(
         "$metric: mean and p95 of the whole run",
         [
-            query(
-                f'select short_title(title) as title, mean as "mean", p95 as "p95" from run_figures({RUNS}, {_METRIC})'
-            ),
+            query(f'select title as "Run", mean as "Mean", p95 from run_figures({RUNS}, {_METRIC})'),
             parts.unit_query(_METRIC),
         ],
-        x="title",
-        options={"orientation": "horizontal"},
         transformations=[parts.unit_applied()],
-        overrides=[for_name("mean", color=color("blue")), for_name("p95", color=color("light-blue"))],
+        overrides=[for_name("Mean", **parts.bar("blue")), for_name("p95", **parts.bar("light-blue"))],
         empty=parts.CHOOSE,
         width=8,
         height=9,
