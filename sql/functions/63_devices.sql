@@ -1,9 +1,10 @@
--- GPUs and their MIG instances, by what people call them: from the labels of what is measured there, the newest first.
+-- GPUs and their MIG instances, by what people call them, with * where they are simulated: from the labels of what is
+-- measured there, the newest first.
 create or replace view devices as
 select p.place_id, p.kind, p.host, p.gpu_uuid, p.gpu_instance_id,
        concat_ws(' ', coalesce('GPU ' || board.number, left(p.gpu_uuid, 12)),
                  case when p.kind = 'instance' then concat(coalesce(instance.profile, 'instance'), ' #', p.gpu_instance_id)
-                 end) as device,
+                 end, case when board.simulated then '*' end) as device,
        board.model, instance.profile, coalesce(board.simulated, false) as simulated
 from places p
 cross join lateral (

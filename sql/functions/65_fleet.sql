@@ -4,8 +4,8 @@
 -- without. `state` is `busy` with a run, `others` where processes of no run keep it busy, or `idle`; `since` when the run
 -- came or the last one left, null where there never was one. Power and temperature are the whole board's.
 create or replace function fleet()
-returns table (host text, device text, model text, simulated boolean, state text, run_id text, run text, name text,
-               owner text, since timestamptz, utilization double precision, memory_used double precision,
+returns table (host text, gpu_uuid text, device text, model text, simulated boolean, state text, run_id text, run text,
+               name text, owner text, since timestamptz, utilization double precision, memory_used double precision,
                memory_total double precision, power double precision, power_limit double precision,
                temperature double precision)
 language sql stable rows 100 as $$
@@ -28,7 +28,7 @@ language sql stable rows 100 as $$
         from placements p join runs r using (run_id) join workloads w using (workload_id)
         where p.ended_at is null and p.gpu_uuid is not null and r.status = 'running'
     )
-    select h.host, h.device, coalesce(h.model, ''), h.simulated,
+    select h.host, h.gpu_uuid, h.device, coalesce(h.model, ''), h.simulated,
            case when o.run_id is not null then 'busy' when h.utilization > 0.05 then 'others' else 'idle' end,
            o.run_id, o.run, o.name, o.owner,
            coalesce(o.started_at, (select max(p.ended_at) from placements p
@@ -107,26 +107,31 @@ language sql stable rows 100 as $$
     from going_on g left join figures f using (place_id) order by g.started_at, g.label
 $$;
 
--- Who had which device in a span, those that shared it together; of devices the first so many by name.
-create or replace function occupancy(start timestamptz, stop timestamptz, max_devices integer default 40)
-returns table ("time" timestamptz, ended timestamptz, device text, runs text) language sql stable as $$
-    with had as (
-        select rs.place_id, rs.started_at, rs.ended_at,
-               string_agg(concat_ws(' ', run_label(w, r), nullif(r.name, '')), ' + '
-                          order by w.experiment_id, w.workload, r.position, r.attempt) as runs
+-- Who had which device in a span, those that shared it together, with the colour of the first of them (see `chart_style`);
+-- of devices the first so many by name. All hosts where `hosts` is null.
+create or replace function occupancy(
+    start timestamptz, stop timestamptz, max_devices integer default 40, hosts text[] default null
+) returns table ("time" timestamptz, ended timestamptz, device text, runs text, color text) language sql stable as $$
+    with had as materialized (
+        select rs.place_id, rs.runset_id, rs.started_at, rs.ended_at, r.run_id, run_label(w, r) as run
         from run_sets rs join places p using (place_id)
         join placements on placements.run_id = rs.run_id and placements.host = p.host and placements.gpu_uuid = p.gpu_uuid
              and placements.gpu_instance_id is not distinct from p.gpu_instance_id
         join runs r on r.run_id = rs.run_id join workloads w using (workload_id)
         where rs.started_at < occupancy.stop and coalesce(rs.ended_at, 'infinity') > occupancy.start
-        group by rs.place_id, rs.runset_id, rs.started_at, rs.ended_at
+          and (occupancy.hosts is null or p.host = any(occupancy.hosts))
+    ), together as (
+        select place_id, started_at, ended_at, string_agg(t.title, ' + ' order by t.nth) as runs,
+               (array_agg(t.color order by t.nth))[1] as color
+        from had join run_titles(array(select run_id from had)) t using (run)
+        group by place_id, runset_id, started_at, ended_at
     ), named as (
-        select h.*, concat_ws(' ', case when min(d.host) over () <> max(d.host) over () then d.host end, d.device) as device
-        from had h join devices d using (place_id)
+        select t.*, concat_ws(' ', case when min(d.host) over () <> max(d.host) over () then d.host end, d.device) as device
+        from together t join devices d using (place_id)
     )
-    select greatest(started_at, occupancy.start), least(coalesce(ended_at, now()), occupancy.stop), device, runs
+    select greatest(started_at, occupancy.start), least(coalesce(ended_at, now()), occupancy.stop), device, runs, color
     from (select *, dense_rank() over (order by device) as line from named) x
-    where line <= occupancy.max_devices order by 1, device
+    where line <= occupancy.max_devices order by device, 1
 $$;
 
 -- Where the energy of a span went, in joules, give or take a hundredth of the span at both ends. `kind` is `run` (beyond
@@ -173,4 +178,14 @@ language sql stable as $$
        or not exists (select from chosen o where o.place_id = c.place_id and o.quantity = 'gpu_energy_idle')
     group by 1, p.host, d.device, p.run_id, run_label(w, r), r.owner, c.simulated
     order by 8 desc nulls last
+$$;
+
+-- The same in words: by owner, and what nobody owns.
+create or replace function energy_shares(start timestamptz, stop timestamptz, hosts text[] default null)
+returns table (who text, simulated boolean, joules double precision) language sql stable as $$
+    select case kind when 'run' then owner when 'idle' then 'GPUs with nothing to do' when 'other' then 'others'' processes'
+                     when 'whole' then 'GPUs, undivided' else 'CPUs and memory' end,
+           simulated, sum(joules)
+    from energy(energy_shares.start, energy_shares.stop)
+    where energy_shares.hosts is null or host = any(energy_shares.hosts) group by 1, 2 order by 3 desc nulls last
 $$;

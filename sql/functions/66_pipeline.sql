@@ -39,7 +39,9 @@ language sql stable as $$
         where x.seconds > 0
     ), steps as (
         select distinct time, width from came
-        where time >= target_scrapes.start and time + make_interval(secs => width) <= least(target_scrapes.stop, now())
+        where time >= target_scrapes.start
+          -- What was scraped just now is on its way.
+          and time + make_interval(secs => width) <= least(target_scrapes.stop, now() - interval '5 s')
     ), spans as (
         select c.target_id, c.interval, c.first, case when t.lease_until > now() then 'infinity' else c.last end as last
         from (select distinct target_id, interval, first, last from came) c join targets t using (target_id)
@@ -75,4 +77,43 @@ language sql stable as $$
     left join scraped s using (target_id)
     where t.lease_until > now() or s.came > 0
     order by n.target
+$$;
+
+-- What the collectors' work took, on average: a scrape, how late one began, and a transaction, in seconds.
+create or replace function collector_times(start timestamptz, stop timestamptz, step_ms double precision)
+returns table ("time" timestamptz, what text, seconds double precision) language sql stable as $$
+    with sums as materialized (
+        select time, quantity, sum(value) as value
+        from series_chart(array['collector_scrapes', 'collector_scrape_time', 'collector_scrape_lag', 'collector_writes',
+                                'collector_write_time'],
+                          collector_times.start, collector_times.stop, collector_times.step_ms, 'host', 1000)
+        group by time, quantity
+    )
+    select t.time, x.what, t.value / n.value
+    from (values ('collector_scrape_time', 'collector_scrapes', 'a scrape takes'),
+                 ('collector_scrape_lag', 'collector_scrapes', 'a scrape is late by'),
+                 ('collector_write_time', 'collector_writes', 'a transaction takes')) as x (took, count, what)
+    join sums t on t.quantity = x.took join sums n on n.quantity = x.count and n.time = t.time and n.value > 0
+    order by t.time, x.what
+$$;
+
+-- What went wrong in a span, as the collectors counted it, with the reason where there are several.
+create or replace function collector_troubles(start timestamptz, stop timestamptz)
+returns table (what text, reason text, times double precision) language sql stable as $$
+    with counters as materialized (
+        select s.series_id, w.what, coalesce(s.labels ->> 'outcome', s.labels ->> 'reason', '') as reason
+        from (values ('collector_scrapes', 'scrapes failed'), ('collector_missed_scrapes', 'scrapes came too late'),
+                     ('collector_dropped_lines', 'lines gave no sample'), ('collector_lost_samples', 'samples lost'),
+                     ('collector_write_errors', 'writes failed'), ('collector_replayed_batches', 'batches sent again'),
+                     ('collector_retimed_lines', 'lines from the future'),
+                     ('collector_damaged_records', 'records of the spool damaged'),
+                     ('collector_discovery_errors', 'lists of targets not read')) as w (quantity, what)
+        join series s using (quantity)
+        where s.labels ->> 'outcome' is distinct from 'ok'
+    )
+    select c.what, c.reason, sum(x.area)
+    from counters c
+    join series_steps(array(select series_id from counters), collector_troubles.start, collector_troubles.stop,
+                      extract(epoch from collector_troubles.stop - collector_troubles.start) * 10) x using (series_id)
+    group by c.what, c.reason having sum(x.area) > 0 order by 3 desc, 1, 2
 $$;

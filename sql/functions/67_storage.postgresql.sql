@@ -1,9 +1,8 @@
 -- What the database does by itself and what it holds, in plain PostgreSQL.
 
 create or replace view storage_jobs as
-select 'none'::text as job, ''::text as relation, ''::text as state,
-       'nothing runs by itself: aggregates are computed on read'::text as result, null::timestamptz as last_run,
-       null::double precision as seconds, null::timestamptz as next_run, null::bigint as failures;
+select 'none: aggregates are computed on read, `bench db maintain` does the rest'::text as job, ''::text as relation,
+       ''::text as state, ''::text as result, null::timestamptz as last_run, null::double precision as seconds, null::timestamptz as next_run, null::bigint as failures;
 
 -- Relations by size. Rows are those of the last `analyze`, null before there was one.
 create or replace view storage_sizes as

@@ -5,7 +5,6 @@ create or replace function run_card(p_run text)
 returns table (what text, value text) language sql stable rows 20 as $$
     select x.what, x.value
     from runs r join workloads w using (workload_id) join experiments e using (experiment_id)
-    left join run_marks m using (run_id)
     left join lateral (select coverage, interval_seconds from run_quality where run_id = r.run_id and r.summarised) q on true
     cross join lateral (values
         (1, 'run', concat_ws(' ', run_label(w, r), nullif(r.name, ''))),
@@ -18,15 +17,45 @@ returns table (what text, value text) language sql stable rows 20 as $$
         (8, 'host', r.host),
         (9, 'devices', where_it_is(r.run_id)),
         (10, 'collocation', nullif(r.collocation, '-')),
-        (11, 'simulated', case when m.simulated then 'yes: what it says of its GPUs is made up' end),
-        (12, 'profiled', case when m.profiled then r.profilers || ': it was slower than it is without' end),
-        (13, 'shared', case when m.shared then 'with other runs, which slow each other down' end),
-        (14, 'measured', round(100 * q.coverage::numeric, 1) || ' % of its time, every '
+        (11, 'measured', round(100 * q.coverage::numeric, 1) || ' % of its time, every '
                          || round(q.interval_seconds::numeric, 1) || ' s'),
-        (15, 'id', r.run_id),
-        (16, 'MLflow''s id', r.mlflow_run_id)
+        (12, 'id', r.run_id),
+        (13, 'MLflow''s id', r.mlflow_run_id)
     ) as x (ord, what, value)
     where r.run_id = p_run and x.value <> '' order by x.ord
+$$;
+
+-- The energy of a run so far, in joules: its part of its GPUs', beyond what they draw with nothing to do. Null where that
+-- is not measured.
+create or replace function run_energy(p_run text) returns double precision language sql stable as $$
+    select case when r.summarised
+           then (select total from stored_summaries s
+                 where s.run_id = r.run_id and s.quantity = 'gpu_energy_attributed' and s.metric is null)
+           else (select sum(x.area)
+                 from series_steps(array(select s.series_id from places p join series s using (place_id)
+                                         where p.run_id = r.run_id and s.quantity = 'gpu_energy_attributed'),
+                                   r.started_at - interval '1 min', coalesce(r.ended_at, now()) + interval '1 min', 10000) x)
+           end
+    from runs r where r.run_id = p_run
+$$;
+
+-- What one has to know who looks at a run from `p_start` to `p_stop`: what it is about, and a sentence.
+create or replace function run_notice(p_run text, p_start timestamptz, p_stop timestamptz)
+returns table (about text, notice text) language sql stable as $$
+    select x.about, x.notice
+    from (select true) one left join runs r on r.run_id = p_run left join run_marks m using (run_id)
+    cross join lateral (values
+        (1, 'choice', case when r.run_id is null then 'There is no run yet: `bench run -- COMMAND` or `bench schedule FILE` makes '
+                                                      'one, and `bench demo` some to look at.' end),
+        (2, 'to come', case when r.run_id is not null and r.started_at is null then 'It has not started.' end),
+        (3, 'range', case when coalesce(r.ended_at, now()) < p_start or r.started_at > p_stop
+                          then 'It did not run within the chosen time: "The whole run" above shows it.' end),
+        (4, '* simulated', case when m.simulated then 'Its GPUs are simulated: what is said of them is made up.' end),
+        (5, '◆ profiled', case when m.profiled
+                               then format('It ran under a profiler (%s), which slows it down.', r.profilers) end),
+        (6, 'shared', case when m.shared then 'It shared what it ran on with others, see its neighbours below.' end)
+    ) as x (rank, about, notice)
+    where x.notice is not null order by x.rank
 $$;
 
 -- A quantity of a run on each of its devices, by what people call them.
@@ -72,10 +101,14 @@ create or replace function first_tracked(p_run text) returns integer language sq
     select pid from spans where run_id = p_run and kind in ('phase', 'epoch') order by started_at limit 1
 $$;
 
--- Phases and epochs of a run in a span, of its first process: a line for each kind, and one more where they nest.
+-- Phases and epochs of a run in a span, of its first process: a line for each kind, and one more where they nest. Phases of
+-- one name have one colour (see `chart_style`), epochs have two in turn.
 create or replace function run_phases(p_run text, start timestamptz, stop timestamptz)
-returns table ("time" timestamptz, ended timestamptz, line text, name text) language sql stable as $$
-    with recursive asked as (
+returns table ("time" timestamptz, ended timestamptz, line text, name text, color text) language sql stable as $$
+    with recursive names as (
+        select name, (row_number() over (order by min(started_at), name) - 1) % 12 as nth
+        from spans where run_id = p_run and kind = 'phase' group by name
+    ), asked as (
         select s.*, coalesce(s.ended_at, r.ended_at, now()) as until
         from spans s join runs r using (run_id)
         where s.run_id = p_run and s.kind in ('phase', 'epoch') and s.pid is not distinct from first_tracked(p_run)
@@ -89,8 +122,9 @@ returns table ("time" timestamptz, ended timestamptz, line text, name text) lang
         select span_id, max(depth) as depth from above group by span_id
     )
     select greatest(a.started_at, run_phases.start), least(a.until, run_phases.stop),
-           a.kind || case when d.depth > 1 then ' ' || d.depth else '' end, a.name
-    from asked a join deep d using (span_id) order by 1, 3
+           a.kind || case when d.depth > 1 then ' ' || d.depth else '' end, a.name,
+           case a.kind when 'phase' then n.nth else 5 * (a.step % 2) end::text
+    from asked a join deep d using (span_id) left join names n using (name) order by 3, 1
     limit 2000
 $$;
 
@@ -118,4 +152,27 @@ returns table ("time" timestamptz, source text, value double precision) language
                     timestamptz '2000-01-03 00:00:00+00') as bin,
            min(source), sum(steps) / nullif(extract(epoch from sum(took)), 0)::float8
     from ends where steps > 0 group by bin order by bin
+$$;
+
+-- What a run has logged in a span, the mean of each step of time, with the least and the greatest.
+create or replace function run_logged(
+    p_run text, p_keys text[], start timestamptz, stop timestamptz, step_ms double precision
+) returns table ("time" timestamptz, key text, value double precision, low double precision, high double precision)
+language sql stable as $$
+    select min(time), key, avg(value), min(value), max(value)
+    from software_metrics
+    where run_id = p_run and key = any(p_keys) and time >= run_logged.start and time < run_logged.stop and value is not null
+    group by key, date_bin(make_interval(secs => greatest(run_logged.step_ms, 1) / 1000), time,
+                           timestamptz '2000-01-03 00:00:00+00')
+    order by 1, 2
+$$;
+
+-- Where the links of a run's dashboard lead: `whole` is a range of time that shows all of it, as an address takes it, and
+-- `workload` the choice of its workload.
+create or replace function run_links(p_run text, out whole text, out workload text, out mlflow text) language sql stable as $$
+    select format('from=%s&to=%s', floor(extract(epoch from r.started_at) * 1000)::bigint,
+                  coalesce(ceil(extract(epoch from r.ended_at) * 1000)::bigint::text, 'now&refresh=5s')),
+           format('var-experiment=%s&var-workload=%s', w.experiment_id, w.workload_id),
+           coalesce(r.mlflow_run_id, '')
+    from runs r join workloads w using (workload_id) where r.run_id = p_run
 $$;

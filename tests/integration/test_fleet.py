@@ -52,7 +52,7 @@ def test_a_device_is_called_what_its_labels_say(world: World, now: float) -> Non
     )
     rows = asked(world, "select device, model, profile, simulated from devices order by device")
     assert rows == [
-        ("GPU 0", "NVIDIA H100 80GB HBM3", None, True),
+        ("GPU 0 *", "NVIDIA H100 80GB HBM3", None, True),
         ("GPU 1", "NVIDIA A100", None, False),
         ("GPU 1 1g.10gb #7", "NVIDIA A100", "1g.10gb", False),
         ("GPU-00000002", None, None, False),
@@ -217,6 +217,17 @@ def test_energy_is_told_by_whom_and_the_simulated_apart(world: World, now: float
         ("run", None, "20/2/1", "me", True, 300_000),
         ("whole", "GPU 2", None, None, False, 180_000),
     ]
+    shares = asked(
+        world,
+        "select who, simulated from energy_shares(to_timestamp(%s), to_timestamp(%s)) order by joules desc",
+        start,
+        start + 3600,
+    )
+    assert shares[0] == ("me", True)
+    assert set(shares[1:]) == {
+        ("me", False), ("GPUs, undivided", False), ("GPUs with nothing to do", False), ("CPUs and memory", False),
+        ("others' processes", False),
+    }  # fmt: skip
     assert asked(world, "select * from energy(to_timestamp(%s), to_timestamp(%s))", start - 7200, start - 3600) == []
 
 

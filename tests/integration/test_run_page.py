@@ -59,13 +59,48 @@ def test_the_card_of_a_run_says_what_it_has(world: World, start: float) -> None:
         "parameters": "lr=0.1",
         "host": "node1",
         "devices": "GPU 0",
-        "simulated": "yes: what it says of its GPUs is made up",
-        "shared": "with other runs, which slow each other down",
         "id": run,
         "MLflow's id": card["MLflow's id"],
     }
     assert asked(world, "select * from run_card('nobody')") == []
     assert asked(world, "select * from run_card('')") == []
+
+
+def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
+    run = world.run(start, start + 60, gpu=uuid(0), simulated=True)
+    world.run(start, start + 60, position=2, gpu=uuid(0))
+
+    def notices(run_id: str, begin: float, end: float) -> list[str]:
+        rows = asked(world, "select about from run_notice(%s, to_timestamp(%s), to_timestamp(%s))", run_id, begin, end)
+        return [about for (about,) in rows]
+
+    assert notices(run, start, start + 60) == ["* simulated", "shared"]
+    assert notices(run, start + 100, start + 160) == ["range", "* simulated", "shared"]
+    assert notices("", start, start + 60) == notices("nobody", start, start + 60) == ["choice"]
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_the_energy_of_a_run_is_that_of_its_summary(world: World, start: float, over: bool) -> None:
+    run = world.run(start, start + 60 if over else None, gpu=uuid(0))
+    world.write(
+        *(
+            world.scraped(
+                [
+                    (
+                        start + at,
+                        f'bench_gpu_attributed_energy_joules_total{{UUID="{uuid(n)}",run_id="{run}"}} {at * 100}\n'.encode(),
+                    )
+                    for at in range(60)
+                ],
+                "nvml",
+            )
+            for n in (0, 1)
+        )
+    )
+    if over:
+        world.connection.execute("select summarise(%s)", (run,))
+    assert asked(world, "select run_energy(%s)", run) == [(pytest.approx(2 * 5900),)]
+    assert asked(world, "select run_energy('nobody')") == [(None,)]
 
 
 def test_a_quantity_on_each_device_by_its_name(world: World, start: float) -> None:
@@ -105,15 +140,15 @@ def test_phases_of_one_process_with_those_that_nest_below(world: World, start: f
     span(world, run, "other", "phase", start + 1, start + 80, pid=2)
     rows = asked(
         world,
-        "select line, name, extract(epoch from time)::float8 - %s, extract(epoch from ended)::float8 - %s"
+        "select line, name, color, extract(epoch from time)::float8 - %s, extract(epoch from ended)::float8 - %s"
         " from run_phases(%s, to_timestamp(%s), to_timestamp(%s))",
         start, start, run, start + 5, start + 200,
     )  # fmt: skip
     assert rows == [
-        ("phase", "phase a", 5, 80),
-        ("epoch", "epoch e", 10, 20),
-        ("phase 2", "phase b", 10, 20),
-        ("phase", "phase open", 80, 100),
+        ("epoch", "epoch e", "0", 10, 20),
+        ("phase", "phase a", "0", 5, 80),
+        ("phase", "phase open", "3", 80, 100),
+        ("phase 2", "phase b", "2", 10, 20),
     ]
 
 
