@@ -27,6 +27,8 @@ __all__ = [
 VERSION = "12.2.0"
 _TOOLTIP: Json = {"mode": "multi", "sort": "desc"}
 _PLAIN = thresholds((None, "green"))
+# An answer without rows has no fields, which a timeline of states calls an error; without the answer it says what `empty` says.
+_ANSWERED: Json = {"id": "filterFieldsByName", "options": {"include": {"pattern": ".*"}}}
 
 
 def panel(
@@ -47,6 +49,7 @@ def panel(
     max_per_row: int | None = None,
     interval: str | None = None,
     points: int | None = None,
+    time_from: str | None = None,
     transparent: bool = False,
 ) -> Json:
     """Return a panel of any kind; the functions below know what each kind needs.
@@ -67,6 +70,8 @@ def panel(
         The least distance of points, such as ``1s``.
     points
         How many points a curve has at most; by default as many as there are pixels.
+    time_from
+        From when on, whatever range the dashboard shows: ``now/d`` is today.
     """
     fields: Json = {**({"noValue": empty} if empty else {}), **(defaults or {})}
     made: Json = {
@@ -85,6 +90,7 @@ def panel(
         "links": list(links),
         "interval": interval,
         "maxDataPoints": points,
+        "timeFrom": time_from,
         "transparent": transparent,
     }
     made |= {key: value for key, value in more.items() if value}
@@ -178,10 +184,18 @@ def heatmap(
     *,
     unit: str | None = None,
     scheme: str = "Viridis",
+    ends: tuple[float, float] | None = None,
     options: Json | None = None,
     **more: Any,
 ) -> Json:
-    """Return a heat map of rows: a line for each series, its value at each time as a colour."""
+    """Return a heat map of rows: a line for each series, its value at each time as a colour.
+
+    Parameters
+    ----------
+    ends
+        The values of the first and the last colour, on a linear scale; by default those that there are, of which the small
+        ones have more colours.
+    """
     drawn: Json = {
         "calculate": False,
         "rowsFrame": {"layout": "auto"},
@@ -192,9 +206,10 @@ def heatmap(
             "scheme": scheme,
             "fill": "dark-orange",
             "scale": "exponential",
-            "exponent": 0.5,
+            "exponent": 1 if ends else 0.5,
             "steps": 64,
             "reverse": False,
+            **({"min": ends[0], "max": ends[1]} if ends else {}),
         },
         "exemplars": {"color": "rgba(255,0,255,0.7)"},
         "filterValues": {"le": 1e-9},
@@ -312,12 +327,13 @@ def state_timeline(
     *,
     defaults: Json | None = None,
     options: Json | None = None,
+    transformations: Sequence[Json] = (),
     **more: Any,
 ) -> Json:
     """Return states over time: a line for each series, its text as a colour."""
     fields: Json = {
         "color": {"mode": "palette-classic"},
-        "custom": {"fillOpacity": 70, "lineWidth": 0, "spanNulls": False},
+        "custom": {"fillOpacity": 70, "lineWidth": 1, "spanNulls": False},
         "thresholds": _PLAIN,
         **(defaults or {}),
     }
@@ -330,7 +346,15 @@ def state_timeline(
         "tooltip": {"mode": "single", "sort": "none"},
         **(options or {}),
     }
-    return panel("state-timeline", title, targets, defaults=fields, options=drawn, **more)
+    return panel(
+        "state-timeline",
+        title,
+        targets,
+        defaults=fields,
+        options=drawn,
+        transformations=[_ANSWERED, *transformations],
+        **more,
+    )
 
 
 def trend(

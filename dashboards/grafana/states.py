@@ -1,0 +1,78 @@
+"""What was when, line by line: phases of a run and runs on a device as states, how busy a device was as a colour."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dashboards.grafana import panels, parts
+from dashboards.grafana.fields import COLORS, for_name
+from dashboards.grafana.queries import Json, literal, literals, query
+
+__all__ = ["shares", "states"]
+
+
+def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json:
+    """Return what was when, from rows of ``time``, ``ended``, `line`, `state` and ``color``, a number of `COLORS`.
+
+    Parameters
+    ----------
+    rows
+        A relation in SQL.
+    line, state
+        The columns that say on which line a row is, and what stands there.
+    """
+    by_line = {"fields": [line], "keepFields": False, "naming": {"asLabels": True}}
+    colored = {
+        "configRefId": "C",
+        "mappings": [
+            {"fieldName": "value", "handlerKey": "mappings.value"},
+            {"fieldName": "color", "handlerKey": "mappings.color"},
+        ],
+        "applyTo": {"id": "byName", "options": state},
+    }
+    return panels.state_timeline(
+        title,
+        [
+            query(f"select time, ended, {line}, {state} from {rows}"),
+            query(
+                f"select distinct {state} as value, ({literals(COLORS)})[color::integer + 1] as color from {rows}",
+                ref="C",
+            ),
+        ],
+        transformations=[
+            {"id": "configFromData", "options": colored},
+            {"id": "partitionByValues", "options": by_line},
+        ],
+        overrides=[for_name(state, displayName=f"${{__field.labels.{line}}}")],
+        options={"legend": {"showLegend": False, "displayMode": "list", "placement": "bottom"}},
+        **more,
+    )
+
+
+def shares(title: str, rows: str, words: str, **more: Any) -> Json:
+    """Return how busy what was when, from 0 to 1, from rows of ``time``, ``metric`` (its line) and ``value``.
+
+    Parameters
+    ----------
+    rows
+        A query.
+    words
+        What stands there where it gives none.
+    """
+    statement = parts.or_words(
+        rows,
+        "select time, metric, value",
+        f"select $__timeFrom()::timestamptz, {literal(words)}, -1",
+        "order by time, metric",
+    )
+    return panels.heatmap(
+        title,
+        [query(statement, series=True)],
+        unit="percentunit",
+        ends=(0, 1),
+        scheme="Blues",
+        options={"filterValues": {"le": -1}},  # those are the words': 0 is a figure
+        points=240,
+        width=24,
+        **more,
+    )
