@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from bench.errors import BadRequest, did_you_mean
-from dashboards.grafana.boards import inter, intra, mixed
+from dashboards.grafana.boards import fleet, inter, intra, mixed, pipeline, run
 from dashboards.grafana.queries import Json
 
 __all__ = ["BOARDS", "board"]
@@ -14,6 +14,9 @@ BOARDS: Mapping[str, Callable[[], Json]] = {
     "bench-intra": intra.board,
     "bench-inter": inter.board,
     "bench-mixed": mixed.board,
+    "bench-run": run.board,
+    "bench-fleet": fleet.board,
+    "bench-pipeline": pipeline.board,
 }
 
 
