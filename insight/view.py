@@ -21,7 +21,8 @@ from typing import Any
 from bench import __version__
 from bench.errors import BadRequest, NoData, did_you_mean
 from bench.runfolder import write_atomically
-from insight.chart import ALIGNMENTS, Chart, chart
+from insight.alignment import ALIGNMENTS
+from insight.chart import Chart, chart
 from insight.columns import SCOPES
 from sql.database import Connection
 from sql.selection import RunInfo, abbreviated_ids, runs_by_id

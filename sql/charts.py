@@ -51,6 +51,8 @@ class Measured:
         The metrics that its figures are made of, by name.
     seconds, interval
         How long it was measured, and the time between two samples.
+    mean, min, max, p95
+        What it came to, over all devices.
     """
 
     run_id: str
@@ -60,6 +62,10 @@ class Measured:
     sources: list[str]
     seconds: float
     interval: float
+    mean: float
+    min: float
+    max: float
+    p95: float
 
 
 def measured(
@@ -90,10 +96,11 @@ def measured(
                                            from metrics group by metric, quantity) m using (metric, quantity)
             )
             select f.run_id, f.quantity, max(r.unit) as unit, f.scope, array_agg(distinct r.metric) as sources,
-                   f.seconds, f.seconds / f.n as interval
+                   f.seconds,
+                   f.seconds / f.n as interval, f.mean, f.min, f.max, f.p95
             from figures f join ranked r using (run_id, quantity, scope)
             where f.width = 1 and f.metric is null and r.rank = 1
-            group by f.run_id, f.quantity, f.scope, f.seconds, f.n
+            group by f.run_id, f.quantity, f.scope, f.seconds, f.n, f.mean, f.min, f.max, f.p95
             order by f.run_id, f.quantity, f.scope
             """,
             {"runs": list(run_ids), "quantities": list(quantities), "scopes": None if scopes is None else list(scopes)},

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from insight.bars import Bar, Bars
 from insight.chart import Chart, Series
 
-__all__ = ["chart", "series"]
+__all__ = ["bar", "bars", "chart", "series"]
 
 
 def series(label: str, value: Sequence[float], spread: float = 0.1, **fields: Any) -> Series:
@@ -30,3 +31,19 @@ def chart(*some: Series, **fields: Any) -> Chart:
     return Chart(
         **{"by": "run", "align": "time", "metrics": metrics, "series": some, "left_out": (), "notes": (), **fields}
     )
+
+
+def bar(label: str, value: float, **fields: Any) -> Bar:
+    """Return what a run came to, with samples around its mean."""
+    return Bar(
+        **{
+            "label": label, "metric": "gpu_power", "unit": "watts", "scope": "instance", "value": value, "low": value / 2,
+            "high": value * 2, "p95": value * 1.5, "simulated": False, "profiled": False, **fields,
+        }
+    )  # fmt: skip
+
+
+def bars(*some: Bar, **fields: Any) -> Bars:
+    """Return these bars as they are drawn together."""
+    metrics = tuple(dict.fromkeys(one.metric for one in some))
+    return Bars(**{"by": "run", "metrics": metrics, "bars": some, "left_out": (), "notes": (), **fields})

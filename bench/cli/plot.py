@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -15,6 +15,8 @@ from bench.runfolder import write_atomically
 from sql.selection import select_runs
 
 if TYPE_CHECKING:
+    from dashboards.plots.panels import BarLayout
+    from insight.bars import Bars
     from insight.chart import Chart
 
 __all__ = ["register"]
@@ -36,7 +38,8 @@ def plot(
         list[str], typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss: a panel each.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file: .svg, .pdf, .png, or .html to zoom into.")],
-    by: Annotated[str, typer.Option(help="A curve for each 'run', or each 'workload': the mean of its runs.")] = "run",
+    by: Annotated[str, typer.Option(help="A line for each 'run', or each 'workload': the mean of its runs.")] = "run",
+    kind: Annotated[str, typer.Option(help="'lines' over time, or 'bars': mean, 95th percentile, range.")] = "lines",
     align: Annotated[
         str, typer.Option(help="What runs have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
     ] = "time",
@@ -55,37 +58,42 @@ def plot(
     ending = output.suffix.lower()
     if ending not in _POINTS:
         raise BadRequest(f"a plot is a file that ends in {', '.join(_POINTS)}; {output.name!r} does not")
+    if kind not in ("lines", "bars"):
+        raise BadRequest(f"--kind is 'lines' or 'bars', not {kind!r}")
+    if kind == "bars" and (ending == ".html" or align != "time"):
+        raise BadRequest("bars have no axis: --align and .html go with lines")
     inches = _inches(size)
     check_folder(output)
-    from insight.chart import chart  # with numpy, which other commands do without
+    # With numpy, which other commands do without.
+    from dashboards.plots.panels import Layout, lay_out, lay_out_bars
+    from insight.bars import bars
+    from insight.chart import chart
 
+    found: Chart | Bars
+    layout: Layout | BarLayout
     with reading() as connection:
-        found = chart(
-            connection, select_runs(connection, selectors), metrics,
-            by=by, align=align, scopes=scope or None, points=_POINTS[ending],
-        )  # fmt: skip
-    title = title or ("" if ending != ".html" else f"{', '.join(found.metrics)} of {', '.join(selectors)}")
-    write_atomically(output, _drawn(found, ending, style, inches, title, notes), 0o666)
-    if json:
-        as_json({"file": str(output), **_said(found)})
-        return
-    counts = f"{len(found.series)} curve{'s'[: len(found.series) != 1]}"
-    console().print(f"Wrote {counts} to {escape(str(output))}")
-    for note in found.notes:
-        console().print(f"[yellow]![/] {escape(note)}")
-
-
-def _drawn(found: Chart, ending: str, style: str, size: tuple[float, float] | None, title: str, notes: bool) -> bytes:
-    from dashboards.plots.panels import lay_out
-
-    layout = lay_out(found)
-    if ending == ".html":
+        runs = select_runs(connection, selectors)
+        if kind == "bars":
+            found = bars(connection, runs, metrics, by=by, scopes=scope)
+            layout = lay_out_bars(found)
+        else:
+            found = chart(connection, runs, metrics, by=by, align=align, scopes=scope, points=_POINTS[ending])
+            layout = lay_out(found)
+    if isinstance(layout, Layout) and ending == ".html":
         from dashboards.plots.page import page
 
-        return page([layout], title).encode()
-    from dashboards.plots.figure import draw  # with matplotlib, a quarter of a second
+        drawn = page([layout], title or f"{', '.join(found.metrics)} of {', '.join(selectors)}").encode()
+    else:
+        from dashboards.plots.figure import Looks, draw  # with matplotlib, a quarter of a second
 
-    return draw(layout, ending, style=style, size=size, title=title, notes=notes)
+        drawn = draw(layout, ending, Looks(style, inches, title, notes))
+    write_atomically(output, drawn, 0o666)
+    if json:
+        as_json({"file": str(output), **found.as_dict()})
+        return
+    console().print(f"Wrote {escape(str(output))}")
+    for note in found.notes:
+        console().print(f"[yellow]![/] {escape(note)}")
 
 
 def _inches(size: str | None) -> tuple[float, float] | None:
@@ -97,20 +105,3 @@ def _inches(size: str | None) -> tuple[float, float] | None:
             f"--size is WIDTHxHEIGHT in inches, such as 3.5x2.5, and no more than {_MOST_INCHES}; not {size!r}"
         )
     return float(found[1]), float(found[2])
-
-
-def _said(found: Chart) -> dict[str, Any]:
-    """Return what there is to know of a chart besides its points."""
-    return {
-        "by": found.by,
-        "align": found.align,
-        "series": [
-            {
-                "label": one.label, "runs": one.runs, "metric": one.metric, "unit": one.unit, "scope": one.scope,
-                "points": len(one.x), "simulated": one.simulated, "profiled": one.profiled,
-            }
-            for one in found.series
-        ],
-        "left_out": found.left_out,
-        "notes": found.notes,
-    }  # fmt: skip

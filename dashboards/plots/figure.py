@@ -6,6 +6,7 @@ import io
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from matplotlib import rcParams
@@ -15,19 +16,21 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 
 from dashboards.plots.palette import DASHES
-from dashboards.plots.panels import Layout, Panel
-from dashboards.plots.styles import applied
+from dashboards.plots.panels import BarLayout, Layout
+from dashboards.plots.styles import Style, applied
 
-__all__ = ["ENDINGS", "draw"]
+__all__ = ["ENDINGS", "Looks", "draw"]
 
 ENDINGS = (".svg", ".pdf", ".png")
 
 # More panels than this stand beside each other as well, and more entries of a legend need the width of a page.
 _MOST_ABOVE_EACH_OTHER, _MOST_IN_A_COLUMN = 2, 12
+# Bars have one panel beside the other, so that their names are there once, but no more than these.
+_MOST_ABREAST = 3
 # Where more ranges overlap, nobody tells whose is which.
 _MOST_BANDS = 8
-# Of letters, in ems: a line's height, and the width of most.
-_LINE, _LETTER = 1.3, 0.54
+# Of letters, in ems: a line's height, and the width of most. A bar is as high as this many lines.
+_LINE, _LETTER, _BAR = 1.3, 0.54, 1.4
 # No date and no version: the same picture has the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None, "Creator": "hypergauge"},
@@ -36,67 +39,118 @@ _METADATA: dict[str, dict[str, str | None]] = {
 }
 
 
-def draw(
-    layout: Layout, ending: str, *, style: str = "paper", size: tuple[float, float] | None = None, title: str = "",
-    notes: bool = True,
-) -> bytes:  # fmt: skip
-    """Return a figure of a chart.
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How a figure is to look.
 
-    Parameters
+    Attributes
     ----------
-    ending
-        One of `ENDINGS`.
     style
         The name of one of `dashboards.plots.styles.STYLES` or of matplotlib's, or the path of a file in matplotlib's form.
     size
         Width and height in inches; by default what the style has for so many panels.
     notes
         Whether what has to be said of the figures stands below them.
+    """
+
+    style: str = "paper"
+    size: tuple[float, float] | None = None
+    title: str = ""
+    notes: bool = True
+
+
+_PLAIN = Looks()
+
+
+def draw(layout: Layout | BarLayout, ending: str, looks: Looks = _PLAIN) -> bytes:
+    """Return a figure as a file with one of `ENDINGS`.
 
     Raises
     ------
     BadRequest
         There is no such style.
     """
-    with applied(style) as chosen:
-        columns = 1 if len(layout.panels) <= _MOST_ABOVE_EACH_OTHER else 2
-        rows = math.ceil(len(layout.panels) / columns)
-        narrow = columns == 1 and len(layout.legend) <= _MOST_IN_A_COLUMN
-        width = size[0] if size else chosen.column if narrow else chosen.page
-        abreast = _abreast(layout.legend, width)
-        below = _wrapped(layout.notes if notes else (), width)
-        lines = math.ceil(len(layout.legend) / abreast) + len(below) + bool(title) + 2  # two for the common axis
-        height = size[1] if size else chosen.row * rows + lines * _LINE * _em()
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
-        for one, panel in zip(axes, layout.panels, strict=False):
-            _panel(one, panel)
-        for one in axes[max(0, len(layout.panels) - columns) : len(layout.panels)]:
-            one.set_xlabel(layout.x.title)
-            one.set_xlim(left=layout.begins)
-            one.tick_params(labelbottom=True)
-        for one in axes[len(layout.panels) :]:
-            one.remove()
-        figure.align_ylabels(axes[: len(layout.panels)])
-        strokes = [Line2D([], [], label=name, **_look(key)) for key, name in enumerate(layout.legend)]
-        legend = figure.legend(handles=strokes, loc="outside upper left", ncols=abreast, title=title, alignment="left")
-        legend.get_title().set_fontsize(rcParams["figure.titlesize"])
-        if below:
-            figure.supxlabel("\n".join(below), x=0.01, ha="left", size=rcParams["legend.fontsize"])
+    with applied(looks.style) as style:
+        figure = _lines(layout, style, looks) if isinstance(layout, Layout) else _bars(layout, style, looks)
         file = io.BytesIO()
         figure.savefig(file, format=ending.removeprefix("."), metadata=_METADATA[ending])
         return file.getvalue()
 
 
-def _panel(axes: Axes, panel: Panel) -> None:
-    for line in panel.lines:
-        look = _look(line.key)
-        axes.plot(line.x, line.value, **look)
-        if len(panel.lines) <= _MOST_BANDS:
-            axes.fill_between(line.x, line.low, line.high, color=look["color"], alpha=0.18, linewidth=0)
-    axes.set_ylabel(panel.axis.title)
-    if panel.from_zero:
-        axes.set_ylim(bottom=0)
+def _lines(layout: Layout, style: Style, looks: Looks) -> Figure:
+    count = len(layout.panels)
+    columns = 1 if count <= _MOST_ABOVE_EACH_OTHER else 2
+    rows = math.ceil(count / columns)
+    narrow = columns == 1 and len(layout.legend) <= _MOST_IN_A_COLUMN
+    width = looks.size[0] if looks.size else style.column if narrow else style.page
+    abreast = _abreast(layout.legend, width)
+    head = math.ceil(len(layout.legend) / abreast)
+    figure = _figure(layout, looks, width, style.row * rows + head * _LINE * _em())
+    axes = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
+    for one, panel in zip(axes, layout.panels, strict=False):
+        for line in panel.lines:
+            look = _look(line.key)
+            one.plot(line.x, line.value, **look)
+            if len(panel.lines) <= _MOST_BANDS:
+                one.fill_between(line.x, line.low, line.high, color=look["color"], alpha=0.18, linewidth=0)
+        one.set_ylabel(panel.axis.title)
+        one.set_xlim(left=layout.begins)
+        if panel.from_zero:
+            one.set_ylim(bottom=0)
+    for one in axes[max(0, count - columns) : count]:
+        one.set_xlabel(layout.x.title)
+        one.tick_params(labelbottom=True)
+    _remove(axes[count:])
+    figure.align_ylabels(axes[:count])
+    strokes = [Line2D([], [], label=name, **_look(key)) for key, name in enumerate(layout.legend)]
+    legend = figure.legend(
+        handles=strokes, loc="outside upper left", ncols=abreast, title=looks.title, alignment="left"
+    )
+    legend.get_title().set_fontsize(rcParams["figure.titlesize"])
+    return figure
+
+
+def _bars(layout: BarLayout, style: Style, looks: Looks) -> Figure:
+    count = len(layout.panels)
+    columns = min(count, _MOST_ABREAST)
+    rows = math.ceil(count / columns)
+    width = looks.size[0] if looks.size else style.column if count == 1 else style.page
+    figure = _figure(layout, looks, width, rows * (len(layout.names) * _BAR + 2) * _LINE * _em())
+    axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
+    ground, ink, thin = rcParams["axes.facecolor"], rcParams["text.color"], rcParams["lines.linewidth"]
+    for one, panel in zip(axes, layout.panels, strict=False):
+        for key, bar in panel.bars:
+            one.barh(key, bar.value, 0.7, color=_look(key)["color"])
+            for color, times in ((ground, 2.0), (ink, 0.8)):  # seen on the bar as well as beside it
+                one.hlines(key, bar.low, bar.high, color=color, linewidth=times * thin)
+                if bar.p95 is not None:
+                    one.vlines(bar.p95, key - 0.25, key + 0.25, color=color, linewidth=times * thin)
+        one.set_xlabel(panel.axis.title)
+        one.set_yticks(range(len(layout.names)), layout.names)
+        one.grid(visible=False, axis="y")
+        one.tick_params(axis="y", length=0)
+    axes[0].set_ylim(len(layout.names) - 0.5, -0.5)  # the first on top
+    _remove(axes[count:])
+    if looks.title:
+        figure.suptitle(looks.title, x=0.01, ha="left")
+    return figure
+
+
+def _figure(layout: Layout | BarLayout, looks: Looks, width: float, height: float) -> Figure:
+    """Return an empty figure with its notes, as high as its panels need, those and its title besides."""
+    notes = layout.notes if looks.notes else ()
+    below = [line for note in notes for line in textwrap.wrap(note, int(width / (_LETTER * _em())))]
+    lines = len(below) + 1.5 * bool(looks.title) + 2  # two for the common axis
+    size = looks.size or (width, height + lines * _LINE * _em())
+    figure = Figure(figsize=size, layout="constrained")
+    if below:
+        figure.supxlabel("\n".join(below), x=0.01, ha="left", size=rcParams["legend.fontsize"])
+    return figure
+
+
+def _remove(axes: Sequence[Axes]) -> None:
+    for one in axes:
+        one.remove()
 
 
 def _look(key: int) -> dict[str, Any]:
@@ -117,8 +171,3 @@ def _abreast(names: Sequence[str], width: float) -> int:
     """Return how many entries of a legend fit beside each other."""
     longest = max(map(len, names)) * _LETTER + rcParams["legend.handlelength"] + rcParams["legend.columnspacing"] + 1
     return max(1, min(len(names), int(width / (longest * _em()))))
-
-
-def _wrapped(notes: Sequence[str], width: float) -> list[str]:
-    letters = int(width / (_LETTER * _em()))
-    return [line for note in notes for line in textwrap.wrap(note, letters)]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dashboards.plots.axes import Axis, figure_axis, time_axis
 from dashboards.tables import SIMULATED
+from insight.bars import Bar, Bars
 from insight.chart import Chart, Floats, Series
 
-__all__ = ["Layout", "Line", "Panel", "lay_out"]
+__all__ = ["BarLayout", "BarPanel", "Layout", "Line", "Panel", "lay_out", "lay_out_bars"]
 
 # Behind the name of a run; see `dashboards.tables` for the other mark.
 PROFILED = " ◆"
+# How bars are read.
+_READ = {
+    "run": "Bars: the mean; lines: from the least to the greatest sample; marks: the 95th percentile",
+    "workload": "Bars: the mean over the runs; lines: from the least to the greatest of them",
+}
 # How many usual distances apart two points are not joined any more: between them nothing was measured.
 _GAP = 3.5
 
@@ -58,24 +65,66 @@ class Layout:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class BarPanel:
+    """Bars of a frame, in the unit of its axis: by the index of their name the bar, and there or not, what is marked."""
+
+    axis: Axis
+    bars: tuple[tuple[int, Bar], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BarLayout:
+    """Bars as they are drawn, with the names that stand below them."""
+
+    panels: tuple[BarPanel, ...]
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 def lay_out(chart: Chart) -> Layout:
     """Return how a chart is drawn."""
-    several = {(one.label, one.metric, one.scope) for one in chart.series}
-    scoped = len(several) > len({(label, metric) for label, metric, _ in several})
-    names = [f"{one.label} ({one.scope})" if scoped and one.scope else one.label for one in chart.series]
-    legend = {name: at for at, name in enumerate(dict.fromkeys(names))}
-    simulated = {name for name, one in zip(names, chart.series, strict=True) if one.simulated}
-    profiled = {name for name, one in zip(names, chart.series, strict=True) if one.profiled}
+    keys, names = _names(chart.series)
     first, last = min(float(one.x[0]) for one in chart.series), max(float(one.x[-1]) for one in chart.series)
     x = time_axis(chart.align, last)
     panels = []
     for metric in chart.metrics:
-        mine = [(legend[name], one) for name, one in zip(names, chart.series, strict=True) if one.metric == metric]
+        mine = [(key, one) for key, one in zip(keys, chart.series, strict=True) if one.metric == metric]
         if mine:
             panels.append(_panel(metric, mine, x))
-    marked = [name + SIMULATED * (name in simulated) + PROFILED * (name in profiled) for name in legend]
     begins = 0.0 if first < last / 2 else first / x.size
-    return Layout(x, begins, tuple(panels), tuple(marked), chart.notes)
+    return Layout(x, begins, tuple(panels), names, chart.notes)
+
+
+def lay_out_bars(found: Bars) -> BarLayout:
+    """Return how bars are drawn."""
+    keys, names = _names(found.bars)
+    panels = []
+    for metric in found.metrics:
+        mine = [(key, one) for key, one in zip(keys, found.bars, strict=True) if one.metric == metric]
+        if mine:
+            axis = figure_axis(metric, mine[0][1].unit, max(abs(one.high) for _, one in mine))
+            panels.append(BarPanel(axis, tuple((key, _scaled(one, axis.size)) for key, one in mine)))
+    logged = "; of what scripts log, the last" if any(not one.unit for one in found.bars) else ""
+    return BarLayout(tuple(panels), names, (_READ[found.by] + logged, *found.notes))
+
+
+def _scaled(one: Bar, size: float) -> Bar:
+    p95 = None if one.p95 is None else one.p95 / size
+    return replace(one, value=one.value / size, low=one.low / size, high=one.high / size, p95=p95)
+
+
+def _names(some: Sequence[Series | Bar]) -> tuple[list[int], tuple[str, ...]]:
+    """Return of each series the index of its name, and the names, each once and with its marks."""
+    several = {(one.label, one.metric, one.scope) for one in some}
+    scoped = len(several) > len({(label, metric) for label, metric, _ in several})
+    names = [f"{one.label} ({one.scope})" if scoped and one.scope else one.label for one in some]
+    marks: dict[str, str] = {}
+    for name, one in zip(names, some, strict=True):
+        mark = SIMULATED * one.simulated + PROFILED * one.profiled
+        marks[name] = max(marks.get(name, ""), mark, key=len)
+    index = {name: at for at, name in enumerate(marks)}
+    return [index[name] for name in names], tuple(name + mark for name, mark in marks.items())
 
 
 def _panel(metric: str, series: list[tuple[int, Series]], x: Axis) -> Panel:

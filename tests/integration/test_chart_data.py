@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bench.errors import BadRequest, NoData
+from insight.bars import bars
 from insight.chart import Chart, chart
 from sql.selection import select_runs
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
@@ -220,3 +221,20 @@ def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -
         drawn(world, "loss", align="phase:trian")
     with pytest.raises(NoData, match="no samples of cpu_usage"):
         drawn(world, "cpu_usage", scopes=["device"])
+
+
+def test_bars_are_means_with_their_spread(world: World, start: float) -> None:
+    for position in (1, 2):
+        run_id = world.run(start, start + SECONDS, position=position, name=f"net{position}")
+        cpu(world, run_id, start, 10.0 * position)
+        losses(world, run_id, start, 4 * position, position)
+    runs = select_runs(world.connection, ["20"])
+    each = bars(world.connection, runs, ["cpu_usage", "loss"]).bars
+    assert [(one.metric, one.label, round(one.value, 1), one.low, one.high, one.p95) for one in each] == [
+        ("cpu_usage", "20/1/1 net1", 10.5, 10, 11, 11), ("cpu_usage", "20/1/2 net2", 20.5, 20, 21, 21),
+        ("loss", "20/1/1 net1", 1, 1, 1, None), ("loss", "20/1/2 net2", 2, 2, 2, None),
+    ]  # fmt: skip
+    together = bars(world.connection, runs, ["cpu_usage", "loss"], by="workload").bars
+    assert [(one.metric, one.label, round(one.value, 1), round(one.low, 1), round(one.high, 1), one.p95) for one in together] == [
+        ("cpu_usage", "20/1 net1, net2", 15.5, 10.5, 20.5, None), ("loss", "20/1 net1, net2", 1.5, 1, 2, None),
+    ]  # fmt: skip

@@ -14,20 +14,20 @@ import pytest
 import dashboards
 from bench.errors import BadRequest
 from dashboards.plots.axes import figure_axis, time_axis
-from dashboards.plots.figure import draw
+from dashboards.plots.figure import Looks, draw
 from dashboards.plots.page import chart_data, page
 from dashboards.plots.palette import LIGHT
-from dashboards.plots.panels import lay_out
+from dashboards.plots.panels import lay_out, lay_out_bars
 from dashboards.plots.styles import STYLES
 from insight.chart import Series
-from tests.pictures import chart, series
+from tests.pictures import bar, bars, chart, series
 
 SVG = "{http://www.w3.org/2000/svg}"
 ASSETS = Path(dashboards.__file__).parent / "assets"
 
 
 def svg(*some: Series, style: str = "paper", size: tuple[float, float] | None = None, **fields: object) -> ET.Element:
-    return ET.fromstring(draw(lay_out(chart(*some, **fields)), ".svg", style=style, size=size))
+    return ET.fromstring(draw(lay_out(chart(*some, **fields)), ".svg", Looks(style, size)))
 
 
 def texts(figure: ET.Element) -> list[str]:
@@ -131,6 +131,16 @@ def test_scopes_that_were_asked_for_are_told_apart() -> None:
     assert lay_out(chart(own, host)).legend == ("20/1/1 (process)", "20/1/1 (host)")
 
 
+def test_bars_say_what_they_show() -> None:
+    loss = bar("20/1/1 narrow", 0.5, metric="loss", unit="", low=0.5, high=0.5, p95=None)
+    found = bars(bar("20/1/1 narrow", 1200.0), bar("20/1/2 wide", 600.0, simulated=True), loss, notes=("a note",))
+    figure = ET.fromstring(draw(lay_out_bars(found), ".svg"))
+    assert {"20/1/1 narrow", "20/1/2 wide *", "GPU power (kW)", "loss"} <= set(texts(figure))
+    assert "marks: the 95th percentile; of what scripts log, the last" in " ".join(texts(figure))
+    fills = re.findall(r"style=\"fill: (#\w+)\"", ET.tostring(figure).decode())
+    assert [fills.count(color) for color in LIGHT[:3]] == [2, 1, 0], "a run has its colour in all panels"
+
+
 def test_sizes_are_in_inches() -> None:
     one = series("20/1/1 narrow", [1.0, 2.0])
     panels = [series("20/1/1 narrow", [1.0, 2.0], metric=name, unit="") for name in "abcd"]
@@ -143,7 +153,7 @@ def test_sizes_are_in_inches() -> None:
 @pytest.mark.parametrize("ending", [".svg", ".pdf", ".png"])
 def test_the_same_picture_has_the_same_bytes(ending: str) -> None:
     layout = lay_out(chart(series("20/1/1", [1.0, 2.0]), notes=("a note",)))
-    once, again = draw(layout, ending, title="Twice"), draw(layout, ending, title="Twice")
+    once, again = draw(layout, ending, Looks(title="Twice")), draw(layout, ending, Looks(title="Twice"))
     assert once == again
     assert b"Date" not in once
 
@@ -167,7 +177,7 @@ def test_a_style_can_be_a_file(tmp_path: Path) -> None:
 
 def test_an_unknown_style_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"no style 'papr' \(did you mean 'paper'\?\)"):
-        draw(lay_out(chart(series("20/1/1", [1.0]))), ".svg", style="papr")
+        draw(lay_out(chart(series("20/1/1", [1.0]))), ".svg", Looks("papr"))
 
 
 def test_names_are_no_markup() -> None:
