@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from bench.addresses import without_login
 from bench.cli.common import Json, as_json, console, reading
+from bench.cli.stack import grafana_url
 from bench.config import Settings, secret
 from dashboards.grafana import files
 from dashboards.grafana.boards import BOARDS, board
@@ -22,9 +23,6 @@ from dashboards.grafana.views import from_view
 from insight.view import View
 
 __all__ = ["app"]
-
-# Where Compose and Grafana itself have it.
-_GRAFANA = "http://127.0.0.1:3000"
 
 app = typer.Typer(help="Grafana's dashboards: their files, and how they get there.", no_args_is_help=True)
 
@@ -63,7 +61,9 @@ def push(
             metavar="[VIEW.json]...", help="Saved views, each as a dashboard; by default the dashboards of ours."
         ),
     ] = None,
-    url: Annotated[str | None, typer.Option(help="Where Grafana answers; by default BENCH_GRAFANA_URL.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Where Grafana answers; by default BENCH_GRAFANA_URL, or the local stack's.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Bring dashboards to a Grafana: make their folder, create them or replace them, and look at its data source."""
@@ -71,7 +71,7 @@ def push(
     dashboards = _of_views(settings, views) if views else [board(uid) for uid in BOARDS]
     if (settings.tracking_uri or "").startswith("http"):
         dashboards = [with_mlflow(one, without_login(str(settings.tracking_uri))) for one in dashboards]
-    grafana = Grafana(settings.grafana_url or _GRAFANA, secret("BENCH_GRAFANA_TOKEN"))
+    grafana = Grafana(grafana_url(settings, login=True), secret("BENCH_GRAFANA_TOKEN"))
     made_folder = grafana.make_folder()
     faults = list(grafana.source_faults())
     pushed = grafana.push(dashboards)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -50,13 +51,10 @@ def register(app: typer.Typer) -> None:
 
 
 def status(json: Json = False) -> None:
-    """Show what runs now, and whether database, collector, listeners and MLflow answer."""
+    """Show what runs now, and whether database, collector, listeners, MLflow and Grafana answer."""
     settings = Settings.load()
     recorded = Stack(settings).recorded()
-    services = {name: (service.answers(), service.url) for name, service in recorded.items()}
-    if settings.tracking_uri and "mlflow" not in services:
-        uri = without_login(settings.tracking_uri)
-        services["mlflow"] = (Service("mlflow", 0, 0.0, uri, f"{uri.rstrip('/')}/health").answers(), uri)
+    services = _services(settings, recorded)
     collector = CollectorFigures.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
     running: list[RunInfo] = []
     clocks: list[ClockOffset] = []
@@ -114,6 +112,19 @@ def status(json: Json = False) -> None:
         out.print(made)
     else:
         out.print("no run goes on")
+
+
+def _services(settings: Settings, recorded: Mapping[str, Service]) -> dict[str, tuple[bool, str]]:
+    """Return whether the services answer, and where: those of the local stack, and those that are configured elsewhere."""
+    found = {name: (service.answers(), service.url) for name, service in recorded.items()}
+    for name, url, health in (
+        ("mlflow", settings.tracking_uri, "/health"),
+        ("grafana", settings.grafana_url, "/api/health"),
+    ):
+        if url and name not in found:
+            shown = without_login(url).rstrip("/")
+            found[name] = (Service(name, 0, 0.0, shown, shown + health).answers(), shown)
+    return found
 
 
 def _warn_of_clocks(clocks: list[ClockOffset]) -> None:

@@ -13,18 +13,27 @@ from bench.config import Settings
 from bench.errors import BadRequest, BenchError, ServiceFailed
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
-from dashboards.grafana.server import GrafanaServer
+from dashboards.grafana.server import GrafanaServer, admin_password
 from exporters.registry import ExporterOptions, Registry
 from scheduler.supervision import is_supervised
 from sql.database import Database
 from sql.reader import reader
 
-__all__ = ["LocalStack", "availability", "ensure", "ensure_grafana", "local_stack", "own_tracking_server"]
+__all__ = [
+    "LocalStack",
+    "availability",
+    "ensure",
+    "ensure_grafana",
+    "grafana_url",
+    "local_stack",
+    "own_tracking_server",
+]
 
 _START_SECONDS = 60.0
 # At its first start Grafana makes a database of its own, in hundreds of steps.
 _FIRST_START_SECONDS = 180.0
 _GRAFANA_PORT = 3000
+_GRAFANA = "grafana"  # its folder under BENCH_HOME
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ def ensure_grafana(stack: Stack, settings: Settings, database: Database, say: Ca
     if "grafana" in stack.services() or (found := GrafanaServer.find()) is None:
         return
     port = stack.port("grafana", _GRAFANA_PORT)
-    command, variables = found.command(settings.home / "grafana", reader(database), port)
+    command, variables = found.command(settings.home / _GRAFANA, reader(database), port)
     url = f"http://127.0.0.1:{port}"
     say("Starting grafana …")
     service = stack.start(
@@ -143,6 +152,17 @@ def ensure_grafana(stack: Stack, settings: Settings, database: Database, say: Ca
     except BaseException:
         stack.stop_all([service.name])
         raise
+
+
+def grafana_url(settings: Settings, *, login: bool = False) -> str:
+    """Return where Grafana is: as configured, where the local stack has it, or where Compose and Grafana itself do.
+
+    With `login`, the local stack's has the name and password of who may change it.
+    """
+    own = Stack(settings).services().get("grafana")
+    if settings.grafana_url is not None or own is None:
+        return (settings.grafana_url or f"http://127.0.0.1:{_GRAFANA_PORT}").rstrip("/")
+    return own.url.replace("://", f"://admin:{admin_password(settings.home / _GRAFANA)}@") if login else own.url
 
 
 def _stop_listeners_of_other_gpus(stack: Stack, settings: Settings, say: Callable[[str], None]) -> None:

@@ -16,10 +16,10 @@ from rich.markup import escape
 
 from bench.addresses import without_login
 from bench.cli.common import Json, as_json, check_folder, console, reading
+from bench.cli.stack import grafana_url
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.runfolder import write_atomically
-from bench.services import Stack
 from sql.charts import software_keys
 from sql.database import Connection
 from sql.selection import select_runs, workload_ids
@@ -105,7 +105,7 @@ def open_(
     with reading(settings) as connection:
         found = chosen.find(connection)
         if grafana:
-            _show_link(_grafana(settings) + _link(connection, found, view), found, json=json)
+            _show_link(without_login(grafana_url(settings)) + _link(connection, found, view), found, json=json)
             return
         charts, missing = found.draw(connection, view)
     if json:
@@ -137,13 +137,6 @@ def _link(connection: Connection, found: Found, file: Path) -> str:
     except BadRequest as error:
         name = shlex.quote(str(file))
         raise BadRequest(f"{error}; `bench dashboards push {name}` makes one of this view", file=file) from error
-
-
-def _grafana(settings: Settings) -> str:
-    """Return where Grafana is: as configured, where the local stack has it, or where Compose and Grafana itself do."""
-    own = Stack(settings).recorded().get("grafana")
-    url = settings.grafana_url or (own.url if own else "http://127.0.0.1:3000")
-    return without_login(url).rstrip("/")
 
 
 def _gone(found: Found) -> list[str]:

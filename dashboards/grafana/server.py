@@ -17,7 +17,7 @@ from bench.runfolder import write_atomically
 from sql.flavour import Flavour
 from sql.reader import Reader
 
-__all__ = ["HOW_TO_GET_ONE", "GrafanaServer"]
+__all__ = ["HOW_TO_GET_ONE", "GrafanaServer", "admin_password"]
 
 HOW_TO_GET_ONE = "it is not installed: install the package grafana as grafana.com/docs says, or unpack its archive and set GRAFANA_HOME to it"
 _DASHBOARDS = Path(__file__).parents[1] / "generated"
@@ -97,10 +97,15 @@ class GrafanaServer:
             "GF_SERVER_HTTP_PORT": str(port),
             "GF_AUTH_ANONYMOUS_ENABLED": "true",
             "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
-            "GF_SECURITY_ADMIN_PASSWORD": _secret(folder / "admin-password"),
+            "GF_SECURITY_ADMIN_PASSWORD": admin_password(folder),
             "GF_SECURITY_SECRET_KEY": _secret(folder / "secret-key"),
             "BENCH_READER_PASSWORD": reader.password,
         }
+
+
+def admin_password(folder: Path) -> str:
+    """Return the password of the user ``admin`` of the Grafana whose folder that is."""
+    return _secret(folder / "admin-password")
 
 
 def _source(reader: Reader) -> dict[str, Any]:

@@ -88,12 +88,22 @@ def test_it_is_started_shown_and_stopped(home: Home) -> None:
     password = (home.path / "grafana" / "admin-password").read_text()
     assert ask(url, "/api/user", login=f"admin:{password}") == (200, {"role": "Admin"})
 
+    pushed = home.json("dashboards", "push")
+    assert pushed["grafana"] == url
+    assert {one["done"] for one in pushed["dashboards"]} == {"provisioned"}
+    assert pushed["warnings"] == []
+
     assert "Starting grafana" not in home.bench("up"), "it runs"
     assert "grafana" in home.bench("down")
     with pytest.raises(OSError):
         ask(url, "/api/health")
     home.bench("up")
     assert (home.path / "grafana" / "admin-password").read_text() == password
+
+
+def test_status_asks_one_that_is_elsewhere(home: Home) -> None:
+    home.variables["BENCH_GRAFANA_URL"] = "http://ann:secret@127.0.0.1:9/grafana/"
+    assert home.json("status")["services"]["grafana"] == {"up": False, "url": "http://127.0.0.1:9/grafana"}
 
 
 def test_runs_do_not_start_it(home: Home) -> None:
