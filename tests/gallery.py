@@ -124,6 +124,9 @@ def hang(database: Database, folder: Path, count: int, *, interval: float = 2.0)
         laboratory.write()
         samples.summarise_ended_runs(connection, settled=0)
         world.refresh()
+        # Afterwards, or all the days between would be refreshed.
+        laboratory.look_back({show.host for show in chosen})
+        world.refresh()
     return chosen
 
 

@@ -24,7 +24,7 @@ INSTANCE = 3 / 7  # of a GPU
 
 
 class Laboratory:
-    """Hosts and GPUs, scraped every `interval` seconds until `now` (Unix seconds)."""
+    """Hosts and GPUs, scraped every `interval` seconds until `now` (Unix seconds); nothing is written before `write`."""
 
     def __init__(self, world: World, now: float, interval: float) -> None:
         self.world = world
@@ -35,11 +35,9 @@ class Laboratory:
         self._scraped: dict[str, Curve] = {}
 
     def measure(self, host: str, here: list[Show]) -> None:
-        """Take what was seen of a host: from before its first run until now, and an hour of each of the days before."""
+        """Take what is seen of a host, from before its first run until now."""
         start = min(show.start for show in here) - 120
         times = np.arange(start, self.now, self.interval)
-        # Of what is written here and there, each is refreshed apart: hence no point now and then.
-        before = np.concatenate([start - day * 86_400 + np.arange(0, 3600, 5 * self.interval) for day in (3, 2, 1)])
         cores, memory = np.zeros_like(times), np.zeros_like(times)
         for show in here:
             mine, activity = self._activity(show, times)
@@ -47,12 +45,19 @@ class Laboratory:
             memory[mine] += show.training.memory * GIB
             self._processes(show, times[mine], activity)
         self._host(host, times, cores, memory)
-        self._host(host, before, np.zeros_like(before), np.zeros_like(before))
         for gpu in sorted({show.gpu for show in here if show.gpu is not None}):
             self._board(host, [show for show in here if show.gpu == gpu], times)
 
+    def look_back(self, hosts: set[str]) -> None:
+        """Write an hour of each of the days before, in which the hosts had nothing to do."""
+        for day in (1, 2):
+            times = self.now - day * 86_400 + np.arange(0, 3600, 5 * self.interval)
+            for host in sorted(hosts):
+                self._host(host, times, np.zeros_like(times), np.zeros_like(times))
+            self._flush()
+
     def write(self) -> None:
-        """Write all of it, as the collector does, with what it says of itself and of its targets."""
+        """Write all that was seen, and what the collector says of itself and of its targets."""
         hosts = [key.split(" of ") for key in self.world.targets]
         for key, times in list(self._scraped.items()):
             self._see(key, times, {"exporter": key.split(" of ")[0]}, {"bench_exporter_up": np.ones_like(times)})
@@ -63,7 +68,11 @@ class Laboratory:
         state = targets.TargetState(True, self.now, 0.002, 0.001)
         targets.report_targets(self.world.connection, {one: state for one in held if one is not None}, "gallery")
         self.world.connection.execute("update targets set lease_until = now() + interval '1 day'")
+        self._flush()
+
+    def _flush(self) -> None:
         self.world.write(*self.records)
+        self.records.clear()
 
     def _activity(self, show: Show, times: Curve) -> tuple[npt.NDArray[np.bool_], Curve]:
         """Return when the run was there, and how busy it was then, about 1 while it trains."""
