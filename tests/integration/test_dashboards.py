@@ -143,11 +143,14 @@ def test_every_query_answers_where_nothing_was_ever_run(empty: str, uid: str, ho
             ask(connection, asked)
 
 
+CONDITIONS = ("Index Cond", "Recheck Cond", "Filter", "Vectorized Filter")
+
+
 def scans(node: grafana.Json, guarded: Mapping[str, str]) -> Iterator[str]:
     """Yield how a plan reads relations with samples."""
     name = node.get("Relation Name", "")
     if name in guarded and node.get("Custom Plan Provider") != "ChunkAppend":  # its parts say how
-        conditions = " ".join(node.get(key, "") for key in ("Index Cond", "Recheck Cond", "Filter"))
+        conditions = " ".join(node.get(key, "") for key in CONDITIONS)
         yield f"{node['Node Type']} of {guarded[name]} by {conditions or 'nothing'}"
     for child in node.get("Plans", []):
         yield from scans(child, guarded)
