@@ -14,6 +14,7 @@ from dashboards.plots.page import chart_data, environment
 from dashboards.plots.palette import LIGHT
 from dashboards.plots.panels import PROFILED, lay_out
 from insight.report import Report
+from sql.report import Device
 from sql.selection import RunInfo
 
 __all__ = ["render"]
@@ -70,7 +71,7 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
         version=__version__,
         labels={run.run_id: _label(run) for run in found.runs},
         titles={run.run_id: _label(run, run.name) for run in found.runs},
-        devices={run_id: [_device(one.gpu_uuid, one.gpu_instance_id) for one in some] for run_id, some in found.devices.items()},
+        devices={run_id: _devices(some) for run_id, some in found.devices.items()},
         sheets=sheets,
         notes=dict.fromkeys(note for sheet in sheets for note in sheet.notes),
         charts=[(chart, layout, chart_data(layout)) for chart, layout in layouts],
@@ -98,8 +99,10 @@ def _count(count: int, word: str) -> str:
     return f"{count} {word}{'s'[: count != 1]}"
 
 
-def _device(uuid: str, instance: int | None) -> str:
-    return uuid if instance is None else f"{uuid} instance {instance}"
+def _devices(some: Sequence[Device]) -> str:
+    names = ", ".join(one.name for one in some)
+    models = dict.fromkeys(one.model for one in some if one.model)
+    return f"{names} ({', '.join(models)})" if models else names
 
 
 def _bars(found: Report) -> list[tuple[RunInfo, list[Bar]]]:
@@ -132,7 +135,9 @@ def _surroundings(runs: Sequence[RunInfo], records: Records) -> list[Surrounding
 def _facts(files: Mapping[str, str]) -> Iterable[tuple[str, str]]:
     record = json.loads(files["record.json"])
     hardware, python, git = record.get("hardware") or {}, record.get("python") or {}, record.get("git") or {}
-    gpus = Counter(gpu.get("name", "") for gpu in hardware.get("gpus", ()))
+    gpus = Counter(
+        f"{gpu.get('name', '')}{' (simulated)' * bool(gpu.get('simulated'))}" for gpu in hardware.get("gpus", ())
+    )
     facts = {
         "host": hardware.get("host"),
         "system": hardware.get("system"),
@@ -141,7 +146,7 @@ def _facts(files: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         "cores": hardware.get("cores"),
         "threads": hardware.get("threads"),
         "memory": tables.figure("_bytes", hardware.get("memory_bytes")),
-        "GPUs": ", ".join(f"{count} x {name}" for name, count in gpus.items()),
+        "GPUs": ", ".join(f"{count} x {name}" if count > 1 else name for name, count in gpus.items()),
         "driver": hardware.get("driver"),
         "CUDA": hardware.get("cuda"),
         "Python": python.get("version"),

@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU, or an instance of one, that a run was placed on."""
+    """A GPU, or an instance of one, that a run was placed on, by what people call it."""
 
     run_id: str
-    gpu_uuid: str
-    gpu_instance_id: int | None
+    name: str
+    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,11 @@ def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
         connection,
         Device,
         """
-        select run_id, gpu_uuid, gpu_instance_id from placements where run_id = any(%s) and gpu_uuid is not null
-        order by run_id, gpu_uuid, gpu_instance_id
+        select p.run_id, coalesce(d.device, p.gpu_uuid) as name, d.model
+        from placements p left join devices d
+            on (d.host, d.gpu_uuid) = (p.host, p.gpu_uuid) and d.gpu_instance_id is not distinct from p.gpu_instance_id
+        where p.run_id = any(%s) and p.gpu_uuid is not null
+        order by p.run_id, p.gpu_uuid, p.gpu_instance_id
         """,
         run_ids,
     )

@@ -44,7 +44,7 @@ _BASE: dict[str, Any] = {
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
     "axes.grid": True, "axes.xmargin": 0.01, "grid.color": "#b0b0b0", "grid.alpha": 0.35, "grid.linewidth": 0.4,
     "legend.frameon": False, "legend.handlelength": 1.6, "legend.columnspacing": 1.2, "legend.handletextpad": 0.5,
-    "legend.borderaxespad": 0.2, "legend.borderpad": 0.1,
+    "legend.borderaxespad": 0.5, "legend.borderpad": 0.1,
     "figure.dpi": 100, "savefig.dpi": 300, "savefig.bbox": None,
     # Text that can be searched, selected and edited: as letters in SVG, as a TrueType font in PDF.
     "svg.fonttype": "none", "pdf.fonttype": 42,
