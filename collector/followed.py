@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -58,6 +60,8 @@ class Followed:
         Unix seconds from which on it is followed.
     per_second
         Samples a second, by its last scrape; 0 while it is down.
+    unspooled
+        Its records on their way to the spool, the oldest first.
     """
 
     target: Target
@@ -70,6 +74,7 @@ class Followed:
     up: bool | None = None
     last_time: float | None = None
     per_second: float = 0.0
+    unspooled: deque[asyncio.Future[None]] = field(default_factory=deque)
     _rates: Rates = field(init=False)
     _births: Births = field(init=False)
     _blanks: Blanks = field(default_factory=Blanks)

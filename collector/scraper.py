@@ -34,6 +34,9 @@ _NEW_COSTS = 50
 _PARSERS = 4
 # What a last scrape may take, in seconds, behind one that goes on: whoever stops the collector waits for both.
 _LAST_SECONDS = 2.0
+# Scrapes of a target that may wait for the disk. A disk that others keep busy can make a single sync take seconds, which must
+# cost no scrape; a slower one holds its target up, rather than fill the memory.
+_UNSPOOLED = 10
 
 
 class Scraper:
@@ -112,9 +115,7 @@ class Scraper:
         try:
             record = await self._take(followed, at)
             if record is not None:
-                # Shielded: what was scraped is kept, also where the target is no longer wanted.
-                loop = asyncio.get_running_loop()
-                await asyncio.shield(loop.run_in_executor(self._spooling, self._append, record))
+                await self._keep(followed, record)
             reason, said = "ok", ""
         except (FetchFailed, LimitExceeded) as error:
             reason, said = error.reason, str(error)
@@ -152,6 +153,13 @@ class Scraper:
         if len(body.data) * (_NEW_COSTS if followed.is_heavy else 1) <= _PARSED_AT_ONCE:
             return followed.parse(body.data)
         return await asyncio.get_running_loop().run_in_executor(self._parsing, followed.parse, body.data)
+
+    async def _keep(self, followed: Followed, record: SpoolRecord) -> None:
+        unspooled = followed.unspooled
+        unspooled.append(asyncio.get_running_loop().run_in_executor(self._spooling, self._append, record))
+        while unspooled and (unspooled[0].done() or len(unspooled) > _UNSPOOLED):
+            # Shielded: what was scraped is kept, also where the target is no longer wanted.
+            await asyncio.shield(unspooled.popleft())
 
     def _append(self, record: SpoolRecord) -> None:
         try:

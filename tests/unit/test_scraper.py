@@ -1,0 +1,53 @@
+"""The scrape loop beside a disk that is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+from benchmarks.servers import exporter
+from collector.fetch import Fetcher
+from collector.metrics import CollectorMetrics
+from collector.scraper import Scraper
+from collector.spool import Spool
+from collector.targets import Target
+from tests.e2e.home import wait_for
+
+INTERVAL = 0.2
+
+
+def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(tmp_path: Path) -> None:
+    asked: list[None] = []
+
+    def body() -> bytes:
+        asked.append(None)
+        return b"a 1\n"
+
+    def records() -> int:
+        count = 0
+        while spool.take() is not None:
+            count += 1
+        return count
+
+    async def scrape(address: str) -> None:
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, lock, CollectorMetrics(), fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=INTERVAL)})
+            await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
+            with lock:  # as while the disk does not answer
+                before = len(asked)
+                await asyncio.sleep(8 * INTERVAL)
+                assert len(asked) - before >= 7
+                await asyncio.sleep(12 * INTERVAL)
+                held = len(asked) - before
+                await asyncio.sleep(3 * INTERVAL)
+                assert len(asked) - before == held <= 12
+            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes after the disk has answered")
+            await scraper.stop()
+
+    lock, spool = threading.Lock(), Spool(tmp_path)
+    with exporter(body) as address:
+        asyncio.run(scrape(address))
+    assert records() == len(asked)
+    spool.close()
