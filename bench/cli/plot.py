@@ -82,7 +82,9 @@ def plot(
     if isinstance(layout, Layout) and ending == ".html":
         from dashboards.plots.page import page
 
-        drawn = page([layout], title or f"{', '.join(found.metrics)} of {', '.join(selectors)}").encode()
+        drawn = page(
+            [layout], title or f"{', '.join(p.axis.name for p in layout.panels)} of {', '.join(selectors)}"
+        ).encode()
     else:
         from dashboards.plots.figure import Looks, draw  # with matplotlib, a quarter of a second
 

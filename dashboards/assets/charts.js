@@ -110,7 +110,7 @@ class Chart {
       width: Math.max(width, 120), height: HEIGHT, series, bands, legend: { show: false }, padding: [8, 8, 0, 0],
       scales: { x: { time: false, range: (_, low, high) => [low, high] },
                 y: { range: (_, low, high) => uPlot.rangeNum(panel.zero ? Math.min(0, low) : low, high, 0.08, true) } },
-      axes: [{ ...axis, size: 32 }, { ...axis, size: 54, values: (_, ticks) => ticks.map(figure) }],
+      axes: [{ ...axis, size: 26 }, { ...axis, size: 54, values: (_, ticks) => ticks.map(figure) }],
       cursor: { drag: { x: true, y: false, uni: 8 }, points: { show: false }, y: false, bind: { dblclick: () => () => this.reset() } },
       hooks: {
         setScale: [(plot, scale) => scale === "x" && this.follow(plot)],
