@@ -65,7 +65,9 @@ class Chart {
     let width = 0;
     new ResizeObserver(() => {
       const now = root.querySelector(".plot").clientWidth;
-      if (now !== width) this.resize((width = now));
+      if (now === width) return;
+      width = now;
+      this.resize();
     }).observe(root);
   }
 
@@ -111,7 +113,8 @@ class Chart {
       scales: { x: { time: false, range: (_, low, high) => [low, high] },
                 y: { range: (_, low, high) => uPlot.rangeNum(panel.zero ? Math.min(0, low) : low, high, 0.08, true) } },
       axes: [{ ...axis, size: 26 }, { ...axis, size: 54, values: (_, ticks) => ticks.map(figure) }],
-      cursor: { drag: { x: true, y: false, uni: 8 }, points: { show: false }, y: false, bind: { dblclick: () => () => this.reset() } },
+      cursor: { drag: { x: true, y: false, dist: 4 }, points: { show: false }, y: false,
+                bind: { dblclick: () => () => this.reset() } },
       hooks: {
         setScale: [(plot, scale) => scale === "x" && this.follow(plot)],
         setCursor: [(plot) => this.hover(plot)],
@@ -166,7 +169,7 @@ class Chart {
     });
   }
 
-  resize(width) {
+  resize() {
     this.plots.forEach((plot, at) => {
       const target = this.root.querySelectorAll(".plot")[at];
       if (target.clientWidth) plot.setSize({ width: target.clientWidth, height: HEIGHT });

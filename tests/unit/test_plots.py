@@ -120,6 +120,11 @@ def test_where_nothing_was_measured_there_is_no_curve() -> None:
     assert [broken.count("M"), whole.count("M")] == [2, 1]
 
 
+def test_a_single_point_is_seen() -> None:
+    one = ET.tostring(svg(series("20/1/1", [1.0]))).decode()
+    assert one.count("<ns0:use") > ET.tostring(svg(series("20/1/1", [1.0, 1.0]))).decode().count("<ns0:use")
+
+
 def test_an_axis_of_amounts_begins_at_zero() -> None:
     assert lay_out(chart(series("20/1/1", [300.0, 301.0]))).panels[0].from_zero
     assert not lay_out(chart(series("20/1/1", [50.0], metric="gpu_temperature", unit="celsius"))).panels[0].from_zero
