@@ -58,12 +58,12 @@ class Laboratory:
 
     def write(self) -> None:
         """Write all that was seen, and what the collector says of itself and of its targets."""
-        hosts = [key.split(" of ") for key in self.world.targets]
         for key, times in list(self._scraped.items()):
             self._see(key, times, {"exporter": key.split(" of ")[0]}, {"bench_exporter_up": np.ones_like(times)})
-        if hosts:
+        if self._scraped:
             self._collector()
-        rows = [targets.TargetRow(host, listener, "", f"http://{host}:9400") for listener, host in hosts]
+        named = [key.split(" of ") for key in self.world.targets]
+        rows = [targets.TargetRow(host, listener, "", f"http://{host}:9400") for listener, host in named]
         held = targets.claim_targets(self.world.connection, "gallery", "node1", 1, rows)
         state = targets.TargetState(True, self.now, 0.002, 0.001)
         targets.report_targets(self.world.connection, {one: state for one in held if one is not None}, "gallery")
