@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dashboards.grafana.queries import Json, texts
-from dashboards.grafana.variables import choice, textbox
+from dashboards.grafana.variables import choice, custom, textbox
 
 __all__ = [
+    "ALIGN",
     "RUNS",
     "WORKLOADS",
+    "align",
     "baseline",
     "experiment",
     "fit",
@@ -24,8 +26,9 @@ __all__ = [
 
 _NEWEST = ("newest",)
 
-# What is chosen, in SQL: run ids, and the `workload_id` of workloads.
+# What is chosen, in SQL: run ids, where the axis of time begins, and the `workload_id` of workloads.
 RUNS = texts("run")
+ALIGN = "${align:sqlstring}"
 WORKLOADS = f"chosen_workloads({texts('experiment')}, {texts('workload')})"
 
 
@@ -103,6 +106,16 @@ def metric(
 def software(start: Sequence[str] = ()) -> Json:
     """Return the choice of software metrics that the runs chosen have logged."""
     return choice("software", "Logged", f"select key from software_keys({RUNS})", start=start)
+
+
+def align() -> Json:
+    """Return the choice of where the common axis of time begins, see `ALIGN`."""
+    return custom(
+        "align",
+        "Aligned at",
+        {"time": "the start of the run", "phase": "the start of its training"},
+        description="The training is the phase in which most steps are; runs without phases are left out.",
+    )
 
 
 def fit(runs: str = RUNS) -> Json:

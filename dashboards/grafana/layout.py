@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from dashboards.grafana.queries import DATASOURCE, Json
@@ -14,7 +14,6 @@ __all__ = ["SCHEMA", "Row", "aligned_dashboard", "annotation", "board_link", "da
 
 SCHEMA = 42
 TAG = "hypergauge"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COLUMNS = 24
 
 
@@ -88,11 +87,15 @@ def aligned_dashboard(
         uid,
         title,
         content,
-        start=_EPOCH.isoformat(),
-        stop=(_EPOCH + timedelta(seconds=math.ceil(seconds))).isoformat(),
+        start=_moment(0),
+        stop=_moment(seconds),
         timezone="utc",
         **more,
     )
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(math.ceil(seconds), UTC):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
 def board_link(title: str, uid: str, *, keep_time: bool = False) -> Json:

@@ -1,4 +1,4 @@
-"""What several dashboards show in the same way: curves of runs, units that follow a variable, notices, tables of runs."""
+"""What several dashboards show in the same way: units that follow a variable, notices, tables of runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dashboards.grafana import panels
+from dashboards.grafana.choices import ALIGN
+from dashboards.grafana.curves import CHOOSE, MAX_BANDS, MAX_SERIES, RANGE, or_words
 from dashboards.grafana.fields import by_label, color, for_name, for_regexp, link, values
 from dashboards.grafana.layout import annotation
 from dashboards.grafana.queries import Json, query
@@ -15,30 +17,18 @@ __all__ = [
     "MAX_SERIES",
     "RANGE",
     "STATUS",
-    "bands",
     "bar",
     "by_number",
     "notices",
     "or_words",
     "phases",
-    "run_curves",
-    "run_lines",
     "run_notices",
     "run_table",
-    "software_curves",
     "unit_applied",
     "unit_query",
-    "workload_curve",
-    "workload_curves",
     "workload_notices",
 ]
 
-# More curves than this tell nobody anything, and Grafana is told not to draw more: `[dashboards] panel_series_limit`.
-MAX_SERIES = 40
-RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
-# More bands than this hide each other.
-MAX_BANDS = 5
-CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
 # In tables, what stands for the whole where it is empty would stand in each empty cell as well.
 NO_WORDS = for_regexp("/.*/", noValue=" ")
 ANY_IS_OPEN: list[Json] = [{"type": "regex", "options": {"pattern": ".+", "result": {"text": "open ↗", "index": 0}}}]
@@ -54,121 +44,9 @@ STATUS = values(
 )
 
 
-def run_curves(runs: str, metric: str, *, title: str = "title", options: str = "", ref: str = "A") -> Json:
-    """Return the query of a curve for each run, on the common axis of time that begins with each run.
-
-    Parameters
-    ----------
-    runs, metric
-        Arrays in SQL: run ids, and quantities.
-    title
-        What a curve is called, in SQL.
-    options
-        More arguments of `run_chart`.
-    """
-    return query(
-        f"""
-        select time, {title} as title, color, stroke, value
-        from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}{options})
-        join run_titles({runs}) using (run) order by time, nth
-        """,
-        series=True,
-        ref=ref,
-    )
-
-
-def run_lines(runs: str, metric: str) -> Json:
-    """Return the same query for a heat map, whose lines have names alone."""
-    return query(
-        or_words(
-            f"""
-            select time, title as metric, value, nth from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES})
-            join run_titles({runs}) using (run)
-            """,
-            "select time, metric, value",
-            f"select $__timeFrom()::timestamptz, '{CHOOSE}', 0, 1",
-            "order by time, nth",
-        ),
-        series=True,
-    )
-
-
-def or_words(found: str, wanted: str, words: str, order: str = "") -> str:
-    """Return a query that gives one row of words where there are no others, for panels that take no empty answer.
-
-    Parameters
-    ----------
-    found, words
-        What gives the rows, and the one instead.
-    wanted, order
-        What is taken of them.
-    """
-    return f"""
-        with found as ({found}) {wanted}
-        from (select * from found union all {words} where not exists (select from found)) rows {order}
-    """
-
-
-def workload_curves(workloads: str, metric: str) -> list[Json]:
-    """Return the queries of a curve for each workload, with a band from its least to its greatest sample for the first ones.
-
-    A band needs a name that its curve can point to, so that each of these workloads has a query of its own; together they
-    ask for no more than one query would.
-    """
-    return [
-        *(
-            workload_curve(f"({workloads})[{n}:{n}]", metric, band=str(n), ref=chr(64 + n))
-            for n in range(1, MAX_BANDS + 1)
-        ),
-        workload_curve(f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]", metric, ref=chr(65 + MAX_BANDS)),
-    ]
-
-
-def bands() -> list[Json]:
-    """Return what makes bands of the answers to `workload_curves`."""
-    unseen = {"legend": True, "tooltip": True, "viz": False}
-    return [
-        *by_label()[:-1],
-        for_regexp("/^(low|high) /", custom__lineWidth=0, custom__hideFrom=unseen),
-        *(
-            for_regexp(f"/^high {n} /", custom__fillBelowTo=f"low {n}", custom__fillOpacity=18)
-            for n in range(1, MAX_BANDS + 1)
-        ),
-        for_regexp("/^low /", displayName="${__field.labels.title}, lowest"),
-        for_regexp("/^(value|high) /", displayName="${__field.labels.title}"),
-    ]
-
-
-def workload_curve(
-    workloads: str, metric: str, *, title: str = "title", band: str = "", options: str = "", ref: str = "A"
+def by_number(
+    title: str, found: str, *, x: str, metric: str | None = None, legend: Sequence[str] = (), **more: Any
 ) -> Json:
-    """Return the query of a curve for each workload, and of its least and greatest sample as the columns of a `band`."""
-    columns = f'low as "low {band}", value, high as "high {band}"' if band else "value"
-    return query(
-        f"""
-        select time, {title} as title, color, stroke, {columns}
-        from workload_chart({workloads}, {metric}, {RANGE}, true, {MAX_SERIES}{options})
-        join workload_titles({workloads}) using (workload) order by time, nth
-        """,
-        series=True,
-        ref=ref,
-    )
-
-
-def software_curves(runs: str, keys: str, *, title: str = "title", ref: str = "A") -> Json:
-    """Return the query of a curve of software metrics for each run, on the common axis of time."""
-    return query(
-        f"""
-        select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, {title} as title, color, stroke,
-               value
-        from software_chart({runs}, {keys}) join run_titles({runs}) using (run) order by time, nth
-        """,
-        series=True,
-        ref=ref,
-    )
-
-
-def by_number(title: str, found: str, *, x: str, legend: Sequence[str] = (), **more: Any) -> Json:
     """Return curves over a number, such as the step.
 
     Parameters
@@ -177,18 +55,24 @@ def by_number(title: str, found: str, *, x: str, legend: Sequence[str] = (), **m
         What gives ``x``, ``title``, ``color``, ``stroke``, ``value`` and ``nth``.
     x
         What the number is.
+    metric
+        The quantity whose unit the values have.
     """
-    labels = {"fields": ["title", "color", "stroke"], "keepFields": False, "naming": {"asLabels": True}}
     statement = or_words(
-        found, "select x, title, color, stroke, value", f"select 0, '{CHOOSE}', '0', '0', 0, 1", "order by nth, x"
+        found,
+        "select x, title, color, stroke, value",
+        f"select 0, 'Nothing to show by {x}', '0', '0', 0, 1",
+        "order by nth, x",
     )
+    labels = {"fields": ["title", "color", "stroke"], "keepFields": False, "naming": {"asLabels": True}}
     return panels.trend(
         title,
-        [query(statement)],
+        [query(statement), *([unit_query(metric)] if metric else [])],
         x="x",
         custom={"spanNulls": True, "showPoints": "auto"},
         legend=legend,
         transformations=[
+            *([unit_applied()] if metric else []),
             {"id": "partitionByValues", "options": labels},
             {"id": "joinByField", "options": {"byField": "x", "mode": "outer"}},
         ],
@@ -234,14 +118,32 @@ def workload_notices(workloads: str, metrics: str) -> str:
     )
 
 
-def notices(statement: str, **more: Any) -> Json:
-    """Return the panel of what is to be known before curves are compared."""
+def notices(calls: Mapping[str, str], **more: Any) -> Json:
+    """Return the panel of what is to be known before curves are compared.
+
+    Parameters
+    ----------
+    calls
+        The chart that it is said of, empty where it is said of all, and the call that gives what is said.
+    """
+    said = " union all ".join(
+        f"select {n} as n, '{chart}' as chart, notices.* from {call} notices"
+        for n, (chart, call) in enumerate(calls.items())
+    )
     return panels.table(
         "What to know",
-        [query(statement)],
+        [
+            query(
+                f"""
+                select string_agg(chart, ', ' order by n) as charts, about, notice
+                from (select row_number() over () as place, * from ({said}) every) said
+                group by about, notice order by min(n), min(place)
+                """
+            )
+        ],
         options={"showHeader": False},
         overrides=[
-            for_name("chart", custom__width=60),
+            for_name("charts", custom__width=80, **{} if len(calls) > 1 else {"custom__hideFrom__viz": True}),
             for_name("about", custom__width=110),
             for_name("notice", custom__wrapText=True),
         ],
@@ -252,7 +154,7 @@ def notices(statement: str, **more: Any) -> Json:
 
 def phases(runs: str) -> Json:
     """Return the annotations of phases, on the common axis; of few runs only, since they lie over each other."""
-    return annotation("Phases", f"select time, timeend, text from chart_phases({runs})")
+    return annotation("Phases", f"select time, timeend, text from chart_phases({runs}, {ALIGN})")
 
 
 def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any) -> Json:

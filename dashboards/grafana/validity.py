@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -12,6 +13,8 @@ from dashboards.grafana.queries import Json
 __all__ = ["faults"]
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+))")
+# What an f-string would have replaced, had it been one.
+_LEFTOVER = re.compile(r"(?<![$'])\{[a-zA-Z_.]+\}")
 _PANEL_KEYS = ("id", "type", "title", "gridPos", "pluginVersion", "fieldConfig", "options")
 _WIDTH = 24
 
@@ -57,14 +60,21 @@ def _panel_faults(panel: Json, known: set[str]) -> Iterator[str]:
         yield f"two queries have the same letter: {', '.join(refs)}"
     for target in panel.get("targets", []):
         yield from _statement_faults(target["rawSql"], known)
+    yield from _unknown_variables("a field", json.dumps(panel.get("fieldConfig", {})), known)
 
 
 def _statement_faults(statement: str, known: set[str]) -> Iterator[str]:
     if ":raw}" in statement:
         yield "a variable stands in the query as it is (:raw), so that a value could be SQL"
+    if leftover := _LEFTOVER.search(statement):
+        yield f"{leftover[0]} stands in the query as it is"
     if ";" in statement:
         yield "there is more than one statement"
-    for braced, bare in _VARIABLE.findall(statement):
+    yield from _unknown_variables("the query", statement, known)
+
+
+def _unknown_variables(where: str, text: str, known: set[str]) -> Iterator[str]:
+    for braced, bare in _VARIABLE.findall(text):
         name = braced or bare
         if not name.startswith("__") and name not in known:
-            yield f"the query names the variable {name}, but there is none"
+            yield f"{where} names the variable {name}, but there is none"

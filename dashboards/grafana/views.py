@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Sequence
 
 from bench.errors import BadRequest, did_you_mean
-from dashboards.grafana import panels, parts
+from dashboards.grafana import choices, curves, panels, parts
 from dashboards.grafana.fields import by_label, for_query
 from dashboards.grafana.layout import aligned_dashboard, board_link
 from dashboards.grafana.queries import Json, literal, literals
@@ -19,6 +19,8 @@ from sql.summaries import coverage
 __all__ = ["from_view"]
 
 _MOST_LABELS = 3
+# Of a chart's second metric, and of further ones.
+_STROKES = ({"fill": "dash", "dash": [10, 6]}, {"fill": "dot", "dash": [2, 5]})
 
 
 def from_view(connection: Connection, found: Found, name: str) -> Json:
@@ -43,14 +45,12 @@ def from_view(connection: Connection, found: Found, name: str) -> Json:
         f"bench-view-{digest[:16]}",
         name,
         [
-            parts.notices(
-                " union all ".join(_notices(n, chart, logged) for n, chart in enumerate(charts, 1)), width=24, height=5
-            ),
+            parts.notices({str(n): _notices(chart, logged) for n, chart in enumerate(charts, 1)}, width=24, height=5),
             *(_panel(n, chart, _labels(chart, found), logged, width) for n, chart in enumerate(charts, 1)),
             parts.run_table(literals(ids), width=24, height=8),
         ],
         description=f"A saved view, made by `bench dashboards push`.{gone}",
-        variables=[],
+        variables=[choices.mlflow()],
         links=[board_link("Mixed", "bench-mixed", keep_time=True)],
         seconds=max((run.duration or 0.0 for run in found.runs.values()), default=0.0) or 3600,
     )
@@ -61,55 +61,76 @@ def _labels(chart: ViewChart, found: Found) -> Sequence[str]:
     return list(dict.fromkeys(f"{r.experiment_id}/{r.workload}" if chart.by == "workload" else r.label for r in runs))
 
 
-def _quantities(chart: ViewChart, logged: Collection[str]) -> list[str]:
-    return [metric for metric in chart.metrics if metric not in logged]
-
-
 def _workloads(chart: ViewChart) -> str:
     return f"array(select distinct workload_id from runs where run_id = any({literals(chart.runs)}) order by 1)"
 
 
-def _notices(number: int, chart: ViewChart, logged: Collection[str]) -> str:
-    metrics = literals(_quantities(chart, logged))
-    call = (
-        parts.workload_notices(_workloads(chart), metrics)
-        if chart.by == "workload"
-        else parts.run_notices(literals(chart.runs), metrics)
-    )
-    return f"select '{number}' as chart, n.* from {call} n"
+def _notices(chart: ViewChart, logged: Collection[str]) -> str:
+    metrics = literals(metric for metric in chart.metrics if metric not in logged)
+    if chart.by == "workload":
+        return parts.workload_notices(_workloads(chart), metrics)
+    return parts.run_notices(literals(chart.runs), metrics)
 
 
 def _panel(number: int, chart: ViewChart, labels: Sequence[str], logged: Collection[str], width: int) -> Json:
     more = f" and {len(labels) - _MOST_LABELS} more" if len(labels) > _MOST_LABELS else ""
     title = f"{number}: {', '.join(chart.metrics)} of {', '.join(labels[:_MOST_LABELS])}{more}"
+    if chart.align in ("step", "epoch"):
+        return _by_number(title, chart, logged, width)
     targets, transformations, overrides = [], [], []
     for position, metric in enumerate(chart.metrics):
-        ref, name = chr(65 + 2 * position), "title" if len(chart.metrics) == 1 else f"title || {literal(' ' + metric)}"
-        targets.append(_target(chart, metric, logged, name, ref))
+        ref, unit = chr(65 + 2 * position), chr(66 + 2 * position)
+        targets.append(_target(chart, metric, logged, ref))
         if metric not in logged:
-            unit = chr(66 + 2 * position)
             targets.append(parts.unit_query(literals([metric]), ref=unit))
             transformations.append(parts.unit_applied(to=ref, ref=unit))
+        else:
+            overrides.append(for_query(ref, custom__spanNulls=True))
         if position:
-            stroke = {"fill": "dash", "dash": [10, 6]} if position == 1 else {"fill": "dot", "dash": [2, 5]}
-            overrides.append(for_query(ref, custom__axisPlacement="right", custom__lineStyle=stroke))
+            overrides.append(for_query(ref, custom__axisPlacement="right", custom__lineStyle=_STROKES[position > 1]))
     return panels.timeseries(
         title,
         targets,
         transformations=transformations,
         overrides=[*by_label(), *overrides],
-        custom={"spanNulls": True} if all(metric in logged for metric in chart.metrics) else None,
         empty="These runs have no such figures on this axis.",
         width=width,
         height=10,
     )
 
 
-def _target(chart: ViewChart, metric: str, logged: Collection[str], title: str, ref: str) -> Json:
+def _title(chart: ViewChart, metric: str) -> str:
+    """Return what a curve is called, in SQL: with its metric where a chart has several."""
+    return "title" if len(chart.metrics) == 1 else f"title || {literal(' ' + metric)}"
+
+
+def _scopes(chart: ViewChart) -> str:
+    return literals(chart.scopes) if chart.scopes else "null"
+
+
+def _target(chart: ViewChart, metric: str, logged: Collection[str], ref: str) -> Json:
     runs, metrics = literals(chart.runs), literals([metric])
+    more = {"title": _title(chart, metric), "align": literal(chart.align), "ref": ref}
     if metric in logged:
-        return parts.software_curves(runs, metrics, title=title, ref=ref)
-    options = f", {literals(chart.scopes) if chart.scopes else 'null'}"
+        return curves.software_curves(runs, metrics, **more)
     if chart.by == "workload":
-        return parts.workload_curve(_workloads(chart), metrics, title=title, options=options, ref=ref)
-    return parts.run_curves(runs, metrics, title=title, options=options, ref=ref)
+        return curves.workload_curve(_workloads(chart), metrics, scopes=_scopes(chart), **more)
+    return curves.run_curves(runs, metrics, scopes=_scopes(chart), **more)
+
+
+def _by_number(title: str, chart: ViewChart, logged: Collection[str], width: int) -> Json:
+    found = []
+    for metric in chart.metrics:
+        runs, metrics, name = literals(chart.runs), literals([metric]), _title(chart, metric)
+        if metric in logged and chart.align == "epoch":
+            raise BadRequest(f"Grafana shows software metrics by step, not by epoch: {metric}")
+        if metric in logged:
+            found.append(curves.software_places(runs, metrics, title=name))
+        elif chart.by == "workload":
+            found.append(
+                curves.workload_places(_workloads(chart), metrics, chart.align, title=name, scopes=_scopes(chart))
+            )
+        else:
+            found.append(curves.run_places(runs, metrics, chart.align, title=name, scopes=_scopes(chart)))
+    unit = literals(chart.metrics) if len(chart.metrics) == 1 and chart.metrics[0] not in logged else None
+    return parts.by_number(title, " union all ".join(found), x=chart.align, metric=unit, width=width, height=10)

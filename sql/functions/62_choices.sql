@@ -148,15 +148,31 @@ create or replace function software_keys(p_runs text[]) returns table (key text)
     select distinct key from found where key is not null order by key
 $$;
 
--- Software metrics of runs as curves of at most so many points each, over the seconds since a run's start or over steps.
+-- When a run was at 0 on an axis of time: at its start, or at the start of a phase. See `chart_axis`.
+create or replace function axis_origin(p_run text, p_align text) returns timestamptz language sql stable as $$
+    select started_at - make_interval(secs => first) from chart_axis(p_run, p_align)
+$$;
+
+-- The distance of points, as `run_chart` takes it, at which the longest of these runs has so many along an axis.
+create or replace function axis_step(p_runs text[], p_align text, p_points integer default 500) returns double precision
+language sql stable as $$
+    select greatest(1000, 1000 * max(last - first) / p_points) from unnest(p_runs) one cross join lateral chart_axis(one, p_align)
+$$;
+
+-- Software metrics of runs as curves of at most so many points each: over steps, or over the seconds on an axis of time.
 -- A point is the mean of the figures between it and the next.
-create or replace function software_chart(p_runs text[], p_keys text[], p_by text default 'time',
+create or replace function software_chart(p_runs text[], p_keys text[], p_align text default 'time',
                                           p_points integer default 500)
 returns table (x float8, run text, key text, value float8, low float8, high float8)
 language sql stable as $$
-    with figures as (
-        select s.run_id, s.key, case p_by when 'step' then s.step else s.elapsed end::float8 as x, s.value
-        from software_metrics s where s.run_id = any(p_runs) and s.key = any(p_keys) and s.value is not null
+    with origins as materialized (
+        select run_id, case when p_align = 'time' then 0
+                            when p_align <> 'step' then extract(epoch from axis_origin(run_id, p_align) - started_at) end as zero
+        from runs where run_id = any(p_runs)
+    ), figures as (
+        select s.run_id, s.key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
+        from software_metrics s join origins o using (run_id)
+        where s.key = any(p_keys) and s.value is not null and (p_align = 'step' or o.zero is not null)
     ), wide as (
         select run_id, key, greatest(max(x) - min(x), 1e-9) / p_points as step, min(x) as first, count(*) as n
         from figures group by run_id, key
@@ -183,14 +199,16 @@ returns table (workload_id integer, title text, quantity text, runs bigint, mean
 $$;
 
 -- What workloads as a whole took and gave: how long they lasted, the energy of their GPUs, and their throughput, the runs'
--- means of a software metric added up, or how many runs would be done in an hour. The energy is the runs' shares where these are
--- known; else what the GPUs used, for a run that had them to itself. Null where it is not known of every run.
+-- means of a software metric added up, or how many runs would be done in an hour.
+--
+-- The energy is the `shares` of the runs where these are known of all of them; else what `whole GPUs` used, idle included, that
+-- each run had to itself. These two are not to be compared. Null where neither is known of every run.
 create or replace function workload_totals(p_workloads integer[], p_throughput text)
 returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, seconds float8,
-               energy float8, throughput float8) language sql stable as $$
+               energy float8, energy_of text, throughput float8) language sql stable as $$
     with joules as (
-        select run_id, coalesce(max(total) filter (where quantity = 'gpu_energy_attributed'),
-                                max(total) filter (where quantity = 'gpu_power' and scope = 'instance')) as energy
+        select run_id, max(total) filter (where quantity = 'gpu_energy_attributed') as share,
+               max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
         from run_figures(runs_of(p_workloads), '{gpu_energy_attributed,gpu_power}') group by run_id
     ), logged as (
         select run_id, avg(value) as throughput from software_metrics
@@ -198,11 +216,14 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     ), together as (
         select r.workload_id, count(*) as runs,
                extract(epoch from max(coalesce(r.ended_at, now())) - min(r.started_at))::float8 as seconds,
-               case when count(j.energy) = count(*) then sum(j.energy) end as energy, sum(l.throughput) as throughput
+               sum(j.share) as shares, sum(j.whole) as wholes, count(j.share) = count(*) as shared,
+               count(j.whole) = count(*) as alone, sum(l.throughput) as throughput
         from workload_runs(p_workloads) r left join joules j using (run_id) left join logged l using (run_id)
         where r.started_at is not null group by r.workload_id
     )
-    select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.seconds, x.energy,
+    select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.seconds,
+           case when x.shared then x.shares when x.alone then x.wholes end,
+           case when x.shared then 'shares' when x.alone then 'whole GPUs' end,
            case when p_throughput = 'runs per hour' then x.runs / nullif(x.seconds, 0) * 3600 else x.throughput end
     from workload_titles(p_workloads) t join workloads w using (workload_id) join together x using (workload_id) order by t.nth
 $$;
@@ -220,15 +241,16 @@ create or replace function short_title(p_title text) returns text language sql i
     select case when length(p_title) > 24 then left(p_title, 23) || '…' else p_title end
 $$;
 
--- The phases of runs on an axis that begins with each of them; of few runs only, since phases lie over each other.
-create or replace function chart_phases(p_runs text[], p_most integer default 4)
+-- The phases of runs on an axis of time; of few runs only, since phases lie over each other.
+create or replace function chart_phases(p_runs text[], p_align text default 'time', p_most integer default 4)
 returns table ("time" timestamptz, timeend timestamptz, text text) language sql stable as $$
-    select timestamptz '1970-01-01 00:00:00+00' + (s.started_at - r.started_at),
+    select timestamptz '1970-01-01 00:00:00+00' + (s.started_at - o.zero),
            -- Of one run they are spans, of several marks of where each begins.
-           case when cardinality(p_runs) = 1
-                then timestamptz '1970-01-01 00:00:00+00' + (coalesce(s.ended_at, r.ended_at, now()) - r.started_at) end,
+           timestamptz '1970-01-01 00:00:00+00'
+               + (case when cardinality(p_runs) = 1 then coalesce(s.ended_at, r.ended_at, now()) else s.started_at end - o.zero),
            case when cardinality(p_runs) > 1 then run_title(w, r) || ': ' else '' end || s.name
     from runs r join workloads w using (workload_id) join spans s using (run_id)
-    where r.run_id = any(p_runs) and cardinality(p_runs) <= p_most and s.kind = 'phase'
+    cross join lateral (select axis_origin(r.run_id, p_align) as zero offset 0) o
+    where r.run_id = any(p_runs) and cardinality(p_runs) <= p_most and s.kind = 'phase' and o.zero is not null
     order by 1
 $$;

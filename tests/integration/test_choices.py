@@ -129,8 +129,14 @@ def test_figures_are_those_of_the_scope_that_a_chart_shows(world: World) -> None
     assert together == [(1, 2, 2, 2), (2, 2, 1, 3)]
 
     # Only of the run that had the GPU to itself is its energy known.
-    totals = rows(world, "select runs, seconds, energy, throughput from workload_totals(%s, 'runs per hour')", ids)
-    assert totals == [(1, 100, pytest.approx(10_000, rel=0.02), 36), (2, 100, None, 72)]
+    statement = "select runs, seconds, energy, energy_of, throughput from workload_totals(%s, 'runs per hour')"
+    whole = (1, 100, pytest.approx(10_000, rel=0.02), "whole GPUs", 36)
+    assert rows(world, statement, ids) == [whole, (2, 100, None, None, 72)]
+    for run, watts in zip(shared, (20.0, 30.0), strict=True):
+        times = [START + 201 + n for n in range(99)]
+        world.write(world.gauge("bench_gpu_attributed_energy_joules_total", times, [watts] * 99, {"run_id": run}))
+        world.connection.execute("select summarise(%s)", (run,))
+    assert rows(world, statement, ids) == [whole, (2, 100, pytest.approx(4950, rel=0.02), "shares", 72)]
     for run in shared:
         store_software_metrics(
             world.connection, run, [SoftwareMetric("images_per_second", n, START + 210 + n, 10.0 * n) for n in range(5)]
@@ -164,6 +170,11 @@ def test_phases_lie_on_the_axis_that_begins_with_the_run(world: World) -> None:
     seconds = "extract(epoch from time)::float8, extract(epoch from timeend)::float8, text"
     assert rows(world, f"select {seconds} from chart_phases(%s)", runs[:1]) == [(5, 90, "train")]
     assert rows(world, f"select {seconds} from chart_phases(%s)", runs) == [
-        (5, None, "20/1/1 train: train"), (5, None, "20/1/2 train: train"),
+        (5, 5, "20/1/1 train: train"), (5, 5, "20/1/2 train: train"),
     ]  # fmt: skip
-    assert rows(world, "select * from chart_phases(%s, 1)", runs) == []
+    assert rows(world, "select * from chart_phases(%s, 'time', 1)", runs) == []
+    assert rows(world, f"select {seconds} from chart_phases(%s, 'phase')", runs[:1]) == [(0, 85, "train")]
+    store_software_metrics(world.connection, runs[0], [SoftwareMetric("loss", 7, START + 10 + 25, 0.5)])
+    for align, place in (("time", 25), ("phase", 20), ("step", 7), ("phase:train", 20)):
+        assert rows(world, "select x from software_chart(%s, '{loss}', %s)", runs, align) == [place]
+    assert rows(world, "select x from software_chart(%s, '{loss}', 'phase:nowhere')", runs) == []

@@ -60,21 +60,28 @@ def test_a_panel_for_each_chart(world: World, runs: list[str]) -> None:
             ViewChart(ids, ("threads", "val/loss")),
             ViewChart(ids, ("threads",), by="workload", scopes=("process",)),
             ViewChart(ids[:1], ("val/loss",)),
+            ViewChart(ids, ("threads", "val/loss"), align="step"),
         )
     )
     made = from_view(world.connection, view.find(world.connection), "mine")
     assert list(faults(made)) == []
     assert made["title"] == "mine"
     assert re.fullmatch("bench-view-[0-9a-f]{16}", made["uid"])
-    assert made["time"] == {"from": "1970-01-01T00:00:00+00:00", "to": "1970-01-01T00:01:40+00:00"}
-    charts = [panel for panel in made["panels"] if panel["type"] == "timeseries"]
+    assert made["time"] == {"from": "1970-01-01T00:00:00.000Z", "to": "1970-01-01T00:01:40.000Z"}
+    charts = [panel for panel in made["panels"] if panel["type"] in ("timeseries", "trend")]
     assert [panel["title"] for panel in charts] == [
-        "1: threads of 20/1/1, 20/1/2", "2: threads, val/loss of 20/1/1, 20/1/2", "3: threads of 20/1", "4: val/loss of 20/1/1",
+        "1: threads of 20/1/1, 20/1/2", "2: threads, val/loss of 20/1/1, 20/1/2", "3: threads of 20/1", "4: val/loss of 20/1/1", "5: threads, val/loss of 20/1/1, 20/1/2",
     ]  # fmt: skip
-    assert [answers(world, panel) for panel in charts] == [[198, 1], [198, 1, 100], [99, 1], [50]]
+    assert [answers(world, panel) for panel in charts] == [[198, 1], [198, 1, 100], [99, 1], [50], [196]]
     [notices, table] = [panel for panel in made["panels"] if panel["type"] == "table"]
     assert answers(world, table) == [2]
     assert answers(world, notices) == [0]
+
+
+def test_epochs_of_software_metrics_are_refused(world: World, runs: list[str]) -> None:
+    found = View((ViewChart(tuple(runs), ("val/loss",), align="epoch"),)).find(world.connection)
+    with pytest.raises(BadRequest, match="software metrics by step, not by epoch: val/loss"):
+        from_view(world.connection, found, "mine")
 
 
 def test_the_same_view_is_the_same_dashboard(world: World, runs: list[str]) -> None:

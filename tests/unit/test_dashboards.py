@@ -13,6 +13,7 @@ from bench.cli import app
 from bench.errors import BadRequest
 from dashboards.grafana import files, panels
 from dashboards.grafana.boards import BOARDS, board
+from dashboards.grafana.fields import for_name, link
 from dashboards.grafana.layout import Row, dashboard
 from dashboards.grafana.queries import query
 from dashboards.grafana.validity import faults
@@ -59,13 +60,21 @@ def test_panels_are_laid_out_in_the_order_of_reading() -> None:
     [
         ("select ${run:raw}", ":raw"),
         ("select 1; select 2", "more than one statement"),
-        ("select '$nobody'", "nobody"),
+        ("select '$nobody', '{}', '{a}'", "nobody"),
+        ("select {parts.RANGE}", "{parts.RANGE} stands in the query"),
         ("select ${nobody:sqlstring}", "nobody"),
     ],
 )
 def test_a_query_that_will_not_work_is_found(statement: str, fault: str) -> None:
     made = dashboard("x", "X", [panels.timeseries("t", [query(statement, series=True)])])
     assert any(fault in found for found in faults(made))
+
+
+def test_a_link_with_a_variable_that_there_is_not_is_found() -> None:
+    made = dashboard(
+        "x", "X", [panels.table("t", [query("select 1")], overrides=[for_name("a", links=[link("t", "${nobody}/x")])])]
+    )
+    assert list(faults(made)) == ["panel 't': a field names the variable nobody, but there is none"]
 
 
 def test_a_panel_that_lacks_something_is_found() -> None:

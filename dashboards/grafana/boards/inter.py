@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, panels, parts
+from dashboards.grafana import choices, curves, panels, parts
 from dashboards.grafana.choices import WORKLOADS
 from dashboards.grafana.fields import by_label, color, for_name, for_regexp, link, thresholds
 from dashboards.grafana.layout import Row, aligned_dashboard, board_link, fit_link
@@ -29,7 +29,7 @@ def board() -> Json:
         _UID,
         "Inter-workload: workloads against each other",
         [
-            parts.notices(f"select * from {parts.workload_notices(WORKLOADS, _METRIC)}", width=24, height=4),
+            parts.notices({"": parts.workload_notices(WORKLOADS, _METRIC)}, width=24, height=4),
             _table(),
             _throughput(),
             _durations(),
@@ -42,6 +42,7 @@ def board() -> Json:
             choices.baseline(),
             choices.throughput(),
             choices.metric(["gpu_utilization", "gpu_sm_utilization", "cpu_usage", "memory_used"], runs=_RUNS),
+            choices.align(),
             choices.fit(_RUNS),
         ],
         links=[
@@ -52,9 +53,10 @@ def board() -> Json:
     )
 
 
-def _against_baseline(figure: str) -> str:
-    """Return the change of a column against that of the baseline, in SQL."""
-    base = f"max({figure}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ()"
+def _against_baseline(figure: str, of: str = "") -> str:
+    """Return the change of a column against that of the baseline, in SQL; only where both have the same in a column `of`."""
+    among = f"partition by {of}" if of else ""
+    base = f"max({figure}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ({among})"
     return f"{figure} / nullif({base}, 0) - 1"
 
 
@@ -71,9 +73,9 @@ def _table() -> Json:
                 select title as "Workload", runs as "Runs",
                        seconds as "Duration", {_against_baseline("seconds")} as "Δ duration",
                        throughput as "Throughput", {_against_baseline("throughput")} as "Δ throughput",
-                       energy as "GPU energy", {_against_baseline("energy")} as "Δ energy",
-                       energy / runs as "Energy per run", {_against_baseline("(energy / runs)")} as "Δ per run",
-                       workload_id, experiment_id
+                       energy as "GPU energy", {_against_baseline("energy", "energy_of")} as "Δ energy",
+                       energy / runs as "Energy per run", {_against_baseline("(energy / runs)", "energy_of")} as "Δ per run",
+                       energy_of as "Energy of", workload_id, experiment_id
                 from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})
                 """
             )
@@ -86,9 +88,10 @@ def _table() -> Json:
             for_regexp("/^GPU energy|^Energy/", unit="joule"),
             for_regexp("/^Δ/", **_CHANGE),
             for_name("Δ throughput", custom__width=120),
+            for_name("Energy of", custom__width=110),
             *(for_name(name, custom__hideFrom__viz=True) for name in ("workload_id", "experiment_id")),
         ],
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         width=24,
         height=7,
     )
@@ -99,7 +102,7 @@ def _throughput() -> Json:
         "Throughput ($throughput) against GPU energy",
         [
             query(
-                parts.or_words(
+                curves.or_words(
                     f"""
                     select title, color, stroke, energy, throughput
                     from workload_totals({WORKLOADS}, ${{throughput:sqlstring}}) where energy is not null
@@ -142,7 +145,7 @@ def _durations() -> Json:
         [query(f"select title, seconds from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})")],
         unit="dthms",
         defaults={"color": color("blue")},
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         width=12,
         height=9,
     )
@@ -151,10 +154,10 @@ def _durations() -> Json:
 def _curves() -> Json:
     return panels.timeseries(
         "$metric over time: mean of the runs, range of all samples",
-        [*parts.workload_curves(WORKLOADS, _METRIC), parts.unit_query(_METRIC)],
+        [*curves.workload_curves(WORKLOADS, _METRIC), parts.unit_query(_METRIC)],
         transformations=[parts.unit_applied()],
-        overrides=parts.bands(),
-        empty=parts.CHOOSE,
+        overrides=curves.bands(),
+        empty=curves.CHOOSE,
         width=14,
         height=10,
     )
@@ -181,7 +184,7 @@ def _figures() -> Json:
             for_regexp("/^Δ/", **_CHANGE),
             for_regexp("/^(Lowest|Highest)$/", custom__width=85),
         ],
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         width=10,
         height=10,
     )

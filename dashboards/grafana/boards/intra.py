@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, panels, parts
+from dashboards.grafana import choices, curves, panels, parts
 from dashboards.grafana.choices import RUNS
 from dashboards.grafana.fields import by_label, for_name
 from dashboards.grafana.layout import Row, aligned_dashboard, board_link, fit_link
@@ -21,9 +21,10 @@ def board() -> Json:
         _UID,
         "Intra-workload: runs against each other",
         [
-            parts.notices(f"select * from {parts.run_notices(RUNS, _METRIC)}", width=24, height=4),
+            parts.notices({"": parts.run_notices(RUNS, _METRIC)}, width=24, height=4),
             parts.run_table(RUNS, width=24, height=8),
             Row("$metric", [_curve(), _bars(), _heatmap()], repeat="metric"),
+            Row("$metric by step and by epoch", [_by("step"), _by("epoch")], collapsed=True, repeat="metric"),
             Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
         ],
         description="The runs of one workload against each other: all begin at 00:00.",
@@ -33,6 +34,7 @@ def board() -> Json:
             choices.run(),
             choices.metric(["gpu_utilization", "gpu_sm_utilization", "cpu_usage", "memory_used"]),
             choices.software(["loss", "accuracy"]),
+            choices.align(),
             choices.fit(),
             choices.mlflow(),
         ],
@@ -48,10 +50,10 @@ def board() -> Json:
 def _curve() -> Json:
     return panels.timeseries(
         "$metric over time",
-        [parts.run_curves(RUNS, _METRIC), parts.unit_query(_METRIC)],
+        [curves.run_curves(RUNS, _METRIC), parts.unit_query(_METRIC)],
         transformations=[parts.unit_applied()],
         overrides=by_label(),
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         width=16,
         height=9,
     )
@@ -66,7 +68,7 @@ def _bars() -> Json:
         ],
         transformations=[parts.unit_applied()],
         overrides=[for_name("Mean", **parts.bar("blue")), for_name("p95", **parts.bar("light-blue"))],
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         width=8,
         height=9,
     )
@@ -75,23 +77,34 @@ def _bars() -> Json:
 def _heatmap() -> Json:
     return panels.heatmap(
         "$metric: each run a line",
-        [parts.run_lines(RUNS, _METRIC), parts.unit_query(_METRIC)],
+        [curves.run_lines(RUNS, _METRIC), parts.unit_query(_METRIC)],
         transformations=[parts.unit_applied()],
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         points=240,
         width=24,
         height=6,
     )
 
 
+def _by(place: str) -> Json:
+    return parts.by_number(
+        f"$metric by {place}",
+        curves.run_places(RUNS, _METRIC, place),
+        x=place,
+        metric=_METRIC,
+        width=12,
+        height=9,
+    )
+
+
 def _software_by_time() -> Json:
     return panels.timeseries(
         "$software over time",
-        [parts.software_curves(RUNS, _SOFTWARE)],
+        [curves.software_curves(RUNS, _SOFTWARE)],
         custom={"spanNulls": True, "showPoints": "auto"},
         legend=("lastNotNull",),
         overrides=by_label(),
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         width=12,
         height=9,
     )
@@ -100,10 +113,7 @@ def _software_by_time() -> Json:
 def _software_by_step() -> Json:
     return parts.by_number(
         "$software by step",
-        f"""
-        select x, title, color, stroke, value, nth
-        from software_chart({RUNS}, {_SOFTWARE}, 'step') join run_titles({RUNS}) using (run)
-        """,
+        curves.software_places(RUNS, _SOFTWARE),
         x="step",
         legend=("lastNotNull",),
         width=12,

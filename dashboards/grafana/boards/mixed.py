@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, panels, parts
+from dashboards.grafana import choices, curves, panels, parts
 from dashboards.grafana.fields import by_label
 from dashboards.grafana.layout import aligned_dashboard, board_link, fit_link
 from dashboards.grafana.queries import Json, texts
@@ -21,7 +21,11 @@ def board() -> Json:
         _UID,
         "Mixed: any runs, four charts",
         [
-            parts.notices(" union all ".join(_notices(slot) for slot in _SLOTS), width=24, height=5),
+            parts.notices(
+                {slot: parts.run_notices(texts(f"run_{slot}"), texts(f"metric_{slot}")) for slot in _SLOTS},
+                width=24,
+                height=5,
+            ),
             *(_curves(slot) for slot in _SLOTS),
             parts.run_table(
                 f"({_ALL_RUNS})", chosen={slot: texts(f"run_{slot}") for slot in _SLOTS}, width=24, height=8
@@ -33,6 +37,7 @@ def board() -> Json:
             choices.experiment(),
             choices.workload(),
             *(variable for slot, metric in _SLOTS.items() for variable in _choices(slot, metric)),
+            choices.align(),
             choices.fit(f"({_ALL_RUNS})"),
             choices.mlflow(),
         ],
@@ -52,18 +57,14 @@ def _choices(slot: str, metric: str) -> tuple[Json, Json]:
     )
 
 
-def _notices(slot: str) -> str:
-    return f"select '{slot}' as chart, n.* from {parts.run_notices(texts(f'run_{slot}'), texts(f'metric_{slot}'))} n"
-
-
 def _curves(slot: str) -> Json:
     metric = texts(f"metric_{slot}")
     return panels.timeseries(
         f"{slot}: $metric_{slot}",
-        [parts.run_curves(texts(f"run_{slot}"), metric), parts.unit_query(metric)],
+        [curves.run_curves(texts(f"run_{slot}"), metric), parts.unit_query(metric)],
         transformations=[parts.unit_applied()],
         overrides=by_label(),
-        empty=parts.CHOOSE,
+        empty=curves.CHOOSE,
         width=12,
         height=10,
     )
