@@ -239,7 +239,7 @@ def _failures() -> Json:
 def _times() -> Json:
     return _curves(
         "What takes how long, on average",
-        "seconds as value from collector_times({parts.RANGE}) order by time",
+        f"seconds as value from collector_times({parts.RANGE}) order by time",
         name="what",
         unit="s",
     )
