@@ -74,10 +74,14 @@ def run_lines(runs: str, metric: str) -> Json:
 
 
 def run_places(runs: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:
-    """Return what gives a curve for each run over steps or epochs, for `by_number`."""
+    """Return what gives a curve for each run over steps or epochs, for `parts.by_number`."""
+    # To find where a run is on such an axis takes its spans: only of those that will be drawn.
+    drawn = f"array(select run_id from chart_lines({runs}, {metric}, {MAX_SERIES}) where drawn)"
     return f"""
         select extract(epoch from time)::float8 as x, {title} as title, color, stroke, value, nth
-        from run_chart({runs}, {metric}, null, null, axis_step({runs}, '{align}'), true, {MAX_SERIES}, {scopes}, false, '{align}')
+        from (select {drawn} as drawn) chosen
+        cross join lateral run_chart(drawn, {metric}, null, null, axis_step(drawn, '{align}'), true, {MAX_SERIES}, {scopes},
+                                     false, '{align}')
         join run_titles({runs}) using (run)
     """
 
@@ -152,7 +156,7 @@ def workload_curve(
 
 
 def workload_places(workloads: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:
-    """Return what gives a curve for each workload over steps or epochs, for `by_number`."""
+    """Return what gives a curve for each workload over steps or epochs, for `parts.by_number`."""
     return f"""
         select extract(epoch from time)::float8 as x, {title} as title, color, stroke, value, nth
         from workload_chart({workloads}, {metric}, null, null, axis_step(runs_of({workloads}), '{align}'), true, {MAX_SERIES},
@@ -175,7 +179,7 @@ def software_curves(runs: str, keys: str, *, title: str = "title", align: str = 
 
 
 def software_places(runs: str, keys: str, *, title: str = "title") -> str:
-    """Return what gives a curve of software metrics for each run over steps, for `by_number`."""
+    """Return what gives a curve of software metrics for each run over steps, for `parts.by_number`."""
     return f"""
         select x, {title} as title, color, stroke, value, nth
         from software_chart({runs}, {keys}, 'step') join run_titles({runs}) using (run)
