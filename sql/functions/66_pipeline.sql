@@ -29,10 +29,7 @@ language sql stable as $$
         select p.*, n.target, dense_rank() over (order by n.target, p.target_id) as line
         from target_pulses p join target_names n using (target_id)
     ), came as materialized (
-        select a.target_id, x.time, x.width, x.n as came,
-               -- A counter's sample stands for all the time since the one before: the shortest such time is the interval.
-               min(x.seconds / x.n) over (partition by a.target_id) as interval,
-               min(x.time) over (partition by a.target_id) as first, max(x.time) over (partition by a.target_id) as last
+        select a.target_id, x.time, x.width, x.n as came, x.seconds / x.n as apart
         from asked a
         join series_steps(array(select series_id from asked where line <= target_scrapes.max_targets),
                           target_scrapes.start, target_scrapes.stop, target_scrapes.step_ms) x using (series_id)
@@ -43,8 +40,10 @@ language sql stable as $$
           -- What was scraped just now is on its way.
           and time + make_interval(secs => width) <= least(target_scrapes.stop, now() - interval '5 s')
     ), spans as (
-        select c.target_id, c.interval, c.first, case when t.lease_until > now() then 'infinity' else c.last end as last
-        from (select distinct target_id, interval, first, last from came) c join targets t using (target_id)
+        -- Half of the steps are without a gap, or nothing can be said.
+        select c.target_id, percentile_cont(0.5) within group (order by c.apart) as interval, min(c.time) as first,
+               case when bool_or(t.lease_until > now()) then 'infinity' else max(c.time) end as last
+        from came c join targets t using (target_id) group by c.target_id
     )
     select s.time, a.target_id, a.target, coalesce(c.came, 0), s.width / p.interval,
            least(coalesce(c.came, 0) * p.interval / s.width, 1)
@@ -62,7 +61,8 @@ returns table (target text, host text, listener text, up boolean, lag double pre
                series bigint, came bigint, missed double precision, clock_offset double precision, url text)
 language sql stable as $$
     with scraped as (
-        select target_id, sum(came)::bigint as came, sum(wanted - least(came, wanted)) as missed
+        -- A scrape may be a moment late, and be counted with the next step.
+        select target_id, sum(came)::bigint as came, greatest(sum(wanted) - sum(came), 0)::float8 as missed
         from target_scrapes(target_health.start, target_health.stop,
                             extract(epoch from target_health.stop - target_health.start) * 10, 1000)
         group by target_id
