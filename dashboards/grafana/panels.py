@@ -9,6 +9,7 @@ from dashboards.grafana.fields import BY_NAME, color, thresholds
 from dashboards.grafana.queries import DATASOURCE, Json
 
 __all__ = [
+    "ANSWERED",
     "VERSION",
     "barchart",
     "bargauge",
@@ -27,8 +28,8 @@ __all__ = [
 VERSION = "12.2.0"
 _TOOLTIP: Json = {"mode": "multi", "sort": "desc"}
 _PLAIN = thresholds((None, "green"))
-# An answer without rows has no fields, which a timeline of states calls an error; without the answer it says what `empty` says.
-_ANSWERED: Json = {"id": "filterFieldsByName", "options": {"include": {"pattern": ".*"}}}
+# An answer without rows has no fields, which timelines of states and heat maps call an error; this takes it away.
+ANSWERED: Json = {"id": "filterFieldsByName", "options": {"include": {"pattern": ".*"}}}
 
 
 def panel(
@@ -352,7 +353,7 @@ def state_timeline(
         targets,
         defaults=fields,
         options=drawn,
-        transformations=[_ANSWERED, *transformations],
+        transformations=[ANSWERED, *transformations],
         **more,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboards.grafana import panels, parts
+from dashboards.grafana import panels
 from dashboards.grafana.fields import COLORS, for_name
-from dashboards.grafana.queries import Json, literal, literals, query
+from dashboards.grafana.queries import Json, literals, query
 
 __all__ = ["shares", "states"]
 
@@ -49,29 +49,19 @@ def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json
     )
 
 
-def shares(title: str, rows: str, words: str, **more: Any) -> Json:
-    """Return how busy what was when, from 0 to 1, from rows of ``time``, ``metric`` (its line) and ``value``.
-
-    Parameters
-    ----------
-    rows
-        A query.
-    words
-        What stands there where it gives none.
-    """
-    statement = parts.or_words(
-        rows,
-        "select time, metric, value",
-        f"select $__timeFrom()::timestamptz, {literal(words)}, -1",
-        "order by time, metric",
-    )
+def shares(title: str, rows: str, **more: Any) -> Json:
+    """Return how busy what was when, from 0 to 1, from a query of ``time``, ``metric`` (its line) and ``value``."""
     return panels.heatmap(
         title,
-        [query(statement, series=True)],
+        [query(rows, series=True)],
         unit="percentunit",
         ends=(0, 1),
         scheme="Blues",
-        options={"filterValues": {"le": -1}},  # those are the words': 0 is a figure
+        options={
+            "filterValues": {"le": -1},  # 0 is a figure, and to be seen
+            "yAxis": {"axisPlacement": "left", "axisWidth": 150, "reverse": True},
+        },
+        transformations=[panels.ANSWERED],
         points=240,
         width=24,
         **more,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dashboards.grafana import panels, parts
-from dashboards.grafana.fields import color, for_name, link, thresholds, values
+from dashboards.grafana.fields import for_name, link, thresholds, values
 from dashboards.grafana.layout import Row, board_link, dashboard
 from dashboards.grafana.queries import Json, query, texts
 from dashboards.grafana.states import shares, states
@@ -27,6 +27,7 @@ _SHARE: Json = {
 _WIDTHS = {"Device": 150, "Model": 200, "Owner": 100}
 _STATE = values({"busy": ("busy", "blue"), "others": ("processes of no run", "orange"), "idle": ("idle", "green")})
 _TODAY = "now/d"
+_NAMED: Json = {"textMode": "value_and_name"}
 
 
 def board() -> Json:
@@ -94,6 +95,7 @@ def _power_now() -> Json:
             )
         ],
         unit="watt",
+        options=_NAMED,
         width=4,
         height=3,
         empty="—",
@@ -113,6 +115,7 @@ def _energy_today() -> Json:
             )
         ],
         unit="joule",
+        options=_NAMED,
         time_from=_TODAY,
         width=4,
         height=3,
@@ -130,13 +133,13 @@ def _busy() -> Json:
                        run || coalesce(' ' || name, '') as "Run", owner as "Owner",
                        extract(epoch from now() - since) as "For", utilization as "Utilization",
                        memory_used as "Memory", memory_used / memory_total as "of it",
-                       power as "Power of the GPU", temperature as "Temperature",
+                       power as "GPU's power", temperature as "Heat",
                        run_id, floor(extract(epoch from since) * 1000)::bigint as from_ms
                 from fleet() where state = 'busy' and host = any({_HOSTS})
                 """
             )
         ],
-        overrides=[*_columns(), for_name("Run", links=[_LIVE], custom__width=220)],
+        overrides=[*_columns(), for_name("Run", links=[_LIVE], custom__width=200)],
         empty="No run is on a GPU.",
         width=24,
         height=6,
@@ -151,7 +154,7 @@ def _idle() -> Json:
                 f"""
                 select host as "Host", device as "Device", model as "Model",
                        state as "State", extract(epoch from now() - since) as "No run for", utilization as "Utilization",
-                       memory_used as "Memory", memory_used / memory_total as "of it", power as "Power of the GPU"
+                       memory_used as "Memory", memory_used / memory_total as "of it", power as "GPU's power"
                 from fleet() where state <> 'busy' and host = any({_HOSTS})
                 order by state = 'idle', since nulls first
                 """
@@ -174,10 +177,10 @@ def _columns() -> list[Json]:
         parts.NO_WORDS,
         *(for_name(name, custom__width=width) for name, width in _WIDTHS.items()),
         for_name("For", unit="dthms", custom__width=110),
-        *(for_name(name, **_SHARE, custom__width=130) for name in ("Utilization", "of it")),
+        *(for_name(name, **_SHARE, custom__width=110) for name in ("Utilization", "of it")),
         for_name("Memory", unit="bytes", custom__width=100),
-        for_name("Power of the GPU", unit="watt", decimals=0, custom__width=140),
-        for_name("Temperature", unit="celsius", custom__width=110),
+        for_name("GPU's power", unit="watt", decimals=0, custom__width=110),
+        for_name("Heat", unit="celsius", custom__width=70),
         *(for_name(name, custom__hideFrom__viz=True) for name in ("run_id", "from_ms")),
     ]
 
@@ -255,7 +258,7 @@ def _curves(quantity: str) -> str:
 
 
 def _utilization() -> Json:
-    return shares("Utilization of GPUs and instances", _curves("gpu_utilization"), _NO_DEVICES, height=7)
+    return shares("Utilization of GPUs and instances", _curves("gpu_utilization"), height=7)
 
 
 def _power() -> Json:
@@ -270,21 +273,22 @@ def _power() -> Json:
 
 
 def _energy(*, simulated: bool) -> Json:
-    return panels.bargauge(
+    return panels.table(
         "On simulated GPUs: made up" if simulated else "By whom",
         [
             query(
                 f"""
-                select who, joules from energy_shares($__timeFrom(), $__timeTo(), {_HOSTS})
-                where {"" if simulated else "not "}simulated
+                select who as "Who", joules as "Energy", joules / sum(joules) over () as "Share"
+                from energy_shares($__timeFrom(), $__timeTo(), {_HOSTS}) where {"" if simulated else "not "}simulated
                 """
             )
         ],
-        unit="joule",
         description="Runs beyond what their GPUs draw with nothing to do; what that is, and what others' processes add, apart.",
         time_from=_TODAY,
-        defaults={"color": color("purple" if simulated else "blue")},
-        options={"text": {"titleSize": 13, "valueSize": 14}},
+        overrides=[
+            for_name("Energy", unit="joule", custom__width=110),
+            for_name("Share", **_SHARE),
+        ],
         empty="No GPU is simulated." if simulated else "No energy was measured today.",
         width=12,
         height=7,

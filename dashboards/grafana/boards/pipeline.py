@@ -18,7 +18,9 @@ _NO_TARGETS = (
     "No target was scraped within the chosen time: `bench up` starts a collector, `bench status` shows how it fares."
 )
 _LATE = thresholds((None, "green"), (5, "orange"), (30, "red"))
-_LACK = thresholds((None, "red"), (0.5, "orange"), (0.99, "green"))
+# One scrape of thirty may be a moment late, and be counted with the next step.
+_LACK = thresholds((None, "red"), (0.5, "orange"), (0.95, "green"))
+_LACK_EVERY = "30s"
 _ANY = thresholds((None, "green"), (1, "orange"))
 _COLORED: Json = {"custom__cellOptions": {"type": "color-text"}, "custom__width": 110}
 _RESULT = values({"success": ("success", "green"), "failed": ("failed", "red")})
@@ -150,7 +152,7 @@ def _targets() -> Json:
             query(
                 """
                 select target as "Target", host as "Host", case when up then 'up' else 'down' end as "State", lag as "Lag",
-                       interval_seconds as "Every", series as "Series", came as "Scrapes", missed as "Did not come",
+                       interval_seconds as "Every", greatest(lag - interval_seconds, 0) as "Overdue", series as "Series", came as "Scrapes", missed as "Did not come",
                        clock_offset as "Clock ahead by", url as "Address"
                 from target_health($__timeFrom(), $__timeTo())
                 """
@@ -165,7 +167,8 @@ def _targets() -> Json:
                 custom__cellOptions={"type": "color-text"},
                 custom__width=80,
             ),
-            for_name("Lag", unit="s", decimals=1, noValue="over an hour", **_COLORED, thresholds=_LATE),
+            for_name("Lag", unit="s", decimals=1, noValue="over an hour", custom__width=110),
+            for_name("Overdue", unit="s", decimals=1, **_COLORED, thresholds=_LATE),
             for_name("Every", unit="s", custom__width=80),
             for_name("Did not come", decimals=0, **_COLORED, thresholds=_ANY),
             for_name("Clock ahead by", unit="s", decimals=3),
@@ -194,13 +197,13 @@ def _scrapes() -> Json:
         description="Nothing stands where nobody asked: before a target's first scrape, or while no collector ran.",
         empty=_NO_TARGETS,
         points=200,
-        interval=_EVERY,
+        interval=_LACK_EVERY,
         width=24,
         height=7,
     )
 
 
-def _curves(title: str, rows: str, *, name: str, unit: str, stacked: bool = False) -> Json:
+def _curves(title: str, rows: str, *, name: str, unit: str, stacked: bool = False, empty: str = _NO_COLLECTOR) -> Json:
     drawn: Json = {"spanNulls": 60_000}
     if stacked:
         drawn |= {"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "stacking": {"mode": "normal", "group": "A"}}
@@ -209,7 +212,7 @@ def _curves(title: str, rows: str, *, name: str, unit: str, stacked: bool = Fals
         [query(f"select time, {name} as metric, {rows}", series=True)],
         unit=unit,
         custom=drawn,
-        empty=_NO_COLLECTOR,
+        empty=empty,
         overrides=[for_name("written", color=color("blue")), for_name("shown by targets", color=color("text"))],
         interval=_EVERY,
         width=12,
@@ -233,6 +236,7 @@ def _failures() -> Json:
         name="series",
         unit="suffix: /s",
         stacked=True,
+        empty="No scrape has failed, as far as the collector says.",
     )
 
 
@@ -274,6 +278,7 @@ def _dropped() -> Json:
         name="series",
         unit="suffix: /s",
         stacked=True,
+        empty="No line was dropped, as far as the collector says.",
     )
 
 
@@ -292,12 +297,12 @@ def _sizes() -> Json:
         description="A row of samples is a sample. Chunks that are not compressed yet take much more room for each.",
         overrides=[
             parts.NO_WORDS,
-            for_name("Size", unit="bytes"),
-            for_name("Rows, about", unit="short"),
-            for_name("A row", unit="bytes", decimals=1),
-            for_name("Compressed", unit="percentunit"),
+            for_name("Size", unit="bytes", custom__width=100),
+            for_name("Rows, about", unit="short", custom__width=110),
+            for_name("A row", unit="bytes", decimals=1, custom__width=90),
+            for_name("Compressed", unit="percentunit", custom__width=110),
         ],
-        width=12,
+        width=10,
         height=9,
     )
 
@@ -319,10 +324,10 @@ def _jobs() -> Json:
             for_name("Job", custom__width=220, custom__wrapText=True),
             for_name("Last result", mappings=_RESULT, custom__cellOptions={"type": "color-text"}),
             for_name("State", custom__width=80),
-            *(for_name(name, unit="dateTimeFromNow", custom__width=130) for name in ("Last run", "Next run")),
+            *(for_name(name, unit="dateTimeFromNow", custom__width=150) for name in ("Last run", "Next run")),
             for_name("Took", unit="s", custom__width=90),
             for_name("Failures", **_COLORED, thresholds=_ANY),
         ],
-        width=12,
+        width=14,
         height=9,
     )

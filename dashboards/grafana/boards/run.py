@@ -90,9 +90,9 @@ def _choice() -> Json:
 
 
 def _hidden(name: str) -> Json:
-    return choice(f"run_{name}", "", f"select {name} from run_links({RUN})", several=False, hide=True) | {
-        "skipUrlSync": True
-    }
+    return choice(
+        f"run_{name}", "", f"select {name} from run_links({RUN}) where {name} is not null", several=False, hide=True
+    ) | {"skipUrlSync": True}
 
 
 def _link(title: str, url: str, icon: str, *, new_tab: bool = False) -> Json:
@@ -166,7 +166,7 @@ def _notices() -> Json:
         overrides=[for_name("about", custom__width=110), for_name("notice", custom__wrapText=True)],
         empty="Nothing: no simulated GPU, no profiler, nobody else on its GPUs.",
         width=24,
-        height=3,
+        height=4,
     )
 
 

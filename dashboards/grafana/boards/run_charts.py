@@ -128,7 +128,7 @@ def _steps() -> Json:
 def _logged() -> Json:
     """Return a chart of each figure that was logged."""
     return panels.timeseries(
-        "$software",
+        "Logged: $software",
         [
             query(
                 f"select time, key as metric, value from run_logged({RUN}, {texts('software')}, {parts.RANGE})",
@@ -148,7 +148,6 @@ def _heatmap() -> Json:
     return shares(
         "Utilization of its GPUs and instances",
         f"select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})",
-        _NOT_MEASURED,
         height=6,
     )
 
