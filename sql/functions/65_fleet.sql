@@ -134,6 +134,22 @@ create or replace function occupancy(
     where line <= occupancy.max_devices order by device, 1
 $$;
 
+-- Which devices the charts of a span leave out, in words; no row where they draw all of them.
+create or replace function fleet_notice(
+    start timestamptz, stop timestamptz, max_devices integer default 40, hosts text[] default null
+) returns table (notice text) language sql stable as $$
+    with measured as (
+        select series, row_number() over (order by series) as line
+        from series_chart(array['gpu_utilization', 'gpu_power'], fleet_notice.start, fleet_notice.stop,
+                          extract(epoch from fleet_notice.stop - fleet_notice.start) * 100, 'device', 100000,
+                          fleet_notice.hosts)
+        group by series
+    )
+    select format('A chart draws %s devices, these are left out: %s. Choose fewer hosts above.', fleet_notice.max_devices,
+                  some_of(array_agg(series order by line)))
+    from measured where line > fleet_notice.max_devices having count(*) > 0
+$$;
+
 -- Where the energy of a span went, in joules, give or take a hundredth of the span at both ends. `kind` is `run` (beyond
 -- what its GPUs draw with nothing to do), `idle` and `other` (processes of no run) of GPUs whose power is divided so,
 -- `whole` of those where only the board's is known, and `cpu` (packages and memory). Never add up what is simulated and

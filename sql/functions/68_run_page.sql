@@ -40,7 +40,7 @@ create or replace function run_energy(p_run text) returns double precision langu
 $$;
 
 -- What one has to know who looks at a run from `p_start` to `p_stop`: what it is about, and a sentence.
-create or replace function run_notice(p_run text, p_start timestamptz, p_stop timestamptz)
+create or replace function run_notice(p_run text, p_start timestamptz, p_stop timestamptz, p_most integer default 40)
 returns table (about text, notice text) language sql stable as $$
     select x.about, x.notice
     from (select true) one left join runs r on r.run_id = p_run left join run_marks m using (run_id)
@@ -53,7 +53,9 @@ returns table (about text, notice text) language sql stable as $$
         (4, '* simulated', case when m.simulated then 'Its GPUs are simulated: what is said of them is made up.' end),
         (5, '◆ profiled', case when m.profiled
                                then format('It ran under a profiler (%s), which slows it down.', r.profilers) end),
-        (6, 'shared', case when m.shared then 'It shared what it ran on with others, see its neighbours below.' end)
+        (6, 'shared', case when m.shared then 'It shared what it ran on with others, see its neighbours below.' end),
+        (7, 'left out', (select format('It has %s GPUs, a chart draws %s of them: the first by their ids.', count(*), p_most)
+                         from placements p where p.run_id = r.run_id having count(*) > p_most))
     ) as x (rank, about, notice)
     where x.notice is not null order by x.rank
 $$;

@@ -273,3 +273,20 @@ def test_a_chart_keeps_to_its_bounds_and_to_so_many_curves(world: World, now: fl
         now - 20,
     )
     assert rows == [("0", 30), ("1", 30), ("2", 30)]
+
+
+def test_devices_that_charts_leave_out_are_named(world: World, now: float) -> None:
+    world.write(
+        *(
+            world.gauge("bench_gpu_power_watts", [now - 2, now - 1], [70.0] * 2, gpu(number), "nvml")
+            for number in range(4)
+        )
+    )
+
+    def notices(most: int) -> list[Any]:
+        return asked(
+            world, "select * from fleet_notice(to_timestamp(%s), to_timestamp(%s), %s)", now - 60, now + 1, most
+        )
+
+    assert notices(4) == []
+    assert notices(2) == [("A chart draws 2 devices, these are left out: GPU 2, GPU 3. Choose fewer hosts above.",)]

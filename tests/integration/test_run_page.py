@@ -76,6 +76,7 @@ def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
 
     assert notices(run, start, start + 60) == ["* simulated", "shared"]
     assert notices(run, start + 100, start + 160) == ["range", "* simulated", "shared"]
+    assert asked(world, "select about from run_notice(%s, now(), now(), 0)", run)[-1] == ("left out",)
     assert notices("", start, start + 60) == notices("nobody", start, start + 60) == ["choice"]
 
 

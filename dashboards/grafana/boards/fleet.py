@@ -46,7 +46,7 @@ def board() -> Json:
             _idle(),
             _runs(),
             _hosts(),
-            Row("Over time", [_occupancy(), _utilization(), _power()]),
+            Row("Over time", [_left_out(), _occupancy(), _utilization(), _power()]),
             Row("Energy today", [_energy(simulated=False), _energy(simulated=True)]),
         ],
         description="What is busy now and by whom, what lies idle, and where the energy went.",
@@ -235,6 +235,18 @@ def _runs() -> Json:
         empty="No run goes on.",
         width=24,
         height=6,
+    )
+
+
+def _left_out() -> Json:
+    return panels.table(
+        "What to know",
+        [query(f"select notice from fleet_notice($__timeFrom(), $__timeTo(), {parts.MAX_SERIES}, {_HOSTS})")],
+        options={"showHeader": False},
+        overrides=[for_name("notice", custom__wrapText=True)],
+        empty="All GPUs that were measured are drawn.",
+        width=24,
+        height=3,
     )
 
 

@@ -194,7 +194,10 @@ def _scrapes() -> Json:
         ],
         defaults={"color": {"mode": "thresholds"}, "thresholds": _LACK, "unit": "percentunit"},
         options={"showValue": "never"},
-        description="Nothing stands where nobody asked: before a target's first scrape, or while no collector ran.",
+        description=(
+            "Nothing stands where nobody asked: before a target's first scrape, or while no collector ran. "
+            f"Of more than {parts.MAX_SERIES} targets, the first in the table above."
+        ),
         empty=_NO_TARGETS,
         points=200,
         interval=_LACK_EVERY,

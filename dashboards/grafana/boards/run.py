@@ -161,7 +161,7 @@ def _energy() -> Json:
 def _notices() -> Json:
     return panels.table(
         "What to know",
-        [query(f"select about, notice from run_notice({RUN}, $__timeFrom(), $__timeTo())")],
+        [query(f"select about, notice from run_notice({RUN}, $__timeFrom(), $__timeTo(), {parts.MAX_SERIES})")],
         options={"showHeader": False},
         overrides=[for_name("about", custom__width=110), for_name("notice", custom__wrapText=True)],
         empty="Nothing: no simulated GPU, no profiler, nobody else on its GPUs.",
