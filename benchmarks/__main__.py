@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from bench.errors import BadRequest, did_you_mean
-from benchmarks import dashboards, gpu, ingest, overhead, parse, query, schedule, soak, spans, storage, tracking
+from benchmarks import (
+    capsules,
+    dashboards,
+    gpu,
+    ingest,
+    overhead,
+    parse,
+    query,
+    schedule,
+    soak,
+    spans,
+    storage,
+    tracking,
+)
 
 Figures = Mapping[str, float | str]
 BENCHMARKS: dict[str, Callable[[], Figures]] = {
@@ -22,6 +35,7 @@ BENCHMARKS: dict[str, Callable[[], Figures]] = {
     "mlflow": tracking.measure,
     "overhead": overhead.measure,
     "gpu": gpu.measure,
+    "capsules": capsules.measure,
     "schedule": schedule.measure,
     "soak": soak.measure,
     "spans": spans.measure,

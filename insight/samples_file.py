@@ -57,9 +57,10 @@ def write_samples(
     with appearing(path) as temporary, snapshot(connection), _writer(temporary, path.name) as write:
         for run in runs:
             rows = _Rows(run, sources_of(connection, run.run_id, quantities))
-            for block in stream(connection, [run.run_id], quantities):
-                write(rows.table(block))
-                tell(written := written + len(block))
+            with contextlib.closing(stream(connection, [run.run_id], quantities)) as blocks:
+                for block in blocks:
+                    write(rows.table(block))
+                    tell(written := written + len(block))
         if not written:
             raise NoData(
                 "the selected runs have no samples, or retention has deleted them: a capsule takes what is left"

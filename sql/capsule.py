@@ -5,10 +5,10 @@ It holds what the runs have said and what was measured of them, raw. Of what ran
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,17 +79,14 @@ def export(
     runs, notes = _ended(runs)
     ids = [run.run_id for run in runs]
     with writing(path, replace=True) as archive, snapshot(connection):
-        what = buckets.gone(connection, ids)
-        blocks: Iterator[Columns] = stream(
-            connection, ids, condition=sql.SQL("true") if what is None else what.condition()
-        )
-        if what is not None:
+        gone = buckets.gone(connection, ids)
+        if gone is not None:
             notes.append(
-                f"of what is older than {what.edge:%Y-%m-%d} the raw samples are gone here; in their place are the least, "
+                f"of what is older than {gone.edge:%Y-%m-%d} the raw samples are gone here; in their place are the least, "
                 "the mean and the greatest of every 10 s"
             )
-            blocks = itertools.chain(blocks, buckets.as_samples(connection, ids, what))
-        parts, series = _samples(archive, blocks, tell)
+        with contextlib.closing(_blocks(connection, ids, gone)) as blocks:
+            parts, series = _samples(archive, blocks, tell)
         manifest = Manifest(
             release=__version__,
             schema_version=max(applied(connection)),
@@ -124,6 +121,14 @@ def _ended(runs: Sequence[RunInfo]) -> tuple[list[RunInfo], list[str]]:
 
 def _listed(labels: Sequence[str]) -> str:
     return ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+
+
+def _blocks(connection: Connection, run_ids: list[str], gone: buckets.Gone | None) -> Generator[Columns]:
+    if gone is None:
+        yield from stream(connection, run_ids)
+    else:
+        yield from stream(connection, run_ids, condition=gone.condition())
+        yield from buckets.as_samples(connection, run_ids, gone)
 
 
 def _samples(

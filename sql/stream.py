@@ -6,7 +6,7 @@ literals that are wider than the run set by a scrape's longest interval: the tag
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
@@ -56,10 +56,11 @@ def sources_of(connection: Connection, run_id: str, quantities: Sequence[str] | 
 def stream(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None,
     condition: sql.Composable = _ALL,
-) -> Iterator[Columns]:  # fmt: skip
+) -> Generator[Columns]:  # fmt: skip
     """Yield the samples of runs, `AT_ONCE` of them in one block; what several of the runs share comes once.
 
-    They come in the order of `sources_of`, each source's in that of time. `condition` is one on samples, all literal.
+    They come in the order of `sources_of`, each source's in that of time. `condition` is one on samples, all literal. To be
+    closed where it is not read to its end: the connection is for nothing else until then.
     """
     query = sql.SQL(
         """
@@ -79,21 +80,24 @@ def copied(connection: Connection, query: sql.Composable) -> Iterator[Columns]:
         yield from decoded(copy, AT_ONCE)
 
 
-def expected(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None) -> int:
-    """Return about how many samples `stream` will yield: as many as each source's span has of its interval.
+def expected(
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None, *, each: bool = False
+) -> int:
+    """Return about how many samples there are of runs: as many as each source's span has of its interval.
 
-    Counting them would take as long as reading them. Where a source was away for a part of the time there are fewer.
+    Counting them would take as long as reading them. Where a source was away for a part of the time there are fewer. What
+    several of the runs share counts once, or for `each` of them.
     """
     query = sql.SQL(
         """
         {sources}
-        select coalesce(sum(greatest(1, extract(epoch from least(s.high, now()) - s.low - interval '2 min') / x.dt)), 0)::bigint
+        select coalesce(sum(greatest(1, extract(epoch from least(s.high, now()) - s.low - interval '2 min') / x.dt) * {times}), 0)::bigint
         from sources s cross join lateral (
             select dt from samples
             where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and time < s.high and dt > 0
             limit 1) x
         """
-    ).format(sources=sources(run_ids, quantities))
+    ).format(sources=sources(run_ids, quantities), times=sql.SQL("s.runs" if each else "1"))
     row = connection.execute(query).fetchone()
     assert row is not None
     return int(row[0])
@@ -105,7 +109,7 @@ def sources(run_ids: Sequence[str], quantities: Sequence[str] | None = None) -> 
     return sql.SQL(
         """
         with sources as materialized (
-            select s.series_id, rs.runset_id, min(rs.started_at) - interval '1 min' as low,
+            select s.series_id, rs.runset_id, count(*) as runs, min(rs.started_at) - interval '1 min' as low,
                    coalesce(max(rs.ended_at), 'infinity') + interval '1 min' as high
             from run_sets rs join series s using (place_id)
             where rs.run_id = any({runs}) and {wanted}

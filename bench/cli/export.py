@@ -127,7 +127,9 @@ def _samples(
     connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
 ) -> None:
     with Bar("exporting", about=True) as bar:
-        written = write_samples(connection, runs, output, metrics or None, _of_all(connection, runs, metrics, bar))
+        written = write_samples(
+            connection, runs, output, metrics or None, _of_all(connection, runs, metrics, bar, each=True)
+        )
     _wrote(
         output, {"runs": len(runs), "samples": written}, json,
         f"Wrote {_counted(written, 'sample')} of {_counted(len(runs), 'run')} to {escape(str(output))}, {_size(output)}",
@@ -147,12 +149,12 @@ def _capsule(connection: Connection, runs: Sequence[RunInfo], output: Path, *, j
 
 
 def _of_all(
-    connection: Connection, runs: Sequence[RunInfo], metrics: list[str] | None, bar: Bar
+    connection: Connection, runs: Sequence[RunInfo], metrics: list[str] | None, bar: Bar, *, each: bool = False
 ) -> Callable[[int], None]:
     """Return what tells `bar` how many samples there are by now, of how many; these are looked for only where it is seen."""
     if not bar.shown:
         return bar
-    total = expected(connection, [run.run_id for run in runs], metrics or None)
+    total = expected(connection, [run.run_id for run in runs], metrics or None, each=each)
     return lambda done: bar(done, total)
 
 

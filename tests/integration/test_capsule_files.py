@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import resource
 import subprocess
 import time
 import zipfile
@@ -111,11 +113,26 @@ def test_a_terminal_sees_how_far_it_has_come(world: World, file: Path, flavour: 
                 pass
         os.close(leader)
         assert process.returncode == 0, content
-        return content.decode()
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|━", "", content.decode())
 
     assert "1,200 of about 1,200 samples" in seen(world.database, "export", "20", "-o", file.parent / "a.csv")
     assert "600 of about 600 samples" in seen(world.database, "export", "20", "-o", file)
     assert "600 of 600 samples" in seen(empty(OTHER[flavour]).open(), "import", file)
+
+
+def test_a_full_disk_leaves_no_file(world: World, file: Path) -> None:
+    def bound() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    for name in ("b.capsule", "b.parquet", "b.csv", "b.csv.gz"):
+        done = subprocess.run(
+            [*COMMAND, "export", "20", "-o", str(file.parent / name)], env=environment(world.database),
+            capture_output=True, text=True, check=False, preexec_fn=bound,
+        )  # fmt: skip
+        assert done.returncode == 1
+        assert "File too large" in done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        assert [path.name for path in file.parent.glob("*b.*")] == []
 
 
 def test_a_file_that_is_no_whole_capsule_is_refused(world: World, file: Path, empty: Empty, tmp_path: Path) -> None:
