@@ -35,10 +35,11 @@ from sql.summaries import summarised
 __all__ = ["TABLES", "Exported", "export"]
 
 _OF_RUNS: LiteralString = "run_id = any({runs})"
+_WORKLOADS: LiteralString = "workload_id in (select workload_id from runs where run_id = any({runs}))"
 # Which rows of which table are in it, in the order in which they can be written.
 TABLES: dict[str, LiteralString] = {
-    "experiments": "experiment_id in (select experiment_id from workloads join runs using (workload_id) where run_id = any({runs}))",
-    "workloads": "workload_id in (select workload_id from runs where run_id = any({runs}))",
+    "experiments": "experiment_id in (select experiment_id from workloads where " + _WORKLOADS + ")",
+    "workloads": _WORKLOADS,
     "runs": _OF_RUNS,
     "placements": _OF_RUNS,
     "metrics": "metric_id in (select metric_id from series where series_id = any({series}))",

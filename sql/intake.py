@@ -19,7 +19,7 @@ import psycopg
 from bench.errors import BadRequest
 from sql import samples, staging
 from sql.aggregates import refresh, retention
-from sql.archive import BadBackup, Manifest, opened, part_member
+from sql.archive import Manifest, opened, part_member
 from sql.columns import Columns
 from sql.database import Connection, Database, StatementFailed
 from sql.parts import unpacked
@@ -73,11 +73,11 @@ def take_in(
             )
             try:
                 imported = _write(connection, archive, manifest, into, tell)
-            except (BadBackup, psycopg.Error):
-                raise
             except BadRequest as error:
                 raise BadRequest(str(error), file=path) from None
-        return imported if imported.runs == 0 else _settle(connection, imported)
+        if imported.runs:
+            _settle(connection)
+        return imported
 
 
 def _write(
@@ -142,9 +142,8 @@ class _NewIds:
         return self._new[np.searchsorted(self._old, ids)]
 
 
-def _settle(connection: Connection, imported: Imported) -> Imported:
+def _settle(connection: Connection) -> None:
     """Bring the aggregates and the planner's statistics up to date, once all is written."""
     with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # the owner's, whose job does it within seconds
         refresh(connection)
     connection.execute("analyze samples, series, run_sets")
-    return imported

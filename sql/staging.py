@@ -20,7 +20,7 @@ __all__ = ["claim", "insert", "leave_out_what_is_here", "notes", "renumber", "st
 
 # Tables whose rows may be here already, under the same name.
 _SHARED = ("experiments", "workloads", "metrics", "places")
-# Tables with rows of a run that is here already; those are left out.
+# Tables whose rows are each of one run.
 _BY_RUN = [name for name, condition in TABLES.items() if condition == TABLES["runs"]]
 # Columns with ids that a database gives by itself: what they are ids of.
 _IDS = {
@@ -86,7 +86,7 @@ def leave_out_what_is_here(connection: Connection) -> tuple[int, int]:
                 select count(*) from staged_run_sets o join runs using (run_id) where o.runset_id = s.runset_id)
             """
         )
-        for name in (*_BY_RUN, "runs"):
+        for name in _BY_RUN:
             connection.execute(
                 sql.SQL("delete from {} where run_id in (select run_id from bench.runs)").format(
                     sql.Identifier(f"staged_{name}")
