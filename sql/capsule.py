@@ -38,7 +38,7 @@ _OF_RUNS: LiteralString = "run_id = any({runs})"
 _WORKLOADS: LiteralString = "workload_id in (select workload_id from runs where run_id = any({runs}))"
 # Which rows of which table are in it, in the order in which they can be written.
 TABLES: dict[str, LiteralString] = {
-    "experiments": "experiment_id in (select experiment_id from workloads where " + _WORKLOADS + ")",
+    "experiments": "experiment_id in (select experiment_id from workloads where " + _WORKLOADS + ")",  # noqa: S608 - text of ours alone
     "workloads": _WORKLOADS,
     "runs": _OF_RUNS,
     "placements": _OF_RUNS,

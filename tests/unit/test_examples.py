@@ -66,7 +66,7 @@ def test_what_the_docs_show_of_environments_is_in_order(tmp_path: Path) -> None:
 
 def test_what_the_docs_show_of_targets_is_in_order(tmp_path: Path) -> None:
     shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/targets.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert len(shown) == 2
+    assert len(shown) == 3
     for text in shown:
         (tmp_path / "targets.yml").write_text(text)
         check_targets(tmp_path / "targets.yml")
