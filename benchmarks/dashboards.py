@@ -22,7 +22,6 @@ SHORT_RUNS = 200
 CALLS = 5
 LIMIT = 300.0  # milliseconds that a panel's query may take
 EPOCHS, STEPS = 10, 100  # of each run
-POINTS = 1000  # across the whole width of a dashboard, at 1500 pixels
 BOARDS = Path("dashboards/generated")
 
 
@@ -141,7 +140,7 @@ def shown(connection: Connection, board: grafana.Json, chosen: Mapping[str, graf
         hours = re.fullmatch(r"now-(\d+)h", board["time"]["from"])
         stop = time.time()
         start = stop - week.HOUR * float(hours[1] if hours else 6)
-    return grafana.Span(start, stop, max(1000, int((stop - start) * 1000 / POINTS)))
+    return grafana.Span(start, stop)
 
 
 def _median(connection: Connection, statement: str) -> float:

@@ -16,21 +16,27 @@ _VARIABLE = re.compile(r"\$(\w+)|\[\[(\w+?)(?::(\w+))?\]\]|\$\{(\w+)(?:\.([^:^}]
 _MACRO = re.compile(r"\$__(\w+)\(([^)]*)\)")
 
 
+# What Grafana rounds the distance of points to, in milliseconds: below the first figure, the second.
+_STEPS = (
+    (1500, 1000), (3500, 2000), (7500, 5000), (12_500, 10_000), (17_500, 15_000), (25_000, 20_000), (45_000, 30_000),
+    (90_000, 60_000), (210_000, 120_000), (450_000, 300_000), (750_000, 600_000), (1_050_000, 900_000),
+    (1_500_000, 1_200_000), (2_700_000, 1_800_000), (5_400_000, 3_600_000), (9_000_000, 7_200_000),
+)  # fmt: skip
+_WIDTH = 1460 / 24  # pixels of a column, in a window of 1500
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The range of time that is looked at, in Unix seconds, and the distance of points that fits a panel's width."""
+    """The range of time that is looked at, in Unix seconds."""
 
     start: float
     stop: float
-    interval_ms: int = 1000
 
-    @property
-    def interval(self) -> str:
-        """The distance as Grafana writes it: in the largest unit that leaves no remainder."""
-        for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
-            if self.interval_ms >= size and self.interval_ms % size == 0:
-                return f"{self.interval_ms // size}{unit}"
-        return f"{self.interval_ms}ms"
+    def interval(self, panel: Json) -> int:
+        """Return the distance of points that fits a panel, in milliseconds, where the data source's least is 1 s."""
+        points = panel.get("maxDataPoints") or panel["gridPos"]["w"] * _WIDTH
+        wanted = (self.stop - self.start) * 1000 / points
+        return next((step for below, step in _STEPS if wanted < below), 10_800_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +72,15 @@ def formatted(value: Value, form: str | None, *, several: bool) -> str:
     raise ValueError(f"{form!r} is a format that no query of ours should have")
 
 
-def interpolated(text: str, values: Mapping[str, Value], variables: Mapping[str, Json], span: Span) -> str:
+def interpolated(text: str, values: Mapping[str, Value], variables: Mapping[str, Json]) -> str:
     """Return a text with all variables in it replaced; one that is unknown stays as it is."""
 
     def replaced(match: re.Match[str]) -> str:
         name = match[1] or match[2] or match[4]
-        known = {"__interval": span.interval, "__interval_ms": str(span.interval_ms)}
-        if name in known:
-            return known[name]
         if name not in values:
             return match[0]
-        several = bool(variables[name].get("multi") or variables[name].get("includeAll"))
+        of = variables.get(name, {})
+        several = bool(of.get("multi") or of.get("includeAll"))
         return formatted(values[name], match[3] or match[6], several=several)
 
     return _VARIABLE.sub(replaced, text)
@@ -135,17 +139,17 @@ def queries(dashboard: Json, chosen: Mapping[str, Value], span: Span) -> Iterato
         by = [one for one in (repeats.get(panel["id"]), panel.get("repeat")) if one]
         changes = [one["options"] for one in panel.get("transformations", [])]
         configuring = {one.get("configRefId") for one in changes}
-        for values in _repeated(chosen, by):
+        for values in _repeated({**chosen, "__interval_ms": str(span.interval(panel))}, by):
             for target in panel.get("targets", []):
                 if target.get("hide"):
                     continue
-                sql = interpolated(target["rawSql"], values, variables, span)
+                sql = interpolated(target["rawSql"], values, variables)
                 where = f"{uid}: {panel.get('title') or panel['id']} {target['refId']}"
                 kind = "configuration" if target["refId"] in configuring else panel["type"]
                 yield Query(where, kind, target["format"], expanded(sql, span), panel)
     for annotation in dashboard.get("annotations", {}).get("list", []):
         if "rawSql" in (target := annotation.get("target") or {}):
-            sql = expanded(interpolated(target["rawSql"], chosen, variables, span), span)
+            sql = expanded(interpolated(target["rawSql"], chosen, variables), span)
             yield Query(f"{uid}: {annotation['name']}", "annotation", target.get("format", "table"), sql, annotation)
 
 
@@ -154,7 +158,7 @@ def variable_query(dashboard: Json, variable: Json, chosen: Mapping[str, Value],
     if variable["type"] != "query":
         return None
     variables = {one["name"]: one for one in dashboard["templating"]["list"]}
-    sql = expanded(interpolated(variable["query"], chosen, variables, span), span)
+    sql = expanded(interpolated(variable["query"], chosen, variables), span)
     return Query(f"{dashboard['uid']}: variable {variable['name']}", "variable", "table", sql, variable)
 
 

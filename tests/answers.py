@@ -90,9 +90,10 @@ def _variable(answer: Answer) -> Iterator[str]:
 
 
 def _annotation(answer: Answer) -> Iterator[str]:
-    for name in ("time", "timeend"):
-        if not answer.has(TIMES, name) or None in answer.column(name):
-            yield f"{name} is no time, or null somewhere"
+    if not answer.has(TIMES, "time") or None in answer.column("time"):
+        yield "time is no time, or null somewhere"
+    if "timeend" in answer.names and not answer.has(TIMES, "timeend"):
+        yield "timeend is no time"  # where it is null, a moment is marked
     if not answer.has(TEXTS, "text"):
         yield "there is no text"
 

@@ -76,8 +76,8 @@ def spans(board: grafana.Json) -> grafana.Span:
     """Return what a dashboard shows at first, or two hours until now where it shows the present."""
     now = time.time()
     if board["time"]["from"].startswith("now"):
-        return grafana.Span(now - 2 * HOURS, now, 5000)
-    return grafana.Span(0, HOURS, 2000)
+        return grafana.Span(now - 2 * HOURS, now)
+    return grafana.Span(0, HOURS)
 
 
 def choose(connection: Connection, board: grafana.Json, how: str | int) -> dict[str, grafana.Value]:

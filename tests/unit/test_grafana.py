@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import grafana
 
-SPAN = grafana.Span(1_763_752_000.5, 1_763_755_600, 20_000)
+SPAN = grafana.Span(1_763_752_000.5, 1_763_755_600)
 VARIABLES = {"run": {"multi": True, "includeAll": True}, "one": {"multi": False}}
 
 
@@ -21,16 +21,15 @@ VARIABLES = {"run": {"multi": True, "includeAll": True}, "one": {"multi": False}
         ("any('{${run:csv}}')", ["1", "2"], "any('{1,2}')"),
         ("'$one'", "it's", "'it''s'"),
         ("[[run:csv]] $runs $$ $1", ["1"], "1 $runs $$ $1"),
-        ("$__interval ${__interval_ms}", [], "20s 20000"),
     ],
 )
 def test_variables_are_put_in(text: str, value: grafana.Value, expected: str) -> None:
-    assert grafana.interpolated(text, {"run": value, "one": value}, VARIABLES, SPAN) == expected
+    assert grafana.interpolated(text, {"run": value, "one": value}, VARIABLES) == expected
 
 
 def test_a_variable_as_it_is_has_no_place_in_a_query() -> None:
     with pytest.raises(ValueError, match="'raw' is a format that no query"):
-        grafana.interpolated("${run:raw}", {"run": ["a"]}, VARIABLES, SPAN)
+        grafana.interpolated("${run:raw}", {"run": ["a"]}, VARIABLES)
 
 
 @pytest.mark.parametrize(
@@ -48,19 +47,45 @@ def test_macros_are_expanded(macro: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "macro", ["$__timeFilter()", "$__timeGroup(t, 1m)", "$__timeFrm()", "$__interval_s", "${run:sqlstring}"]
+    "macro", ["$__timeFilter()", "$__timeGroup(t, 1m)", "$__timeFrm()", "$__interval", "${run:sqlstring}"]
 )
 def test_what_cannot_be_expanded_is_an_error(macro: str) -> None:
     with pytest.raises(ValueError, match=r"unknown macro|is left in the query"):
         grafana.expanded(macro, SPAN)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "panel", "expected"),
+    [
+        (60, {"gridPos": {"w": 24}}, 1000),  # never less than a second
+        (3600, {"gridPos": {"w": 24}}, 2000),
+        (3600, {"gridPos": {"w": 8}}, 5000),
+        (6 * 3600, {"gridPos": {"w": 24}, "maxDataPoints": 300}, 60_000),
+        (7 * 86_400, {"gridPos": {"w": 24}}, 300_000),
+    ],
+)
+def test_points_are_as_far_from_each_other_as_fits_the_panel(
+    seconds: float, panel: grafana.Json, expected: int
+) -> None:
+    assert grafana.Span(0, seconds).interval(panel) == expected
+
+
 def test_a_repeated_panel_asks_once_for_each_value() -> None:
-    panel = {"id": 2, "type": "stat", "targets": [{"refId": "A", "format": "table", "rawSql": "${run:sqlstring}"}]}
+    target = {"refId": "A", "format": "table", "rawSql": "${run:sqlstring} $__interval_ms"}
+    panel = {"id": 2, "type": "stat", "gridPos": {"w": 24}, "targets": [target]}
     board = {
         "uid": "u",
-        "panels": [{"id": 1, "type": "row", "repeat": "run"}, panel, {**panel, "id": 3, "repeat": "one"}],
+        "panels": [
+            {"id": 1, "type": "row", "repeat": "run"},
+            panel,
+            {"id": 4, "type": "row"},
+            {**panel, "id": 3, "repeat": "one"},
+        ],
         "templating": {"list": [{"name": name, **more} for name, more in VARIABLES.items()]},
     }
     asked = grafana.queries(board, {"run": ["a", "b"], "one": "x"}, SPAN)
-    assert [(query.panel["id"], query.sql) for query in asked] == [(2, "'a'"), (2, "'b'"), (3, "'a'"), (3, "'b'")]
+    assert [(query.panel["id"], query.sql) for query in asked] == [
+        (2, "'a' 2000"),
+        (2, "'b' 2000"),
+        (3, "'a','b' 2000"),
+    ]
