@@ -142,6 +142,24 @@ def test_from_nothing_to_a_chart_with_least_rights(site: Site, tmp_path: Path) -
         assert reader.execute("show statement_timeout").fetchone() == ("30s",)
 
 
+def test_people_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
+    site.administer()
+    site.database("owner").open().close()
+    with psycopg.connect(site.admin, autocommit=True) as admin:
+        admin.execute("create role test_ann login password 'ann' in role bench_writer")
+        admin.execute("create role test_ben login password 'ben' in role bench_reader_own")
+    ann = conninfo.make_conninfo(site.dsn("writer"), user="test_ann", password="ann")
+    with Database(Settings(home=tmp_path, dsn=ann)) as database, database.connect() as connection:
+        world = World(database, tmp_path / "spool", connection)
+        runs = [world.run(time.time() - 60, position=position) for position in (1, 2)]
+        connection.execute("update runs set owner = 'test_ben' where run_id = %s", (runs[1],))
+    ben = conninfo.make_conninfo(site.dsn("writer"), user="test_ben", password="ben")
+    with psycopg.connect(ben, options="-csearch_path=bench_own,bench", autocommit=True) as connection:
+        assert connection.execute("select run_id from runs").fetchall() == [(runs[1],)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("select * from bench.runs")
+
+
 def test_a_password_is_needed_and_a_changed_one_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.administer()
     for role in ("bench_owner", "bench_writer", "bench_reader", "bench_reader_own", "mlflow"):
