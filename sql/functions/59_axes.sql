@@ -20,51 +20,55 @@ create or replace function training_phase(p_run text) returns text language sql 
     limit 1
 $$;
 
--- The points of an axis, in no order. With an end: from when to when a run was on its way to the next whole place. Without
--- one: when it was at a place.
+-- What an axis is made of, in no order: from when to when a run was on its way from one place to another.
 --
--- By spans, a step of several ranks or of an attempt to go on is there several times. Numbers that begin anew at the first, as
--- those of an epoch's steps often do, are counted on.
+-- By spans, from a step's number to the next. A step of several ranks, or one that is done again, is there several times.
+-- Numbers that begin anew at the first, as those of an epoch's steps often do, are counted on.
 create or replace function span_points(p_run text, p_kind text)
-returns table (place float8, started_at timestamptz, ended_at timestamptz) language sql stable as $$
-    with rounds as (
+returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
+    with numbered as materialized (
+        select step, started_at, ended_at, pid, thread from spans
+        where run_id = p_run and kind = p_kind and step is not null
+    ), rounds as (
         select array_agg(begins order by begins) as begins
         from (select min(started_at) as begins
               from (select started_at, row_number() over (partition by pid, thread order by started_at) as round
-                    from spans where run_id = p_run and kind = p_kind
-                     and step = (select min(step) from spans where run_id = p_run and kind = p_kind)) firsts
+                    from numbered where step = (select min(step) from numbered)) firsts
               group by round) each
     ), counted as (
         select array_agg(before order by round) as before
-        from (select round, sum(places) over (order by round) - places as before
+        from (select round, (sum(steps) over (order by round) - steps)::float8 as before
               from (select greatest(width_bucket(started_at, (select begins from rounds)), 1) as round,
-                           max(step) - min(step) + 1 as places
-                    from spans where run_id = p_run and kind = p_kind and step is not null
-                     and (select cardinality(begins) > 1 from rounds) group by 1) each) all_of_them
+                           max(step) - min(step) + 1 as steps
+                    from numbered where (select cardinality(begins) > 1 from rounds) group by 1) each) all_of_them
+    ), placed as (
+        select step + coalesce(((select before from counted))[width_bucket(started_at, (select begins from rounds))], 0) as place,
+               started_at, ended_at
+        from numbered
     )
-    select step + coalesce(((select before from counted))[width_bucket(started_at, (select begins from rounds))], 0)::float8,
-           started_at, ended_at
-    from spans where run_id = p_run and kind = p_kind and step is not null
+    select place, started_at, case when ended_at is null then place else place + 1 end, coalesce(ended_at, started_at)
+    from placed
 $$;
 
 -- By software metrics: what is logged under a step ends it. Keys count differently, one by batches and another by epochs, so
 -- it is the one that is logged most. Trainers that know the epoch of a step log it as `epoch`.
 create or replace function logged_points(p_run text, p_kind text)
-returns table (place float8, started_at timestamptz, ended_at timestamptz) language sql stable as $$
+returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
     with epochs as (
-        select value, min(time) as time from software_metrics
+        select value as place, min(time) as time from software_metrics
         where run_id = p_run and key = 'epoch' and p_kind = 'epoch' and value is not null group by value
+    ), steps as (
+        select (step + 1)::float8 as place, time from software_metrics
+        where run_id = p_run and not exists (select from epochs)
+          and key = (select key from software_metrics where run_id = p_run
+                     group by key order by count(*) desc, min(time), key limit 1)
     )
-    select value, time, null::timestamptz from epochs
-    union all
-    select step + 1, time, null from software_metrics
-    where run_id = p_run and not exists (select from epochs)
-      and key = (select key from software_metrics where run_id = p_run group by key order by count(*) desc, min(time), key limit 1)
+    select place, time, place, time from (select * from epochs union all select * from steps) logged
 $$;
 
 -- By the first span of a phase, and those of other ranks that overlap it.
 create or replace function phase_points(p_run text, p_name text)
-returns table (place float8, started_at timestamptz, ended_at timestamptz) language sql stable as $$
+returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
     with named as (
         select s.started_at, coalesce(s.ended_at, r.ended_at, now()) as ended_at
         from spans s join runs r using (run_id) where run_id = p_run and s.kind = 'phase' and s.name = p_name
@@ -75,19 +79,17 @@ returns table (place float8, started_at timestamptz, ended_at timestamptz) langu
         select min(started_at) as begins, max(ended_at) as ends
         from (select *, bool_or(apart) over (order by started_at) as later from parted) x where later is not true
     )
-    select place, time, null::timestamptz from first
-    cross join lateral (values (0, begins), (extract(epoch from ends - begins), ends)) as points (place, time)
-    where time is not null
+    select 0::float8, begins, extract(epoch from ends - begins)::float8, ends from first where begins is not null
 $$;
 
 create or replace function axis_points(p_run text, p_align text)
-returns table (place float8, started_at timestamptz, ended_at timestamptz) language plpgsql stable as $$
+returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language plpgsql stable as $$
 begin
     perform check_align(p_align);
     if p_align = 'time' then
-        return query select x.* from runs r cross join lateral (
-            values (0::float8, r.started_at, null::timestamptz),
-                   (extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8, coalesce(r.ended_at, now()), null)) x
+        return query
+        select 0::float8, r.started_at, extract(epoch from ends - r.started_at)::float8, ends
+        from runs r cross join lateral (select coalesce(r.ended_at, now()) as ends) x
         where r.run_id = p_run and r.started_at is not null;
     elsif p_align like 'phase%' then
         return query select * from phase_points(p_run, coalesce(nullif(substr(p_align, 7), ''), training_phase(p_run)));
@@ -99,28 +101,30 @@ begin
     end if;
 end $$;
 
--- An axis as points in the order of time, between which it goes straight, and never back: of work that was lost and done
--- again, the last counts, and until then the axis stands still.
+-- An axis in pieces, in the order of time, each of which goes straight from one place and time to the next, and none back: of
+-- work that was lost and done again the last counts, and until then the axis stands still.
 --
--- Of many points the first and last of each stretch `p_every` long are kept, which it takes to know when a run came to its
--- end; of stretches, no more than `p_most`.
+-- Of many points the first and last of each stretch `p_every` long are kept, which is what it takes to know when a run came
+-- to its ends; of stretches, no more than `p_most`.
 create or replace function run_axis(
     p_run text, p_align text, p_every float8, p_most float8 default 'infinity', p_origin float8 default 0
-) returns table (place float8, "time" timestamptz) language sql stable as $$
-    with points as materialized (select * from axis_points(p_run, p_align)
+) returns table (place float8, "time" timestamptz, next_place float8, next_time timestamptz) language sql stable as $$
+    with points as materialized (
+        select * from axis_points(p_run, p_align)
+    ), every as (
+        select greatest(p_every, (max(next_place) - min(place)) / p_most) as every from points
     ), stretches as (
-        select min(place) as first, min(started_at) as began, max(place) as last, max(started_at) as ending, max(ended_at) as ended
-        from points, (select greatest(p_every, (max(place) - min(place)) / p_most) as every from points) as chosen
-        group by floor((place - p_origin) / every)
+        select min(place) as first, max(next_place) as last, max(ended_at) as ends,
+               case when min(place) < max(place) then min(started_at) else max(started_at) end as begins
+        from points, every group by floor((place - p_origin) / every)
     ), anchors as (
-        select place, time from stretches
-        cross join lateral (values (first, began), (last, ending), (last + 1, ended)) as ends (place, time)
-        where time is not null
+        select least(min(place) over line,
+                     (select next_place from points order by started_at desc, place desc limit 1)) as place, time
+        from stretches cross join lateral (values (first, begins), (last, ends)) as ends (place, time)
+        window line as (order by time desc, place desc)
     )
-    select least(min(place) over (order by time desc, place desc),
-                 (select place + case when ended_at is null then 0 else 1 end from points order by started_at desc, place desc limit 1)),
-           time
-    from anchors
+    select place, time, lag(place) over line, lag(time) over line from anchors
+    window line as (order by time desc, place desc)
 $$;
 
 -- The first and last place of a run on an axis, and when it was there; no row where it has none, such as steps.
@@ -137,15 +141,12 @@ $$;
 -- followed began, to which belongs what is logged from then on.
 create or replace function axis_stretch(p_run text, p_align text, p_first float8, p_last float8)
 returns table (started_at timestamptz, ended_at timestamptz, followed_at timestamptz) language sql stable as $$
-    with axis as materialized (
-        select place, time, lead(place) over line as next_place, lead(time) over line as next_time
-        from run_axis(p_run, p_align, p_last - p_first, p_origin => p_first) window line as (order by time, place)
-    ), bounds as (
+    with bounds as (
         select coalesce(max(time + (p_first - place) / (next_place - place) * (next_time - time))
                         filter (where place <= p_first and next_place > p_first), min(time)) as started_at,
                coalesce(max(time + (p_last - place) / (next_place - place) * (next_time - time))
                         filter (where place < p_last and next_place >= p_last), max(time)) as ended_at
-        from axis
+        from run_axis(p_run, p_align, p_last - p_first, p_origin => p_first)
     )
     select started_at, ended_at,
            case when p_align = 'time' then ended_at
@@ -165,31 +166,34 @@ create or replace function axis_bins(
     p_runs text[], p_align text, p_start float8, p_stop float8, p_step float8, p_most float8
 ) returns table (run_id text, low timestamptz, high timestamptz, first_bin bigint, edges float8[], step float8, pace float8)
 language sql stable as $$
-    with anchors as materialized (
-        select r.run_id, a.place, a.time, lead(a.place) over line as next_place, lead(a.time) over line as next_time
-        from runs r cross join lateral run_axis(r.run_id, p_align, p_step, p_most) a
+    with pieces as materialized (
+        select r.run_id, a.* from runs r cross join lateral run_axis(r.run_id, p_align, p_step, p_most) a
         where r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs)
-        window line as (partition by r.run_id order by a.time, a.place)
     ), axes as (
         select run_id, greatest(min(place), p_start) as first, least(max(place), p_stop) as last,
                extract(epoch from max(time) - min(time)) / nullif(max(place) - min(place), 0) as pace
-        from anchors group by run_id
+        from pieces group by run_id
     ), cut as materialized (
-        select run_id, first, last, greatest(p_step, max(last - first) over () / p_most) as step, min(pace) over () as pace
+        select run_id, first, last, greatest(p_step, max(last - first) over () / p_most) as step,
+               min(pace) over () as pace
         from axes where first < last
+    ), bounds as (
+        select run_id, coalesce(max(time + (c.first - place) / (next_place - place) * (next_time - time))
+                                filter (where place <= c.first and next_place > c.first), min(time)) as low,
+               coalesce(max(time + (c.last - place) / (next_place - place) * (next_time - time))
+                        filter (where place <= c.last and next_place > c.last), max(time)) as high
+        from cut c join pieces using (run_id) group by run_id
+    ), ends as (
+        select run_id, array_agg(extract(epoch from time + (number * step - place) / (next_place - place)
+                                                           * (next_time - time))::float8 order by number) as edges
+        from cut c join pieces using (run_id)
+        cross join lateral generate_series(
+            greatest(ceil(place / step), floor(c.first / step) + 1)::bigint,
+            least(ceil(next_place / step) - 1, floor(c.last / step))::bigint) as number
+        -- Not every piece has an end of a bin in it.
+        where next_place > place and ceil(next_place / step) > ceil(place / step)
+        group by run_id
     )
-    select c.run_id,
-           max(time + (c.first - place) / (next_place - place) * (next_time - time))
-               filter (where place <= c.first and next_place > c.first),
-           coalesce(max(time + (c.last - place) / (next_place - place) * (next_time - time))
-                    filter (where place <= c.last and next_place > c.last), max(time)),
-           floor(c.first / c.step)::bigint,
-           coalesce(array_agg(extract(epoch from time + (edge * c.step - place) / (next_place - place) * (next_time - time))::float8
-                              order by edge) filter (where edge is not null), '{}'),
-           c.step, c.pace
-    from cut c join anchors a using (run_id)
-    left join lateral generate_series(
-        greatest(ceil(place / c.step), floor(c.first / c.step) + 1)::bigint,
-        least(ceil(next_place / c.step) - 1, floor(c.last / c.step))::bigint) as edge on next_place > place
-    group by c.run_id, c.first, c.last, c.step, c.pace
+    select run_id, low, high, floor(first / step)::bigint, coalesce(edges, '{}'), step, pace
+    from cut join bounds using (run_id) left join ends using (run_id)
 $$;
