@@ -226,6 +226,7 @@ def main() -> None:
     for key in ("admin_password", "secret_key"):
         if len(settings("security", key)) < 32:
             sys.exit(f"{key} is short")
+    json.loads(Path(settings("dashboards", "default_home_dashboard_path")).read_text())
     Path(settings("paths", "data")).mkdir(parents=True, exist_ok=True)
     sources = [Source(one) for one in provisioned(folder, "datasources", "datasources", SOURCE)]
     boards = dashboards(provisioned(folder, "dashboards", "providers", PROVIDER))

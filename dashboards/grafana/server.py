@@ -95,6 +95,7 @@ class GrafanaServer:
             "GF_SERVER_PROTOCOL": "http",
             "GF_SERVER_HTTP_ADDR": "127.0.0.1",
             "GF_SERVER_HTTP_PORT": str(port),
+            "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str(_DASHBOARDS / "bench-fleet.json"),
             "GF_AUTH_ANONYMOUS_ENABLED": "true",
             "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
             "GF_SECURITY_ADMIN_PASSWORD": admin_password(folder),

@@ -84,6 +84,21 @@ def test_no_password_stands_in_it() -> None:
                 assert variable.endswith("_FILE"), (name, variable)
 
 
+def test_grafana_finds_what_it_is_told_of() -> None:
+    service = SERVICES["grafana"]
+    mounted = {target: ROOT / source for source, target, _ in (one.split(":") for one in service["volumes"][:-1])}
+    [provider] = yaml.safe_load((mounted["/etc/grafana/provisioning/dashboards"] / "bench.yaml").read_text())[
+        "providers"
+    ]
+    home = Path(service["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert str(home.parent) == provider["options"]["path"]
+    assert (mounted[str(home.parent)] / home.name).is_file()
+    assert service["environment"]["GF_PATHS_CONFIG"] in mounted
+    source = (mounted["/etc/grafana/provisioning/datasources"] / "bench.yaml").read_text()
+    [secret] = re.findall(r"\$__file\{/run/secrets/(\w+)\}", source)
+    assert secret in service["secrets"]
+
+
 def test_our_image_is_of_this_release() -> None:
     assert SERVICES["collector"]["image"] == f"hypergauge:{__version__}"
 
