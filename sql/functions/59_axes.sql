@@ -152,8 +152,9 @@ returns table (started_at timestamptz, ended_at timestamptz, followed_at timesta
            case when p_align = 'time' then ended_at
                 when p_align like 'phase%' then
                     (select min(s.started_at) from spans s
-                     where s.run_id = p_run and s.kind = 'phase' and s.started_at > bounds.ended_at)
-                else (select min(x.started_at) from axis_points(p_run, p_align) x where x.started_at > bounds.ended_at) end
+                     where s.run_id = p_run and s.kind = 'phase' and s.started_at >= bounds.ended_at)
+                else (select min(x.started_at) from axis_points(p_run, p_align) x
+                      where x.started_at >= bounds.ended_at and x.next_place > p_last) end
     from bounds where started_at is not null
 $$;
 

@@ -79,6 +79,7 @@ def test_a_phase_is_compared_from_its_beginning_to_its_end(world: World, start: 
         found = compare(world.connection, ["20/1"], align=align)
         assert figures(found, "duration_seconds") == pytest.approx(seconds)
         assert figures(found, "cpu_seconds") == pytest.approx([2.0 * one for one in seconds])
+        assert figures(found, "loss") == ([None, None] if align == "phase:load" else [81.0, 91.0])
         assert found.window is not None
         name = "load" if align == "phase:load" else "train"
         assert found.window.phases == (name,)
@@ -168,3 +169,18 @@ def test_without_raw_samples_there_are_no_parts(world: World, start: float) -> N
     assert found.window.left_out == {"20/1/1": "its raw samples are no longer kept"}
     with pytest.raises(NoData, match="raw samples of the selected runs are no longer kept"):
         compare(world.connection, ["20/1/1"], align="step")
+
+
+def test_what_is_logged_counts_to_the_step_before(world: World, start: float) -> None:
+    """Steps without a pause in between, told by spans in one run and by what it logs in the other."""
+    tracked = world.run(start, start + 60)
+    steps = [SpanRecord(f"{at}", None, "step", "step", at, start + at, start + at + 1, 1, "main") for at in range(30)]
+    store_spans(world.connection, tracked, steps)
+    for position, run in ((1, tracked), (2, world.run(start, start + 60, position=2))):
+        logged = [SoftwareMetric("loss", at, start + at + 1, 100.0 - at) for at in range(20 * position)]
+        store_software_metrics(world.connection, run, logged)
+    store_software_metrics(world.connection, tracked, [SoftwareMetric("loss", 29, start + 29.99, 1.0)])
+    found = compare(world.connection, ["20/1"], align="step")
+    assert found.window is not None
+    assert (found.window.first, found.window.last) == (1, 30)
+    assert figures(found, "loss") == [1.0, 71.0]
