@@ -11,7 +11,7 @@ from insight import remarks
 from insight.alignment import axes_of, check_align
 from insight.columns import SCOPES
 from sql.axes import Span
-from sql.charts import Measured, measured, software_keys
+from sql.charts import Measured, measured, notices, software_keys
 from sql.database import Connection
 from sql.selection import RunInfo, select_runs
 from sql.summaries import coverage, gpu_facts
@@ -94,7 +94,8 @@ def subject(
     started = _started(connection, runs, by)
     logged = _logged(connection, _ids(started), metrics)
     axes = axes_of(connection, _ids(started), align)
-    facts = measured(connection, list(axes), [name for name in metrics if name not in logged], scopes)
+    quantities = [name for name in metrics if name not in logged]
+    facts = measured(connection, list(axes), quantities, scopes)
     having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
     groups: dict[str, list[RunInfo]] = {}
     for run in started:
@@ -110,12 +111,9 @@ def subject(
     facts.sort(key=lambda one: (metrics.index(one.quantity), place[one.run_id], SCOPES.index(one.scope)))
     made_up = {run for run, gpu in gpu_facts(connection, list(place)).items() if gpu.simulated}
     notes = (
-        *remarks.without_axis(started, align, axes.keys()),
-        *remarks.missing(drawn, having),
-        *remarks.differences(drawn, facts),
-        *remarks.gaps(drawn, facts),
-        *remarks.simulated(drawn, metrics, made_up),
-        *remarks.profiled(drawn),
+        *remarks.without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
+        *remarks.not_logged({run.run_id: _label(run, "run") for run in drawn}, logged),
+        *remarks.from_notices(notices(connection, list(place), quantities, scopes), metrics),
         *remarks.left_out(by, left_out),
     )
     axes = {run_id: axes[run_id] for run_id in place}

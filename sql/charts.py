@@ -13,6 +13,7 @@ __all__ = [
     "Curve",
     "Measured",
     "measured",
+    "notices",
     "run_curves",
     "software_curves",
     "software_keys",
@@ -47,10 +48,8 @@ class Measured:
 
     Attributes
     ----------
-    sources
-        The metrics that its figures are made of, by name.
-    seconds, interval
-        How long it was measured, and the time between two samples.
+    interval
+        The seconds between two samples.
     mean, min, max, p95
         What it came to, over all devices.
     """
@@ -59,8 +58,6 @@ class Measured:
     quantity: str
     unit: str
     scope: str
-    sources: list[str]
-    seconds: float
     interval: float
     mean: float
     min: float
@@ -83,28 +80,25 @@ def measured(
                 from run_summary s join asked a using (run_id)
                 where s.run_id = any(%(runs)s) and s.quantity = any(%(quantities)s) and s.seconds > 0
                   and (%(scopes)s::text[] is null or s.scope = any(%(scopes)s))
-            ), sources as (  -- as in `compute_summary`: for each GPU its own
-                select *, sum(seconds) over (partition by run_id, quantity, scope, metric) as covered
-                from figures where width = 1 and metric is not null
-            ), covering as (
-                select *, covers(covered, max(covered) over (partition by run_id, quantity, scope)) as covering from sources
-            ), ranked as (
-                select c.*, coalesce(m.unit, '') as unit, rank() over (
-                    partition by run_id, quantity, scope, case when quantity like 'gpu\\_%%' then device end
-                    order by covering desc, coalesce(m.preference, 1), metric) as rank
-                from covering c left join (select metric, quantity, min(preference) as preference, min(unit) as unit
-                                           from metrics group by metric, quantity) m using (metric, quantity)
             )
-            select f.run_id, f.quantity, max(r.unit) as unit, f.scope, array_agg(distinct r.metric) as sources,
-                   f.seconds,
-                   f.seconds / f.n as interval, f.mean, f.min, f.max, f.p95
-            from figures f join ranked r using (run_id, quantity, scope)
-            where f.width = 1 and f.metric is null and r.rank = 1
-            group by f.run_id, f.quantity, f.scope, f.seconds, f.n, f.mean, f.min, f.max, f.p95
+            select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, f.seconds / f.n as interval, f.mean, f.min,
+                   f.max, f.p95
+            from figures f left join (select quantity, min(unit) as unit from metrics group by quantity) m using (quantity)
+            where f.width = 1 and f.metric is null
             order by f.run_id, f.quantity, f.scope
             """,
             {"runs": list(run_ids), "quantities": list(quantities), "scopes": None if scopes is None else list(scopes)},
         ).fetchall()
+
+
+def notices(
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], scopes: Sequence[str] | None
+) -> list[tuple[str, str]]:
+    """Return what has to be known before the runs are compared: what each thing is about, and a sentence."""
+    return connection.execute(
+        "select about, notice from chart_notice(%s, %s, null, p_scopes => %s)",
+        (list(run_ids), list(quantities), None if scopes is None else list(scopes)),
+    ).fetchall()
 
 
 def run_curves(

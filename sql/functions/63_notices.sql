@@ -14,119 +14,128 @@ create or replace function scope_words(p_scope text) returns text language sql i
                         else 'that of the whole host' end
 $$;
 
--- Which series `run_chart` draws for runs and quantities: in which scope, from which metrics, and whether it is left out.
--- From the dimension tables and from what is stored of runs that have ended.
-create or replace function chart_lines(p_runs text[], p_quantities text[], p_max_series integer)
-returns table (run_id text, run text, quantity text, scope text, metrics text, seconds float8, share float8, drawn boolean)
+-- Which series `run_chart` draws for runs and quantities: in which scope, from which metrics, and whether it is left out. Of
+-- runs that have ended also for which share of their time it was measured, how many seconds apart, and whether not at all.
+create or replace function chart_lines(p_runs text[], p_quantities text[], p_max_series integer,
+                                       p_scopes text[] default null)
+returns table (run_id text, run text, quantity text, scope text, metrics text, share float8, every float8, empty boolean,
+               drawn boolean)
 language sql stable as $$
     with asked as materialized (
-        select r.run_id, run_label(w, r) as run, r.summarised, mostly_alone(r.run_id) as alone,
-               extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as lasted
+        select r.run_id, run_label(w, r) as run, r.summarised, r.ended_at is not null as ended,
+               p_scopes is not null or mostly_alone(r.run_id) as alone,
+               extract(epoch from r.ended_at - r.started_at)::float8 as lasted
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) and r.started_at is not null
+    ), figures as materialized (
+        -- Not of runs that go on: each time all of their samples would be read.
+        select run_id, quantity, scope, metric, device, n, seconds from run_summary
+        where run_id = any(array(select run_id from asked where ended)) and quantity = any(p_quantities)
     ), found as (
-        select distinct a.run_id, a.run, a.summarised, a.lasted, s.quantity, rs.scope, s.metric,
-               coalesce(m.preference, 1) as preference,
-               dense_rank() over (partition by a.run_id, s.quantity order by scope_width(rs.scope, a.alone)) as width
+        select distinct a.run_id, s.quantity, rs.scope, s.metric, s.device, coalesce(m.preference, 1) as preference,
+               dense_rank() over (partition by a.run_id, s.quantity order by
+                   case when p_scopes is null then scope_width(rs.scope, a.alone) else 0 end) as width
         from asked a join run_sets rs using (run_id)
         join series s on s.place_id = rs.place_id and s.quantity = any(p_quantities)
         left join metrics m on m.metric_id = s.metric_id
-    ), measured as (
-        select f.*, x.seconds, x.seconds / nullif(f.lasted, 0) as share,
-               not f.summarised or covers(coalesce(x.seconds, 0), max(coalesce(x.seconds, 0)) over one) as covering
-        from found f left join lateral (
-            select max(seconds) as seconds from stored_summaries z
-            where z.run_id = f.run_id and z.quantity = f.quantity and z.scope = f.scope and z.metric = f.metric
-              and f.summarised) x on true
+        where p_scopes is null or rs.scope = any(p_scopes)
+    ), sources as (
+        select f.*, sum(coalesce(x.seconds, 0)) over (partition by f.run_id, f.quantity, f.scope, f.metric) as seconds
+        from found f left join figures x
+             on (x.run_id, x.quantity, x.scope, x.metric, coalesce(x.device, ''))
+                = (f.run_id, f.quantity, f.scope, f.metric, coalesce(f.device, ''))
         where width = 1
-        window one as (partition by f.run_id, f.quantity)
+    ), covering as (
+        select *, not summarised or covers(seconds, max(seconds) over (partition by run_id, quantity, scope)) as covering
+        from sources join asked using (run_id)
+    ), ranked as (
+        select *, dense_rank() over (partition by run_id, quantity, scope, case when quantity like 'gpu\_%' then device end
+                                     order by covering desc, preference, metric) as rank
+        from covering
     ), chosen as (
-        select distinct on (run_id, quantity) * from measured order by run_id, quantity, covering desc, preference, metric
+        select run_id, run, ended, lasted, quantity, scope, string_agg(distinct metric, ' and ') as metrics
+        from ranked where rank = 1 group by run_id, run, ended, lasted, quantity, scope
     )
-    select run_id, run, quantity, scope, metric, seconds, share,
-           p_max_series is null or dense_rank() over (partition by quantity order by run, run_id) <= p_max_series
-    from chosen
+    select c.run_id, c.run, c.quantity, c.scope, c.metrics, x.seconds / nullif(c.lasted, 0), x.seconds / nullif(x.n, 0),
+           c.ended and coalesce(x.seconds, 0) = 0,
+           p_max_series is null or dense_rank() over (partition by c.quantity order by c.run, c.run_id) <= p_max_series
+    from chosen c left join figures x
+         on x.metric is null and (x.run_id, x.quantity, x.scope) = (c.run_id, c.quantity, c.scope)
 $$;
 
--- One row for each thing to be known: what it is about, and a sentence. `p_from` and `p_to` are the range of time that an
--- aligned chart shows, in 1970; null where that does not matter.
+-- One row for each thing to be known: what it is about, and a sentence, which names runs in the order in which they are given.
+-- `p_from` and `p_to` are the range of time that an aligned chart shows, in 1970; null where that does not matter.
 create or replace function chart_notice(p_runs text[], p_quantities text[], p_max_series integer default 40,
-                                        p_from timestamptz default null, p_to timestamptz default null)
+                                        p_from timestamptz default null, p_to timestamptz default null,
+                                        p_scopes text[] default null)
 returns table (about text, notice text) language sql stable as $$
     with asked as materialized (
-        select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.simulated, r.profilers
-        from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
+        select r.run_id, run_label(w, r) as run, r.status, r.started_at, m.simulated,
+               replace(nullif(r.profilers, ''), '+', ' and ') as profilers, array_position(p_runs, r.run_id) as nth
+        from runs r join workloads w using (workload_id) left join run_marks m using (run_id) where r.run_id = any(p_runs)
     ), lines as materialized (
-        select * from chart_lines(p_runs, p_quantities, p_max_series)
-    ), quantities as (
-        select unnest(p_quantities) as quantity where exists (select from asked)
-    ), left_out as (
-        select quantity, count(*) as runs, array_agg(run order by run) filter (where not drawn) as which
-        from lines group by quantity having not bool_and(drawn)
-    ), missing as (
-        select q.quantity, array_agg(a.run order by a.run) as which
-        from quantities q cross join asked a
-        where a.started_at is not null
-          and not exists (select from lines l where l.run_id = a.run_id and l.quantity = q.quantity)
-        group by q.quantity
-    ), scopes as (
-        select quantity, scope, array_agg(run order by run) as which,
-               count(*) over (partition by quantity) as several
-        from lines group by quantity, scope
-    ), sources as (
-        select quantity, metrics, array_agg(run order by run) as which, count(*) over (partition by quantity) as several
-        from lines group by quantity, metrics
-    ), windows as (
-        select quantity, array_agg(format('%s (%s%%)', run, round(share * 100)) order by run) as which
-        from lines where share < 0.9 group by quantity
+        select l.*, a.nth from chart_lines(p_runs, p_quantities, p_max_series, p_scopes) l join asked a using (run_id)
+    ), measured as (
+        select *, count(*) over (partition by quantity, scope) < count(*) over one as scopes_differ,
+               count(*) over (partition by quantity, metrics) < count(*) over one as sources_differ,
+               max(every) over one > 1.5 * min(every) over one as intervals_differ,
+               trim_scale(round(every::numeric, 1 - floor(log(every))::integer)) as seconds
+        from lines where not empty window one as (partition by quantity)
     ), shown as (
         select longest_run(p_runs) as longest, extract(epoch from p_to - p_from) as seconds
     ), notices as (
-        select 0 as rank, 'choice' as about,
+        select 0 as rank, 'choice' as about, null as quantity,
                case when exists (select from runs) then 'No run is chosen: choose an experiment, a workload and runs above.'
-                    else 'There is no run yet: `bench demo` makes some, `bench schedule FILE.csv` runs yours.' end as notice
+                    else 'There is no run yet: `bench demo` makes some, `bench schedule FILE.csv` runs yours.' end as words
         where not exists (select from asked)
         union all
-        select 1, 'left out', format('%s: %s runs have it, a chart draws %s. Left out: %s. Choose fewer runs.',
-                                     string_agg(quantity, ', ' order by quantity), runs, p_max_series, some_of(which))
-        from left_out group by runs, which
+        select 1, 'left out', quantity,
+               format('%s runs have it, a chart draws %s. Left out: %s. Choose fewer runs.', count(*), p_max_series,
+                      some_of(array_agg(run order by nth) filter (where not drawn)))
+        from (select distinct quantity, run, nth, drawn from lines) each group by quantity having not bool_and(drawn)
         union all
-        select 1, 'range', format('The charts show %s, the longest run lasts %s: "Fit to the longest run" shows all of it.',
-                                  make_interval(secs => round(seconds)), make_interval(secs => round(longest::numeric)))
+        select 1, 'range', null,
+               format('The charts show %s, the longest run lasts %s: "Fit to the longest run" shows all of it.',
+                      make_interval(secs => round(seconds)), make_interval(secs => round(longest::numeric)))
         from shown where seconds < 0.98 * longest or seconds > 3 * longest
         union all
-        select 2, 'missing', format('%s: not measured in %s.', string_agg(quantity, ', ' order by quantity), some_of(which))
-        from missing group by which
+        select 2, 'missing', q.quantity, format('not measured in %s.', some_of(array_agg(a.run order by a.nth)))
+        from unnest(p_quantities) as q (quantity) cross join asked a
+        where a.started_at is not null
+          and not exists (select from measured m where m.run_id = a.run_id and m.quantity = q.quantity)
+        group by q.quantity
         union all
-        select 3, 'scope', format('%s: %s in %s.', string_agg(quantity, ', ' order by quantity), scope_words(scope),
-                                  some_of(which))
-        from scopes where several > 1 group by scope, which
+        select 3, 'scope', quantity,
+               scope_words(scope) || case when scopes_differ then ' in ' || some_of(array_agg(run order by nth)) else '' end || '.'
+        from measured where scopes_differ or scope in ('device', 'host') group by quantity, scope, scopes_differ
         union all
-        select 3, 'scope', format('%s: %s.', string_agg(quantity, ', ' order by quantity), scope_words(scope))
-        from scopes where several = 1 and scope in ('device', 'host') group by scope
+        select 4, 'source', quantity, format('read from %s in %s.', metrics, some_of(array_agg(run order by nth)))
+        from measured where sources_differ group by quantity, metrics
         union all
-        select 4, 'source', format('%s: read from %s in %s.', string_agg(quantity, ', ' order by quantity), metrics,
-                                   some_of(which))
-        from sources where several > 1 group by metrics, which
+        select 5, 'interval', quantity, format('read every %s s in %s.', seconds, some_of(array_agg(run order by nth)))
+        from measured where intervals_differ and every is not null group by quantity, seconds
         union all
-        select 5, 'window', format('%s: measured for a part of the time only in %s.',
-                                   string_agg(quantity, ', ' order by quantity), some_of(which))
-        from windows group by which
+        select 6, 'window', quantity,
+               format('measured for a part of the time only in %s.',
+                      some_of(array_agg(format('%s (%s%%)', run, round(share * 100)) order by nth)))
+        from measured where share < 0.9 group by quantity
         union all
-        select 6, '* simulated', format('%s ran on simulated GPUs: what is said of these is made up.',
-                                        some_of(array_agg(run order by run)))
+        select 7, '* simulated', null,
+               format('%s ran on simulated GPUs: what is said of these is made up.', some_of(array_agg(run order by nth)))
         from asked where simulated having count(*) > 0
         union all
-        select 7, '◆ profiled', format('%s ran under a profiler (%s), which slows it down.',
-                                       some_of(array_agg(run order by run)), string_agg(distinct profilers, ', '))
-        from asked where profilers <> '' having count(*) > 0
+        select 8, '◆ profiled', null,
+               format('%s ran under a profiler (%s), which slows %s down.', some_of(array_agg(run order by nth)), profilers,
+                      case count(*) when 1 then 'it' else 'them' end)
+        from asked where profilers is not null group by profilers
         union all
-        select 8, 'goes on', format('%s: figures are as of now.', some_of(array_agg(run order by run)))
+        select 9, 'goes on', null, format('%s: figures are as of now.', some_of(array_agg(run order by nth)))
         from asked where status = 'running' having count(*) > 0
         union all
-        select 9, 'to come', format('%s has not started.', some_of(array_agg(run order by run)))
+        select 10, 'to come', null, format('%s has not started.', some_of(array_agg(run order by nth)))
         from asked where started_at is null having count(*) > 0
     )
-    select about, notice from notices order by rank, notice
+    select about, concat_ws(': ', string_agg(quantity, ', ' order by quantity), words) as notice
+    from notices group by rank, about, words order by rank, notice
 $$;
 
 -- The same for workloads, of which a chart draws so many, and the ranges of the first `p_bands` alone.

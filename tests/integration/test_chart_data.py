@@ -15,13 +15,6 @@ from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, sto
 from tests.world import World
 
 SECONDS = 100
-WHOSE = (
-    "GPU SM active: that of GPUs or MIG instances that the run had to itself in 20/1/1; "
-    "that of GPUs that others used as well in 20/1/2, 20/1/3"
-)
-SOURCES = (
-    "GPU SM active: read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1; read from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3"
-)
 
 
 @pytest.fixture
@@ -157,7 +150,7 @@ def test_runs_share_other_axes(
     first = [one for one in found.series if one.metric == "loss"]
     assert [round(x, 6) for one in first[:1] for x in one.x if x > 0] == logged
     what = {"phase:load": "phase load"}.get(align, f"{align}s")
-    assert found.notes[0] == f"20/1/3 has no {what}, and so no curve"
+    assert found.notes[0] == f"20/1/3 has no {what}, and so no curve."
 
 
 def test_many_software_metrics_become_few_points_with_their_range(world: World, start: float) -> None:
@@ -183,14 +176,18 @@ def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
     losses(world, alone, start, 1.0)
     found = drawn(world, "gpu_sm_active", "cpu_usage", "loss")
     assert found.notes == (
-        "20/1/2, 20/1/3 have no loss",
-        WHOSE,
-        SOURCES,
-        "CPU usage: read every 1 s in 20/1/1, 20/1/3; read every 5 s in 20/1/2",
-        "CPU usage: measured for 50% of the time only in 20/1/3",
-        "* 20/1/3 ran on simulated GPUs: figures of these are made up",
+        "loss: not logged in 20/1/2, 20/1/3.",
+        "gpu_sm_active: that of GPUs or MIG instances that the run had to itself in 20/1/1.",
+        "gpu_sm_active: that of GPUs that others used as well in 20/1/2, 20/1/3.",
+        "gpu_sm_active: read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1.",
+        "gpu_sm_active: read from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3.",
+        "cpu_usage: read every 1 s in 20/1/1, 20/1/3.",
+        "cpu_usage: read every 5 s in 20/1/2.",
+        "cpu_usage: measured for a part of the time only in 20/1/3 (50%).",
+        "* 20/1/3 ran on simulated GPUs: what is said of these is made up.",
     )
     assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]
+    assert not [note for note in drawn(world, "cpu_usage", "loss").notes if "simulated" in note], "of no GPU is it said"
 
 
 def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) -> None:
@@ -199,7 +196,7 @@ def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) 
     found = drawn(world, "loss", max_series=2)
     assert [one.label for one in found.series] == ["20/1/1 train", "20/1/2 train"]
     assert found.left_out == ("20/1/3", "20/1/4")
-    assert found.notes == ("2 more runs left out: 20/1/3, 20/1/4",)
+    assert found.notes == ("2 more runs left out: 20/1/3, 20/1/4.",)
 
 
 def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -> None:

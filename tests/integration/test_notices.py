@@ -23,9 +23,9 @@ def notices(
     ).fetchall()
 
 
-def measured(world: World, run: str, begin: float, seconds: int = 99) -> None:
-    times = [begin + 1 + n for n in range(seconds)]
-    world.write(world.gauge("bench_process_threads", times, [4.0] * seconds, {"run_id": run}))
+def measured(world: World, run: str, begin: float, seconds: int = 99, *, every: int = 1) -> None:
+    times = [begin + every * (1 + n) for n in range(seconds // every)]
+    world.write(world.gauge("bench_process_threads", times, [4.0] * len(times), {"run_id": run}, dt=every))
 
 
 @pytest.fixture
@@ -86,6 +86,57 @@ def test_sources_that_differ(world: World, runs: list[str]) -> None:
     ]  # fmt: skip
 
 
+def test_scopes_that_are_asked_for(world: World, runs: list[str]) -> None:
+    times = [START + n for n in range(1, 500)]
+    world.write(world.gauge("node_load1", times, [1.0] * 499))
+    world.connection.execute("select summarise(run_id) from runs")
+    ask = "select about, notice from chart_notice(%s, '{threads,load}', null, p_scopes => %s)"
+    assert world.connection.execute(ask, (runs[::-1], ["process"])).fetchall() == [
+        ("missing", "load: not measured in 20/3/1, 20/2/1, 20/1/1.")
+    ]
+    assert world.connection.execute(ask, (runs, ["host", "process"])).fetchall() == [
+        ("scope", "load: that of the whole host.")
+    ]
+
+
+def test_series_of_a_host_that_say_nothing_while_a_run_goes_on(world: World, runs: list[str]) -> None:
+    world.write(world.gauge("node_load1", [START + n for n in range(1, 100)], [1.0] * 99))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, runs, ["load"]) == [
+        ("missing", "load: not measured in 20/2/1, 20/3/1."), ("scope", "load: that of the whole host."),
+    ]  # fmt: skip
+
+
+def test_each_gpu_has_a_source_of_its_own(world: World) -> None:
+    run = world.run(START, START + 100, gpu=GPU)
+    world.connection.execute(
+        "insert into placements (run_id, host, gpu_uuid, started_at, ended_at)"
+        " select run_id, host, 'GPU-2', started_at, ended_at from placements where run_id = %s",
+        (run,),
+    )
+    other = world.run(START + 200, START + 300, workload=2, gpu=GPU)
+    for metric, gpu in (("DCGM_FI_DEV_POWER_USAGE", GPU), ("bench_gpu_power_watts", "GPU-2")):
+        times = [START + n for n in range(1, 300)]
+        world.write(world.gauge(metric, times, [300.0] * 299, {"UUID": gpu}))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [run, other], ["gpu_power"]) == [
+        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE and bench_gpu_power_watts in 20/1/1."),
+        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE in 20/2/1."),
+    ]
+
+
+def test_intervals_that_differ(world: World, runs: list[str]) -> None:
+    rare = world.run(START, START + 100, workload=9)
+    measured(world, rare, START, seconds=100, every=5)
+    said = [
+        ("interval", "threads: read every 1 s in 20/1/1, 20/2/1, 20/3/1."),
+        ("interval", "threads: read every 5 s in 20/9/1."),
+    ]
+    assert notices(world, [*runs, rare], ["threads"]) == said, "before the last run has its summary"
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [*runs, rare], ["threads"]) == said
+
+
 def test_figures_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
     short = world.run(START, START + 100, workload=9)
     measured(world, short, START, seconds=40)
@@ -98,11 +149,16 @@ def test_figures_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
 def test_runs_that_are_made_up_profiled_or_not_over(world: World, runs: list[str]) -> None:
     world.connection.execute("update runs set simulated = true where run_id = any(%s)", (runs[:2],))
     world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (runs[2],))
+    others = [world.run(START, START + 100, workload=6, position=n) for n in (10, 9)]
+    world.connection.execute("update runs set profilers = 'ncu+torch' where run_id = any(%s)", (others,))
+    for other in others:
+        measured(world, other, START)
     going = world.run(time.time() - 10, None, workload=8)
     measured(world, going, time.time() - 10, seconds=9)
-    assert notices(world, [*runs, going], ["threads"]) == [
+    assert notices(world, [*runs, going, *others[::-1]], ["threads"]) == [
         ("* simulated", "20/1/1, 20/2/1 ran on simulated GPUs: what is said of these is made up."),
         ("◆ profiled", "20/3/1 ran under a profiler (nsys), which slows it down."),
+        ("◆ profiled", "20/6/9, 20/6/10 ran under a profiler (ncu and torch), which slows them down."),
         ("goes on", "20/8/1: figures are as of now."),
     ]  # fmt: skip
 
