@@ -126,7 +126,7 @@ def summaries_between(connection: Connection, stretches: Sequence[Stretch]) -> l
     """Return the same of a stretch of each run, from its raw samples."""
     source = """
         unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as stretch (run, starts, ends)
-        cross join lateral summary_between(run, starts, ends) s
+        cross join lateral summary_between(run, null, starts, ends) s
     """
     values = {
         "runs": [one.run_id for one in stretches],

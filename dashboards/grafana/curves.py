@@ -171,7 +171,7 @@ def software_curves(runs: str, keys: str, *, title: str = "title", align: str = 
         f"""
         select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, {title} as title, color, stroke,
                value
-        from software_chart({runs}, {keys}, {align}) join run_titles({runs}) using (run) order by time, nth
+        from software_chart({runs}, {keys}, {align}, p_max_runs => {MAX_SERIES}) join run_titles({runs}) using (run) order by time, nth
         """,
         series=True,
         ref=ref,
@@ -182,5 +182,5 @@ def software_places(runs: str, keys: str, *, title: str = "title") -> str:
     """Return what gives a curve of software metrics for each run over steps, for `parts.by_number`."""
     return f"""
         select x, {title} as title, color, stroke, value, nth
-        from software_chart({runs}, {keys}, 'step') join run_titles({runs}) using (run)
+        from software_chart({runs}, {keys}, 'step', p_max_runs => {MAX_SERIES}) join run_titles({runs}) using (run)
     """

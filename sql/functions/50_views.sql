@@ -48,12 +48,12 @@ cross join lateral (
       and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
     offset 0) x;
 
--- What a run did between two times (in all where they are null), from its raw samples: one row a quantity, scope, metric and
--- device, and one a quantity and scope over all its devices (metric and device null), from one source: of those that cover the
+-- What a run did in some quantities (all where null) between two times (in all where they are null), from its raw samples: one
+-- row a quantity, scope, metric and device, and one a quantity and scope over all its devices (metric and device null), from one source: of those that cover the
 -- run, the preferred one. A GPU that it does not measure is taken from the next. Series of one device that are scraped together
 -- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken. A sample at an edge
 -- counts for the part of its time that lies inside.
-create or replace function summary_between(p_run text, p_from timestamptz, p_to timestamptz)
+create or replace function summary_between(p_run text, p_quantities text[], p_from timestamptz, p_to timestamptz)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
                min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
 #variable_conflict use_column
@@ -64,7 +64,7 @@ begin
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
                coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several
         from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
-        where rs.run_id = p_run
+        where rs.run_id = p_run and (p_quantities is null or s.quantity = any(p_quantities))
         window one as (partition by s.quantity, rs.scope)
     ), read as not materialized (
         select f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.board, x.time,
@@ -130,7 +130,7 @@ create or replace function compute_summary(p_run text)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
                min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
 begin
-    return query select * from summary_between(p_run, null, null);
+    return query select * from summary_between(p_run, null, null, null);
 end $$;
 
 -- Written when a run has ended and its last sample is in; for a run that goes on, computed.
@@ -157,6 +157,18 @@ from runs r cross join lateral (
     select * from compute_summary(r.run_id) where r.started_at is not null and not r.summarised
 ) s;
 
+-- The same of some runs and quantities: of a run that goes on, no others are computed.
+create or replace function run_summary_of(p_runs text[], p_quantities text[])
+returns setof stored_summaries language sql stable as $$
+    select s.* from runs r cross join lateral (
+        select * from stored_summaries where run_id = r.run_id and r.summarised and quantity = any(p_quantities)
+        union all
+        select * from summary_between(r.run_id, p_quantities, null, null)
+        where r.started_at is not null and not r.summarised
+    ) s
+    where r.run_id = any(p_runs)
+$$;
+
 -- What has to be said of a run whenever its figures are shown.
 create or replace view run_marks as
 select r.run_id,
@@ -180,4 +192,4 @@ select r.run_id,
        null::boolean as throttled,
        null::float8 as overhead
 from runs r join run_marks m using (run_id)
-left join run_summary q on q.run_id = r.run_id and q.quantity = 'cpu_usage' and q.scope = 'process' and q.metric is null;
+left join lateral run_summary_of(array[r.run_id], '{cpu_usage}') q on q.scope = 'process' and q.metric is null;

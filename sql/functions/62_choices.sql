@@ -114,16 +114,18 @@ $$;
 create or replace function run_figures(p_runs text[], p_quantities text[])
 returns table (run_id text, title text, quantity text, unit text, scope text, mean float8, min float8, max float8,
                p50 float8, p95 float8, total float8, seconds float8) language sql stable as $$
+    with asked as materialized (
+        select r.run_id, run_title(w, r) as title, mostly_alone(r.run_id) as alone,
+               row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth
+        from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
+    )
     select run_id, title, quantity, unit, scope, mean, min, max, p50, p95, total, seconds
-    from (select distinct on (r.run_id, s.quantity) r.run_id, run_title(w, r) as title, w.experiment_id, w.workload,
-                 r.position, r.attempt, s.quantity, s.scope, s.mean, s.min, s.max, s.p50, s.p95, s.total, s.seconds
-          from runs r join workloads w using (workload_id)
-          cross join lateral (select mostly_alone(r.run_id) as alone offset 0) a
-          join run_summary s on s.run_id = r.run_id
-          where r.run_id = any(p_runs) and s.quantity = any(p_quantities) and s.metric is null and s.device is null
-          order by r.run_id, s.quantity, scope_width(s.scope, a.alone)) narrowest
+    from (select distinct on (a.nth, s.quantity) a.title, a.nth, s.*
+          from asked a join run_summary_of(p_runs, p_quantities) s using (run_id)
+          where s.metric is null and s.device is null
+          order by a.nth, s.quantity, scope_width(s.scope, a.alone)) narrowest
     left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
-    order by experiment_id, workload, position, attempt, quantity
+    order by nth, quantity
 $$;
 
 -- Runs as tables show them.
@@ -159,31 +161,30 @@ language sql stable as $$
     select greatest(1000, 1000 * max(last - first) / p_points) from unnest(p_runs) one cross join lateral chart_axis(one, p_align)
 $$;
 
--- Software metrics of runs as curves of at most so many points each: over steps, or over the seconds on an axis of time.
--- A point is the mean of the figures between it and the next.
+-- Software metrics of runs as curves of at most so many points each: over steps, or over the seconds on an axis of time;
+-- of the runs the first so many, as `run_chart` has them, or all where null. A point is the mean of the figures between it
+-- and the next.
 create or replace function software_chart(p_runs text[], p_keys text[], p_align text default 'time',
-                                          p_points integer default 500)
+                                          p_points integer default 500, p_max_runs integer default null)
 returns table (x float8, run text, key text, value float8, low float8, high float8)
 language sql stable as $$
     with origins as materialized (
-        select run_id, case when p_align = 'time' then 0
-                            when p_align <> 'step' then extract(epoch from axis_origin(run_id, p_align) - started_at) end as zero
-        from runs where run_id = any(p_runs)
+        select r.run_id, run_label(w, r) as run,
+               case when p_align = 'time' then 0
+                    when p_align <> 'step' then extract(epoch from axis_origin(r.run_id, p_align) - r.started_at) end as zero
+        from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) order by run limit p_max_runs
     ), figures as (
-        select s.run_id, s.key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
-        from software_metrics s join origins o using (run_id)
+        select run_id, o.run, s.key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
+        from origins o join software_metrics s using (run_id)
         where s.key = any(p_keys) and s.value is not null and (p_align = 'step' or o.zero is not null)
     ), wide as (
         select run_id, key, greatest(max(x) - min(x), 1e-9) / p_points as step, min(x) as first, count(*) as n
         from figures group by run_id, key
-    ), points as (
-        select f.run_id, f.key, min(f.x) as x, avg(f.value) as value, min(f.value) as low, max(f.value) as high
-        from figures f join wide w using (run_id, key)
-        group by f.run_id, f.key, case when w.n > p_points then floor((f.x - w.first) / w.step) else f.x end
     )
-    select p.x, run_label(w, r), p.key, p.value, p.low, p.high
-    from points p join runs r using (run_id) join workloads w using (workload_id)
-    order by p.x, w.experiment_id, w.workload, r.position, r.attempt
+    select min(f.x), f.run, f.key, avg(f.value), min(f.value), max(f.value)
+    from figures f join wide w using (run_id, key)
+    group by f.run, f.key, case when w.n > p_points then floor((f.x - w.first) / w.step) else f.x end
+    order by 1, 2
 $$;
 
 -- What a quantity came to in each workload: the mean over its runs, and the least and greatest of them. Totals are those of
