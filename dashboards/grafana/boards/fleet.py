@@ -279,6 +279,7 @@ def _power() -> Json:
         [query(_curves("gpu_power"), series=True)],
         unit="watt",
         empty=_NO_DEVICES,
+        points=360,  # a minute each in six hours: the buckets of samples_1m, whatever the width
         width=24,
         height=7,
     )
