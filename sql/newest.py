@@ -38,7 +38,7 @@ def newest_figures(connection: Connection, host: str, gpu_uuids: Sequence[str], 
             select distinct on (n.quantity, p.gpu_uuid) n.quantity, p.gpu_uuid, n.value,
                    extract(epoch from n.time)::float8 as at
             from newest(array(select place_id from places
-                              where gpu_uuid = any(%(gpus)s) or kind = 'host' and host = %(host)s),
+                              where origin = '' and (gpu_uuid = any(%(gpus)s) or kind = 'host' and host = %(host)s)),
                         array['gpu_temperature', 'gpu_power', 'load'],
                         to_timestamp(%(now)s) - make_interval(secs => %(seconds)s)) n
             join places p using (place_id)

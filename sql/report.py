@@ -85,7 +85,8 @@ def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
         """
         select p.run_id, coalesce(d.device, p.gpu_uuid) as name, d.model
         from placements p left join devices d
-            on (d.host, d.gpu_uuid) = (p.host, p.gpu_uuid) and d.gpu_instance_id is not distinct from p.gpu_instance_id
+            on (d.host, d.gpu_uuid, d.origin) = (p.host, p.gpu_uuid, p.origin)
+            and d.gpu_instance_id is not distinct from p.gpu_instance_id
         where p.run_id = any(%s) and p.gpu_uuid is not null
         order by p.run_id, p.gpu_uuid, p.gpu_instance_id
         """,

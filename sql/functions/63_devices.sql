@@ -5,7 +5,7 @@ select p.place_id, p.kind, p.host, p.gpu_uuid, p.gpu_instance_id,
        concat_ws(' ', coalesce('GPU ' || board.number, left(p.gpu_uuid, 12)),
                  case when p.kind = 'instance' then concat(coalesce(instance.profile, 'instance'), ' #', p.gpu_instance_id)
                  end, case when board.simulated then '*' end) as device,
-       board.model, instance.profile, coalesce(board.simulated, false) as simulated
+       board.model, instance.profile, coalesce(board.simulated, false) as simulated, p.origin
 from places p
 cross join lateral (
     select (array_agg(s.labels ->> 'gpu' order by series_id desc) filter (where s.labels ? 'gpu'))[1] as number,
@@ -13,7 +13,7 @@ cross join lateral (
             filter (where s.labels ? 'modelName' or s.metric like '%gpu\_info'))[1] as model,
            bool_or(s.labels ->> 'simulated' = 'true') as simulated
     from places b join series s using (place_id)
-    where b.host = p.host and b.gpu_uuid = p.gpu_uuid) board
+    where b.host = p.host and b.gpu_uuid = p.gpu_uuid and b.origin = p.origin) board
 cross join lateral (
     select (array_agg(s.labels ->> 'GPU_I_PROFILE' order by series_id desc) filter (where s.labels ? 'GPU_I_PROFILE'))[1]
            as profile

@@ -82,7 +82,7 @@ language sql stable as $$
                                                  coalesce(d.device, s.quantity))
                     when 'host' then p.host else s.labels ->> series_chart.by end as name
         from places p join series s using (place_id) left join metrics m using (metric_id) left join devices d using (place_id)
-        where p.run_id is null and s.quantity = any(series_chart.quantities)
+        where p.run_id is null and p.origin = '' and s.quantity = any(series_chart.quantities)
           and (series_chart.hosts is null or p.host = any(series_chart.hosts))
     ), by_source as (
         select m.name, m.quantity, m.place_id, m.metric, m.preference, m.combine, x.time,

@@ -1,4 +1,4 @@
--- Hosts and GPUs: what is busy and by whom, what lies idle, and where the energy went.
+-- Hosts and GPUs: what is busy and by whom, what lies idle, and where the energy went. What was imported ran elsewhere.
 
 -- GPUs, and instances where a GPU is divided, that were measured in the last minutes: a row for each run on them, or one
 -- without. `state` is `busy` with a run, `others` where processes of no run keep it busy, or `idle`; `since` when the run
@@ -16,7 +16,7 @@ language sql stable rows 100 as $$
                max(value) filter (where quantity = 'gpu_power') as power,
                max(value) filter (where quantity = 'gpu_power_limit') as power_limit,
                max(value) filter (where quantity = 'gpu_temperature') as temperature
-        from newest(array(select place_id from places where kind in ('gpu', 'instance')),
+        from newest(array(select place_id from places where kind in ('gpu', 'instance') and origin = ''),
                     array['gpu_utilization', 'gpu_memory_used', 'gpu_memory_total', 'gpu_power', 'gpu_power_limit',
                           'gpu_temperature'], now() - interval '2 min')
         group by place_id
@@ -32,7 +32,7 @@ language sql stable rows 100 as $$
            case when o.run_id is not null then 'busy' when h.utilization > 0.05 then 'others' else 'idle' end,
            o.run_id, o.run, o.name, o.owner,
            coalesce(o.started_at, (select max(p.ended_at) from placements p
-                                   where p.host = h.host and p.gpu_uuid = h.gpu_uuid
+                                   where p.host = h.host and p.gpu_uuid = h.gpu_uuid and p.origin = ''
                                      and coalesce(p.gpu_instance_id = h.gpu_instance_id, true))),
            h.utilization, h.memory_used, h.memory_total, b.power, b.power_limit, b.temperature
     from here h
@@ -55,7 +55,7 @@ language sql stable rows 100 as $$
                max(n.value) filter (where quantity = 'load') as load,
                max(n.value) filter (where quantity = 'memory_total') as memory_total,
                max(n.value) filter (where quantity = 'memory_available') as memory_available, max(n.time) as seen
-        from newest(array(select place_id from places where kind = 'host'),
+        from newest(array(select place_id from places where kind = 'host' and origin = ''),
                     array['cpu_usage', 'cpu_idle', 'cpu_iowait', 'load', 'memory_total', 'memory_available'],
                     now() - interval '2 min') n
         join places p using (place_id) group by p.host
@@ -64,7 +64,7 @@ language sql stable rows 100 as $$
                count(distinct d.gpu_uuid) filter (where exists (
                    select from placements p join runs r using (run_id)
                    where p.host = d.host and p.gpu_uuid = d.gpu_uuid and p.ended_at is null and r.status = 'running')) as busy
-        from newest(array(select place_id from places where kind = 'gpu'), array['gpu_power', 'gpu_temperature'],
+        from newest(array(select place_id from places where kind = 'gpu' and origin = ''), array['gpu_power', 'gpu_temperature'],
                     now() - interval '2 min') n
         join devices d using (place_id) group by d.host
     )
@@ -77,7 +77,7 @@ $$;
 create or replace function where_it_is(p_run text) returns text language sql stable as $$
     select string_agg(coalesce(d.device, p.mig_uuid, p.gpu_uuid), ', ' order by d.device)
     from placements p
-    left join devices d on d.host = p.host and d.gpu_uuid = p.gpu_uuid
+    left join devices d on d.host = p.host and d.gpu_uuid = p.gpu_uuid and d.origin = p.origin
                        and d.gpu_instance_id is not distinct from p.gpu_instance_id
     where p.run_id = p_run and p.gpu_uuid is not null
 $$;
@@ -118,7 +118,7 @@ create or replace function occupancy(
         join placements on placements.run_id = rs.run_id and placements.host = p.host and placements.gpu_uuid = p.gpu_uuid
              and placements.gpu_instance_id is not distinct from p.gpu_instance_id
         join runs r on r.run_id = rs.run_id join workloads w using (workload_id)
-        where rs.started_at < occupancy.stop and coalesce(rs.ended_at, 'infinity') > occupancy.start
+        where p.origin = '' and rs.started_at < occupancy.stop and coalesce(rs.ended_at, 'infinity') > occupancy.start
           and (occupancy.hosts is null or p.host = any(occupancy.hosts))
     ), together as (
         select place_id, started_at, ended_at, string_agg(t.title, ' + ' order by t.nth) as runs,
@@ -165,6 +165,7 @@ language sql stable as $$
         from series s join places p using (place_id) left join metrics m using (metric_id)
         where s.quantity = any(array['gpu_energy_attributed', 'gpu_energy_idle', 'gpu_energy_other', 'gpu_power',
                                      'cpu_power', 'dram_power'])
+          and p.origin = ''
           and (p.run_id is null or p.run_id in (select run_id from runs where started_at < energy.stop
                                                 and coalesce(ended_at, 'infinity') > energy.start))
     ), read as (

@@ -70,8 +70,8 @@ language sql stable as $$
     from (select x.*, regexp_replace(x.series, '^.* ', '') as id
           from run_chart(array[p_run], array[p_quantity], run_devices_chart.start, run_devices_chart.stop,
                          run_devices_chart.step_ms, false, run_devices_chart.max_series, null, true) x) c
-    left join runs r on r.run_id = p_run
-    left join devices d on d.host = r.host and concat_ws('/', d.gpu_uuid, d.gpu_instance_id) = c.id
+    left join (select distinct host, origin from placements where run_id = p_run) p on true
+    left join devices d on d.host = p.host and d.origin = p.origin and concat_ws('/', d.gpu_uuid, d.gpu_instance_id) = c.id
     order by c.time, 2
 $$;
 
@@ -84,7 +84,7 @@ language sql stable as $$
         select n.run_id, min(case when n.gpu_uuid is distinct from p.gpu_uuid or p.gpu_uuid is null then 3
                                   when n.gpu_instance_id is distinct from p.gpu_instance_id or p.gpu_instance_id is null then 2
                                   else 1 end) as distance
-        from placements p join placements n on n.host = p.host and n.run_id <> p.run_id
+        from placements p join placements n on n.host = p.host and n.origin = p.origin and n.run_id <> p.run_id
         where p.run_id = p_run and n.started_at < coalesce(p.ended_at, now())
           and coalesce(n.ended_at, now()) > p.started_at
         group by n.run_id

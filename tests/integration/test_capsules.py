@@ -60,6 +60,17 @@ def answers(connection: Connection, *selectors: str) -> dict[str, Any]:
         ),
         "firings": _rows(connection, "select * from rule_firings where run_id = any(%s) order by 1, 2, 3", ids),
     }
+    found["devices"] = _rows(connection, "select r, where_it_is(r) from unnest(%s::text[]) r", ids)
+    found["neighbours"] = _rows(
+        connection, "select r, n.* from unnest(%s::text[]) r, run_neighbours(r) n order by 1, 2", ids
+    )
+    found["chart by device"] = _rounded(
+        _rows(
+            connection,
+            "select r, c.* from unnest(%s::text[]) r, run_devices_chart(r, 'gpu_power', null, null, 60000) c order by 1, 2, 3",
+            ids,
+        )
+    )
     for by in ("run", "workload"):
         compared = compare(connection, selectors, by=by, every_attempt=True)
         changes = neighbours.of_comparison(connection, compared)
@@ -185,8 +196,11 @@ def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour
             here.gauge("DCGM_FI_DEV_POWER_USAGE", times, [100.0] * 1200, {"UUID": "GPU-1"}),
         )
         before = _rows(connection, "select * from run_samples where run_id = %s order by metric, time", run)
+        fleet = _of_hosts(connection)
+        assert all(fleet)
         take_in(there, tmp_path / "all.capsule")
         assert answers(connection, "20") == expected
+        assert _of_hosts(connection) == fleet
         # Its sets are made anew from its beginning on, and a scrape comes.
         here.run(start + 60, start + 90, experiment=7, position=2, gpu="GPU-1")
         here.end(run, start, start + 3000)
@@ -195,6 +209,20 @@ def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour
         after = _rows(connection, "select * from run_samples where run_id = %s order by metric, time", run)
         assert len(after) == len(before) + 1
         assert _rows(connection, "select distinct value from run_samples where run_id = %s and metric = 'node_load1'", run) == [(5.0,)]  # fmt: skip
+
+
+def _of_hosts(connection: Connection) -> list[list[tuple[Any, ...]]]:
+    """Return what dashboards say of hosts and GPUs."""
+    span = "now() - interval '20 d', now() - interval '1 s'"
+    return [
+        _rows(connection, f"select time, device, runs from occupancy({span}) order by 1, 2"),
+        _rounded(_rows(connection, f"select host, device, joules from energy({span}) order by 1, 2")),
+        _rounded(
+            _rows(
+                connection, f"select * from series_chart(array['gpu_power'], {span}, 3600000, 'device') order by 1, 2"
+            )
+        ),
+    ]
 
 
 def test_of_others_it_says_that_there_was_somebody(

@@ -51,7 +51,9 @@ def board() -> Json:
         ],
         description="What is busy now and by whom, what lies idle, and where the energy went.",
         variables=[
-            choice("host", "Host", "select distinct host from places where kind = 'host' order by host"),
+            choice(
+                "host", "Host", "select distinct host from places where kind = 'host' and origin = '' order by host"
+            ),
         ],
         links=[board_link("Pipeline", "bench-pipeline", keep_time=True)],
         start="now-6h",
