@@ -77,14 +77,13 @@ def measured(
             ), figures as materialized (
                 select s.*, dense_rank() over (partition by s.run_id, s.quantity order by
                            case when %(scopes)s::text[] is null then scope_width(s.scope, a.alone) else 0 end) as width
-                from run_summary s join asked a using (run_id)
-                where s.run_id = any(%(runs)s) and s.quantity = any(%(quantities)s) and s.seconds > 0
-                  and (%(scopes)s::text[] is null or s.scope = any(%(scopes)s))
+                from run_summary_of(%(runs)s, %(quantities)s) s join asked a using (run_id)
+                where s.metric is null and s.seconds > 0 and (%(scopes)s::text[] is null or s.scope = any(%(scopes)s))
             )
             select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, f.seconds / f.n as interval, f.mean, f.min,
                    f.max, f.p95
             from figures f left join (select quantity, min(unit) as unit from metrics group by quantity) m using (quantity)
-            where f.width = 1 and f.metric is null
+            where f.width = 1
             order by f.run_id, f.quantity, f.scope
             """,
             {"runs": list(run_ids), "quantities": list(quantities), "scopes": None if scopes is None else list(scopes)},

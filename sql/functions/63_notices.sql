@@ -28,8 +28,8 @@ language sql stable as $$
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) and r.started_at is not null
     ), figures as materialized (
         -- Not of runs that go on: each time all of their samples would be read.
-        select run_id, quantity, scope, metric, device, n, seconds from run_summary
-        where run_id = any(array(select run_id from asked where ended)) and quantity = any(p_quantities)
+        select run_id, quantity, scope, metric, device, n, seconds
+        from run_summary_of(array(select run_id from asked where ended), p_quantities)
     ), found as (
         select distinct a.run_id, s.quantity, rs.scope, s.metric, s.device, coalesce(m.preference, 1) as preference,
                dense_rank() over (partition by a.run_id, s.quantity order by
