@@ -1,4 +1,4 @@
-"""What was when, line by line: phases of a run and runs on a device as states, how busy a device was as a colour."""
+"""What was when, of what is no run: states and shares line by line, and curves, each in a colour that the query gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dashboards.grafana import panels
 from dashboards.grafana.fields import COLORS, for_name
 from dashboards.grafana.queries import Json, literals, query
 
-__all__ = ["shares", "states"]
+__all__ = ["named", "shares", "states"]
 
 
 def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json:
@@ -65,4 +65,22 @@ def shares(title: str, rows: str, **more: Any) -> Json:
         points=240,
         width=24,
         **more,
+    )
+
+
+def named(rows: str, name: str = "metric") -> Json:
+    """Return the query of curves that have their colours in the order of their names; see `fields.by_label`.
+
+    Parameters
+    ----------
+    rows
+        A query of ``time``, `name` and ``value``.
+    """
+    count = len(COLORS)
+    return query(
+        f"""
+        select time, {name} as title, ((nth - 1) % {count})::text as color, ((nth - 1) / {count} % 3)::text as stroke, value
+        from (select *, dense_rank() over (order by {name}) as nth from ({rows}) found) named order by time, nth
+        """,
+        series=True,
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dashboards.grafana import panels, parts
-from dashboards.grafana.fields import for_name, link, thresholds, values
+from dashboards.grafana.fields import by_label, for_name, link, thresholds, values
 from dashboards.grafana.layout import Row, board_link, dashboard
 from dashboards.grafana.queries import Json, query, texts
-from dashboards.grafana.states import shares, states
+from dashboards.grafana.states import named, shares, states
 from dashboards.grafana.variables import choice
 
 __all__ = ["board"]
@@ -278,7 +278,8 @@ def _utilization() -> Json:
 def _power() -> Json:
     return panels.timeseries(
         "Power of GPUs",
-        [query(_curves("gpu_power"), series=True)],
+        [named(_curves("gpu_power"))],
+        overrides=by_label(),
         unit="watt",
         empty=_NO_DEVICES,
         points=360,  # a minute each in six hours: the buckets of samples_1m, whatever the width

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dashboards.grafana import panels, parts
-from dashboards.grafana.fields import color, for_name, thresholds, values
+from dashboards.grafana.fields import by_label, for_name, thresholds, values
 from dashboards.grafana.layout import Row, board_link, dashboard
 from dashboards.grafana.queries import Json, query
+from dashboards.grafana.states import named
 
 __all__ = ["board"]
 
@@ -212,11 +213,11 @@ def _curves(title: str, rows: str, *, name: str, unit: str, stacked: bool = Fals
         drawn |= {"drawStyle": "bars", "fillOpacity": 70, "lineWidth": 0, "stacking": {"mode": "normal", "group": "A"}}
     return panels.timeseries(
         title,
-        [query(f"select time, {name} as metric, {rows}", series=True)],
+        [named(f"select time, {name} as metric, {rows}")],
         unit=unit,
         custom=drawn,
         empty=empty,
-        overrides=[for_name("written", color=color("blue")), for_name("shown by targets", color=color("text"))],
+        overrides=by_label(),
         interval=_EVERY,
         width=12,
         height=7,
@@ -226,7 +227,7 @@ def _curves(title: str, rows: str, *, name: str, unit: str, stacked: bool = Fals
 def _rates() -> Json:
     return _curves(
         "Samples a second",
-        f"value from {_own(['samples', 'sample_rate'])} order by time",
+        f"value from {_own(['samples', 'sample_rate'])}",
         name="case quantity when 'collector_samples' then 'written' else 'shown by targets' end",
         unit="short",
     )
@@ -235,7 +236,7 @@ def _rates() -> Json:
 def _failures() -> Json:
     return _curves(
         "Failed scrapes by reason",
-        f"value from {_own(['scrapes'], 'outcome')} where series <> 'ok' order by time",
+        f"value from {_own(['scrapes'], 'outcome')} where series <> 'ok'",
         name="series",
         unit="suffix: /s",
         stacked=True,
@@ -246,14 +247,14 @@ def _failures() -> Json:
 def _times() -> Json:
     return _curves(
         "What takes how long, on average",
-        f"seconds as value from collector_times({parts.RANGE}) order by time",
+        f"seconds as value from collector_times({parts.RANGE})",
         name="what",
         unit="s",
     )
 
 
 def _backlog() -> Json:
-    return _curves("Spool by host", f"value from {_own(['spool_size'])} order by time", name="series", unit="bytes")
+    return _curves("Spool by host", f"value from {_own(['spool_size'])}", name="series", unit="bytes")
 
 
 def _troubles() -> Json:
@@ -277,7 +278,7 @@ def _troubles() -> Json:
 def _dropped() -> Json:
     return _curves(
         "Lines that gave no sample, by reason",
-        f"value from {_own(['dropped_lines'], 'reason')} order by time",
+        f"value from {_own(['dropped_lines'], 'reason')}",
         name="series",
         unit="suffix: /s",
         stacked=True,

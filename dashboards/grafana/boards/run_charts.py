@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dashboards.grafana import choices, panels, parts
-from dashboards.grafana.fields import color, for_regexp
+from dashboards.grafana.fields import by_label, color, for_regexp
 from dashboards.grafana.queries import Json, query, texts
-from dashboards.grafana.states import shares
+from dashboards.grafana.states import named, shares
 
 __all__ = ["RUN", "any_quantity", "curve", "gpus", "host", "training"]
 
 # The run that is chosen, as a text in SQL.
 RUN = "${run:sqlstring}"
 _NOT_MEASURED = "Not measured of this run within the chosen time."
-_OWN, _WHOLE = "#3274D9", "#8E8E9A"
+_OWN_AND_WHOLE = (for_regexp("/this run/", color=color("#3274D9")), for_regexp("/whole/", color=color("#8E8E9A")))
 
 
 def training() -> list[Json]:
@@ -48,13 +49,9 @@ def gpus() -> list[Json]:
         ),
         _chart(
             "Power of each GPU",
-            [
-                query(
-                    f"select time, device as metric, value from run_devices_chart({RUN}, 'gpu_power', {parts.RANGE})",
-                    series=True,
-                )
-            ],
+            [named(f"select time, device, value from run_devices_chart({RUN}, 'gpu_power', {parts.RANGE})", "device")],
             unit="watt",
+            overrides=by_label(),
         ),
     ]
 
@@ -161,13 +158,20 @@ def _around(quantity: str, name: str, ref: str = "B") -> Json:
 
 
 def _chart(
-    title: str, targets: list[Json], *, unit: str, width: int = 12, empty: str = _NOT_MEASURED, **more: Any
+    title: str,
+    targets: list[Json],
+    *,
+    unit: str,
+    width: int = 12,
+    empty: str = _NOT_MEASURED,
+    overrides: Sequence[Json] = _OWN_AND_WHOLE,
+    **more: Any,
 ) -> Json:
     return panels.timeseries(
         title,
         targets,
         unit=unit,
-        overrides=[for_regexp("/this run/", color=color(_OWN)), for_regexp("/whole/", color=color(_WHOLE))],
+        overrides=overrides,
         empty=empty,
         width=width,
         height=7,
