@@ -48,11 +48,11 @@ cross join lateral (
       and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
     offset 0) x;
 
--- What a run did in some quantities (all where null) between two times (in all where they are null), from its raw samples: one
--- row a quantity, scope, metric and device, and one a quantity and scope over all its devices (metric and device null), from one source: of those that cover the
--- run, the preferred one. A GPU that it does not measure is taken from the next. Series of one device that are scraped together
--- count together: a CPU's modes are added up before their mean, minimum and percentiles are taken. A sample at an edge
--- counts for the part of its time that lies inside.
+-- What a run did in some quantities (all where null) between two times (in all where they are null), from its raw
+-- samples: one row a quantity, scope, metric and device, and one a quantity and scope over all its devices (metric and
+-- device null), from one source: of those that cover the run, the preferred one. A GPU that it does not measure is taken
+-- from the next. Series of one device that are scraped together count together: a CPU's modes are added up before their
+-- mean, minimum and percentiles are taken. A sample at an edge counts for the part of its time that lies inside.
 create or replace function summary_between(p_run text, p_quantities text[], p_from timestamptz, p_to timestamptz)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
                min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
