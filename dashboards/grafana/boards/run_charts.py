@@ -142,9 +142,13 @@ def _logged() -> Json:
 
 
 def _heatmap() -> Json:
+    # Without the step that the run begins in: Grafana makes all cells as wide as the shortest distance of two times.
     return shares(
         "Utilization of its GPUs and instances",
-        f"select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})",
+        f"""
+        select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})
+        where time > (select started_at from runs where run_id = {RUN})
+        """,
         height=6,
     )
 
