@@ -8,6 +8,7 @@ from dashboards.grafana.queries import Json, query
 
 __all__ = [
     "CHOOSE",
+    "FIRST_PLACES",
     "MAX_BANDS",
     "MAX_SERIES",
     "RANGE",
@@ -25,6 +26,9 @@ __all__ = [
 
 # More curves than this tell nobody anything, and Grafana is told not to draw more: `[dashboards] panel_series_limit`.
 MAX_SERIES = 40
+# To find where a run is on an axis takes its spans, some 8 ms a run: of more than these a chart would take too long.
+_MAX_PLACES = 20
+FIRST_PLACES = f"Of more than {_MAX_PLACES} runs the first {_MAX_PLACES}."
 # More bands than this hide each other.
 MAX_BANDS = 5
 CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
@@ -75,12 +79,11 @@ def run_lines(runs: str, metric: str) -> Json:
 
 def run_places(runs: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:
     """Return what gives a curve for each run over steps or epochs, for `parts.by_number`."""
-    # To find where a run is on such an axis takes its spans: only of those that will be drawn.
-    drawn = f"array(select run_id from chart_lines({runs}, {metric}, {MAX_SERIES}) where drawn)"
+    drawn = f"array(select run_id from chart_lines({runs}, {metric}, {_MAX_PLACES}) where drawn)"
     return f"""
         select extract(epoch from time)::float8 as x, {title} as title, color, stroke, value, nth
         from (select {drawn} as drawn) chosen
-        cross join lateral run_chart(drawn, {metric}, null, null, axis_step(drawn, '{align}'), true, {MAX_SERIES}, {scopes},
+        cross join lateral run_chart(drawn, {metric}, null, null, axis_step(drawn, '{align}'), true, {_MAX_PLACES}, {scopes},
                                      false, '{align}')
         join run_titles({runs}) using (run)
     """

@@ -133,4 +133,12 @@ def _by_number(title: str, chart: ViewChart, logged: Collection[str], width: int
         else:
             found.append(curves.run_places(runs, metrics, chart.align, title=name, scopes=_scopes(chart)))
     unit = literals(chart.metrics) if len(chart.metrics) == 1 and chart.metrics[0] not in logged else None
-    return parts.by_number(title, " union all ".join(found), x=chart.align, metric=unit, width=width, height=10)
+    return parts.by_number(
+        title,
+        " union all ".join(found),
+        description=curves.FIRST_PLACES,
+        x=chart.align,
+        metric=unit,
+        width=width,
+        height=10,
+    )

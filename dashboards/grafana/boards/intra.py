@@ -90,6 +90,7 @@ def _by(place: str) -> Json:
     return parts.by_number(
         f"$metric by {place}",
         curves.run_places(RUNS, _METRIC, place),
+        description=curves.FIRST_PLACES,
         x=place,
         metric=_METRIC,
         width=12,
