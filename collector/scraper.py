@@ -34,8 +34,9 @@ _NEW_COSTS = 50
 _PARSERS = 4
 # What a last scrape may take, in seconds, behind one that goes on: whoever stops the collector waits for both.
 _LAST_SECONDS = 2.0
-# Scrapes of a target that may wait for the disk. A disk that others keep busy can make a single sync take seconds, which must
-# cost no scrape; a slower one holds its target up, rather than fill the memory.
+# Scrapes of a target that may wait for the disk. A disk that others keep busy can take seconds to answer, which must cost no
+# scrape; a slower one holds its target up, rather than fill the memory. One that is scraped more often than once a second waits
+# for each: a short pause would leave several to a crash.
 _UNSPOOLED = 10
 
 
@@ -157,7 +158,8 @@ class Scraper:
     async def _keep(self, followed: Followed, record: SpoolRecord) -> None:
         unspooled = followed.unspooled
         unspooled.append(asyncio.get_running_loop().run_in_executor(self._spooling, self._append, record))
-        while unspooled and (unspooled[0].done() or len(unspooled) > _UNSPOOLED):
+        most = _UNSPOOLED if followed.target.interval >= 1 else 0
+        while unspooled and (unspooled[0].done() or len(unspooled) > most):
             # Shielded: what was scraped is kept, also where the target is no longer wanted.
             await asyncio.shield(unspooled.popleft())
 

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
+
 from benchmarks.servers import exporter
 from collector.fetch import Fetcher
 from collector.metrics import CollectorMetrics
@@ -14,10 +16,12 @@ from collector.spool import Spool
 from collector.targets import Target
 from tests.e2e.home import wait_for
 
-INTERVAL = 0.2
 
-
-def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("interval", "most"), [(1.0, 3), (0.2, 0)])
+def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, most: int
+) -> None:
+    monkeypatch.setattr("collector.scraper._UNSPOOLED", 3)
     asked: list[None] = []
 
     def body() -> bytes:
@@ -33,16 +37,15 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(tmp
     async def scrape(address: str) -> None:
         async with Fetcher() as fetcher:
             scraper = Scraper(spool, lock, CollectorMetrics(), fetcher)
-            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=INTERVAL)})
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
             await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
             with lock:  # as while the disk does not answer
                 before = len(asked)
-                await asyncio.sleep(8 * INTERVAL)
-                assert len(asked) - before >= 7
-                await asyncio.sleep(12 * INTERVAL)
+                await asyncio.sleep((most + 3) * interval)
                 held = len(asked) - before
-                await asyncio.sleep(3 * INTERVAL)
-                assert len(asked) - before == held <= 12
+                assert most <= held <= most + 1
+                await asyncio.sleep(2 * interval)
+                assert len(asked) - before == held
             await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes after the disk has answered")
             await scraper.stop()
 
