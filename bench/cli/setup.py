@@ -66,6 +66,7 @@ def demo() -> None:
         "\nNext:\n"
         "  bench compare 0 --baseline 0/1/1     differences to a run\n"
         "  bench compare 0 --by workload        workloads instead of runs\n"
+        "  bench report 0 -o report.html        all of it on one page, with charts\n"
         "  bench logs 0/1/1                     a run's output\n"
         "  bench metrics 0                      all that was measured\n"
         "  bench db shell                       SQL: select * from run_summary\n"
