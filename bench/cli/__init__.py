@@ -10,7 +10,21 @@ from rich.console import Console
 from rich.markup import escape
 
 from bench import __version__
-from bench.cli import dashboards, database, export, plot, read, report, schedule, serve, setup, sweep, view, watch
+from bench.cli import (
+    compare,
+    dashboards,
+    database,
+    export,
+    plot,
+    read,
+    report,
+    schedule,
+    serve,
+    setup,
+    sweep,
+    view,
+    watch,
+)
 from bench.errors import BenchError
 
 __all__ = ["app", "main"]
@@ -23,7 +37,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (schedule, sweep, read, watch, plot, report, view, export, serve, setup):
+for module in (schedule, sweep, read, compare, watch, plot, report, view, export, serve, setup):
     module.register(app)
 app.add_typer(database.app, name="db")
 app.add_typer(dashboards.app, name="dashboards")

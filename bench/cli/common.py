@@ -18,13 +18,24 @@ from bench.errors import BadRequest
 from bench.gpu import Gpu
 from sql.database import Connection, Database
 
-__all__ = ["Json", "Selectors", "as_json", "check_folder", "console", "gpu_words", "reading"]
+__all__ = [
+    "Attempts",
+    "Json",
+    "Selectors",
+    "as_json",
+    "check_folder",
+    "console",
+    "every_attempt",
+    "gpu_words",
+    "reading",
+]
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Selectors = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SELECTOR]...", help="EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id."),
 ]
+Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
 
 
 def console() -> Console:
@@ -37,6 +48,13 @@ def reading(settings: Settings | None = None) -> Iterator[Connection]:
     """Open the database for questions."""
     with Database(settings or Settings.load()) as database, database.session(read_only=True) as connection:
         yield connection
+
+
+def every_attempt(attempts: str) -> bool:
+    """Return whether ``--attempts`` asks for all of them."""
+    if attempts not in ("latest", "all"):
+        raise BadRequest(f"--attempts is 'latest' or 'all', not {attempts!r}")
+    return attempts == "all"
 
 
 def gpu_words(gpu: Gpu) -> str:

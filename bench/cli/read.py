@@ -1,4 +1,4 @@
-"""Commands that answer questions: ``status``, ``list``, ``metrics``, ``compare``, ``logs``."""
+"""Commands that answer questions: ``status``, ``list``, ``metrics``, ``logs``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ from rich.markup import escape
 
 from bench.addresses import without_login
 from bench.cli.collector_figures import CollectorFigures
-from bench.cli.common import Json, Selectors, as_json, console, gpu_words, reading
+from bench.cli.common import Attempts, Json, Selectors, as_json, console, every_attempt, gpu_words, reading
 from bench.config import Settings
-from bench.errors import BadRequest, BenchError, NoData, did_you_mean
+from bench.errors import BenchError, NoData
 from bench.gpu import inventory
 from bench.output import OutputReader
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
-from insight import neighbours, profiled
-from insight.columns import SCOPES
-from insight.comparison import compare as compare_runs
 from scheduler.supervision import is_supervised
 from sql.flavour import inspect
 from sql.selection import RunInfo, list_experiments, select_run, select_runs
@@ -33,12 +30,8 @@ from sql.targets import ClockOffset, clock_offsets
 
 __all__ = ["register"]
 
-# Below this share of a run's duration its means and totals are said to be incomplete.
-LEAST_COVERAGE = 0.9
 # Seconds by which a host's clock may surely be off before it is said: a tenth of the interval between two scrapes.
 CLOCK_SECONDS = 0.1
-
-Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +39,6 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command("list")(list_)
     app.command()(metrics)
-    app.command()(compare)
     app.command()(logs)
 
 
@@ -143,7 +135,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """List experiments, or the runs of one, with status and duration."""
-    every = _every(attempts)
+    every = every_attempt(attempts)
     with reading() as connection:
         if selector is None:
             experiments = list_experiments(connection)
@@ -165,56 +157,6 @@ def metrics(selectors: Selectors = None, json: Json = False) -> None:
     if not found:
         raise NoData("there are no samples yet")
     as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found))
-
-
-def compare(
-    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
-    by: Annotated[str, typer.Option(help="'run', 'row' or 'workload'.")] = "run",
-    attempts: Attempts = "latest",
-    baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
-    scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
-    simulated: Annotated[bool, typer.Option("--simulated", help="Power and energy of simulated GPUs as well.")] = False,
-    align: Annotated[
-        str | None,
-        typer.Option(help="Only over what all have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
-    if by not in ("run", "row", "workload"):
-        raise BadRequest(f"--by is 'run', 'row' or 'workload', not {by!r}")
-    if (every := _every(attempts)) and by == "workload":
-        raise BadRequest(
-            "--attempts all goes with --by run or --by row: the attempts of a workload's runs do not add up"
-        )
-    if scope is not None and scope not in SCOPES:
-        raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
-    with reading() as connection:
-        found = compare_runs(
-            connection,
-            selectors,
-            by=by,
-            baseline=baseline,
-            scope=scope,
-            simulated=simulated,
-            every_attempt=every,
-            align=align,
-        )
-        changes = neighbours.of_comparison(connection, found)
-    if json:
-        as_json(neighbours.marked(found.as_dict(), changes))
-        return
-    console().print(tables.comparison(found))
-    for label, reason in found.window.left_out.items() if found.window else ():
-        console().print(f"[yellow]![/] {label} is left out: {escape(reason)}")
-    for line in [*profiled.footnotes(found), *neighbours.footnotes(found, changes)]:
-        console().print(f"[yellow]![/] {escape(line)}")
-    for entry in found.entries:
-        if found.by == "run" and scope is None and entry.status != "running" and entry.coverage < LEAST_COVERAGE:
-            console().print(f"[yellow]![/] {entry.label} was measured for {entry.coverage:.0%} of its time only")
-        gpu = entry.gpu_coverage
-        if found.by == "run" and gpu is not None and entry.status != "running" and gpu < LEAST_COVERAGE:
-            console().print(f"[yellow]![/] the GPU of {entry.label} was measured for {gpu:.0%} of its time only")
 
 
 def logs(
@@ -248,12 +190,6 @@ def _copy(folder: RunFolder, reader: OutputReader, follow: bool) -> None:
         if ended or not follow:
             return
         time.sleep(0.2)
-
-
-def _every(attempts: str) -> bool:
-    if attempts not in ("latest", "all"):
-        raise BadRequest(f"--attempts is 'latest' or 'all', not {attempts!r}")
-    return attempts == "all"
 
 
 def _word(up: bool) -> str:

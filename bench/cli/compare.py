@@ -1,0 +1,75 @@
+"""``bench compare``: runs, rows or workloads side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from bench.cli.common import Attempts, Json, as_json, console, every_attempt, reading
+from bench.errors import BadRequest, did_you_mean
+from dashboards import tables
+from insight import neighbours, profiled
+from insight.columns import SCOPES
+from insight.comparison import compare as compare_runs
+
+__all__ = ["register"]
+
+# Below this share of a run's duration its means and totals are said to be incomplete.
+LEAST_COVERAGE = 0.9
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(compare)
+
+
+def compare(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    by: Annotated[str, typer.Option(help="'run', 'row' or 'workload'.")] = "run",
+    attempts: Attempts = "latest",
+    baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
+    scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Power and energy of simulated GPUs as well.")] = False,
+    align: Annotated[
+        str | None,
+        typer.Option(help="Only over what all have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
+    if by not in ("run", "row", "workload"):
+        raise BadRequest(f"--by is 'run', 'row' or 'workload', not {by!r}")
+    if (every := every_attempt(attempts)) and by == "workload":
+        raise BadRequest(
+            "--attempts all goes with --by run or --by row: the attempts of a workload's runs do not add up"
+        )
+    if scope is not None and scope not in SCOPES:
+        raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
+    with reading() as connection:
+        found = compare_runs(
+            connection,
+            selectors,
+            by=by,
+            baseline=baseline,
+            scope=scope,
+            simulated=simulated,
+            every_attempt=every,
+            align=align,
+        )
+        changes = neighbours.of_comparison(connection, found)
+    if json:
+        as_json(neighbours.marked(found.as_dict(), changes))
+        return
+    console().print(tables.comparison(found))
+    for label, reason in found.window.left_out.items() if found.window else ():
+        console().print(f"[yellow]![/] {label} is left out: {escape(reason)}")
+    for line in [*profiled.footnotes(found), *neighbours.footnotes(found, changes)]:
+        console().print(f"[yellow]![/] {escape(line)}")
+    for entry in found.entries:
+        if found.by == "run" and scope is None and entry.status != "running" and entry.coverage < LEAST_COVERAGE:
+            console().print(f"[yellow]![/] {entry.label} was measured for {entry.coverage:.0%} of its time only")
+        gpu = entry.gpu_coverage
+        if found.by == "run" and gpu is not None and entry.status != "running" and gpu < LEAST_COVERAGE:
+            console().print(f"[yellow]![/] the GPU of {entry.label} was measured for {gpu:.0%} of its time only")
