@@ -11,8 +11,10 @@ from psycopg.rows import class_row
 from sql.database import Connection
 
 __all__ = [
+    "Pace",
     "Span",
     "Stretch",
+    "paces",
     "phase_names",
     "places",
     "spans",
@@ -55,6 +57,24 @@ class Stretch:
     def seconds(self) -> float:
         """How long it took."""
         return (self.ended_at - self.started_at).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How quickly a run went through its steps, or its epochs.
+
+    Attributes
+    ----------
+    seconds
+        How long one took, on average: the mean of the spans, which leaves out what lies between them. Where only software metrics
+        tell steps, the time from one to the next.
+    rate
+        How many there were in a second, from the beginning of the first to the end of the last.
+    """
+
+    run_id: str
+    seconds: float
+    rate: float
 
 
 def spans(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Span]:
@@ -100,6 +120,34 @@ def stretches(connection: Connection, parts: Mapping[str, tuple[float, float]], 
                 "runs": list(parts),
                 "firsts": [first for first, _ in parts.values()],
                 "lasts": [last for _, last in parts.values()],
+                "align": align,
+            },
+        ).fetchall()
+    return {row.run_id: row for row in rows}
+
+
+def paces(connection: Connection, run_ids: Sequence[str], align: str, within: Mapping[str, Stretch]) -> dict[str, Pace]:
+    """Return how quickly runs went through what an axis counts (``step`` or ``epoch``), by id; of some, `within` a stretch.
+
+    A step belongs to the stretch that its middle is in. Runs without any are missing.
+    """
+    with connection.cursor(row_factory=class_row(Pace)) as cursor:
+        rows = cursor.execute(
+            """
+            select run_id, coalesce(spanned, took / places) as seconds, places / took as rate
+            from unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as asked (run_id, starts, ends)
+            cross join lateral (
+                select avg(extract(epoch from ended_at - started_at)::float8) filter (where next_place > place) as spanned,
+                       max(next_place) - min(place) as places,
+                       extract(epoch from max(ended_at) - min(started_at))::float8 as took
+                from axis_points(run_id, %(align)s)
+                where starts is null or started_at + (ended_at - started_at) / 2 between starts and ends) x
+            where places > 0 and took > 0
+            """,
+            {
+                "runs": list(run_ids),
+                "starts": [one.started_at if (one := within.get(run)) else None for run in run_ids],
+                "ends": [one.ended_at if (one := within.get(run)) else None for run in run_ids],
                 "align": align,
             },
         ).fetchall()

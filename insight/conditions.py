@@ -1,0 +1,99 @@
+"""What a comparison may be failed on: ``step_time>+3%``, ``throughput<-5%``, ``gpu_memory_used>20GiB``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bench.errors import BadRequest, did_you_mean
+
+__all__ = ["Condition"]
+
+_FORM = re.compile(
+    r"(?P<figure>[^<>]+?)\s*(?P<direction>[<>])\s*"
+    r"(?:(?P<change>[+-]\d+(?:\.\d+)?)\s*%|(?P<bound>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*))"
+)
+# By what people write: the unit that figures are in, and how much of it that is.
+_UNITS = {
+    "%": ("ratio", 0.01),
+    "B": ("bytes", 1.0), "KiB": ("bytes", 2.0**10), "MiB": ("bytes", 2.0**20), "GiB": ("bytes", 2.0**30), "TiB": ("bytes", 2.0**40),
+    "ms": ("seconds", 0.001), "s": ("seconds", 1.0), "min": ("seconds", 60.0), "h": ("seconds", 3600.0),
+    "W": ("watts", 1.0), "kW": ("watts", 1000.0),
+    "J": ("joules", 1.0), "kJ": ("joules", 1000.0), "Wh": ("joules", 3600.0), "kWh": ("joules", 3.6e6),
+    "cores": ("cores", 1.0),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A figure that is not to rise above, or fall below, what it was before or a bound.
+
+    Attributes
+    ----------
+    text
+        As it was written.
+    figure
+        The name of the figure.
+    rises
+        Whether it is about too much (``>``), or too little.
+    change
+        The threshold as a share of what the figure was: 0.03 is 3 % more. ``None`` where there is a bound.
+    bound
+        In the figure's own unit.
+    unit
+        The unit that the bound was written in, as figures have it; ``None`` for a bare number.
+    """
+
+    text: str
+    figure: str
+    rises: bool
+    change: float | None = None
+    bound: float | None = None
+    unit: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Condition:
+        """Read a condition.
+
+        Raises
+        ------
+        BadRequest
+            It is none, its unit is not known, or nothing could fall so far.
+        """
+        if (form := _FORM.fullmatch(text.strip())) is None:
+            raise BadRequest(
+                f"--fail-on {text!r} is no condition: write a change with its sign, such as 'step_time>+3%' or "
+                f"'throughput<-5%', or a bound without one, such as 'gpu_memory_used>20GiB'"
+            )
+        figure, rises = form["figure"], form["direction"] == ">"
+        if form["change"] is not None:
+            change = float(form["change"]) / 100
+            if change <= -1:
+                raise BadRequest(f"--fail-on {text!r}: nothing falls by {form['change'][1:]} %")
+            return cls(text, figure, rises, change=change)
+        unit, factor = None, 1.0
+        if form["unit"]:
+            if form["unit"] not in _UNITS:
+                raise BadRequest(
+                    f"--fail-on {text!r}: there is no unit {form['unit']!r}{did_you_mean(form['unit'], _UNITS)}"
+                )
+            unit, factor = _UNITS[form["unit"]]
+        return cls(text, figure, rises, bound=float(form["bound"]) * factor, unit=unit)
+
+    def check_unit(self, unit: str) -> None:
+        """Refuse a bound in another unit than the figure has.
+
+        Raises
+        ------
+        BadRequest
+            The bound was not written in `unit`.
+        """
+        if self.unit in (None, unit):
+            return
+        if self.unit == "ratio":
+            share = self.text.rpartition(">" if self.rises else "<")[2].strip()
+            meant = f"{self.figure}{'>+' if self.rises else '<-'}{share}"
+            raise BadRequest(
+                f"--fail-on {self.text!r}: {self.figure} is in {unit or 'no unit'}; for a change write {meant!r}"
+            )
+        raise BadRequest(f"--fail-on {self.text!r}: {self.figure} is in {unit or 'no unit'}, not in {self.unit}")
