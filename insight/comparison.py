@@ -12,6 +12,7 @@ from bench.errors import BadRequest, NoData
 from insight.alignment import check_align
 from insight.columns import COLUMNS, ENERGY_KEY, SCOPES, figures_of
 from insight.entry import Entry
+from insight.verdicts import Gate
 from insight.window import Window, window
 from sql.axes import Stretch
 from sql.database import Connection
@@ -29,13 +30,15 @@ _SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum")
 class Comparison:
     """Entries to be compared, all with the same columns where they have them; the baseline's label where there is one.
 
-    Where there is a window, figures are those of a part of each run.
+    Where there is a window, figures are those of a part of each run. Where there is a gate, entries are the attempts that it is
+    about (see `insight.regression`).
     """
 
     by: str
     entries: tuple[Entry, ...]
     baseline: str | None
     window: Window | None = None
+    gate: Gate | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as it is written to JSON."""
@@ -43,6 +46,7 @@ class Comparison:
             "by": self.by,
             "baseline": self.baseline,
             "window": self.window and self.window.as_dict(),
+            "gate": self.gate and self.gate.as_dict(),
             f"{self.by}s": [entry.as_dict(self.by) for entry in self.entries],
         }
 

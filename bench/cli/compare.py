@@ -9,10 +9,12 @@ from rich.markup import escape
 
 from bench.cli.common import Attempts, Json, as_json, console, every_attempt, reading
 from bench.errors import BadRequest, did_you_mean
-from dashboards import tables
+from dashboards import gates, tables
 from insight import neighbours, profiled
 from insight.columns import SCOPES
+from insight.comparison import Comparison
 from insight.comparison import compare as compare_runs
+from insight.conditions import Condition
 
 __all__ = ["register"]
 
@@ -36,9 +38,58 @@ def compare(
         str | None,
         typer.Option(help="Only over what all have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
     ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit with 1 where it holds, by a test over all attempts: 'step_time>+3%', 'energy>+5%' …"),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="The rate of false alarms of --fail-on, of all together; 0.05 by default.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
+    conditions = [Condition.parse(text) for text in fail_on or ()]
+    every = _check(by, attempts, scope)
+    if conditions and by != "run":
+        raise BadRequest("--fail-on is about rows by their attempts, and shows these: it goes without --by")
+    if alpha is not None and not conditions:
+        raise BadRequest("--alpha goes with --fail-on")
+    with reading() as connection:
+        if conditions:
+            from insight.regression import judged  # with scipy, which other commands do without
+
+            found = judged(
+                connection,
+                selectors,
+                conditions,
+                baseline=baseline,
+                alpha=0.05 if alpha is None else alpha,
+                scope=scope,
+                simulated=simulated,
+                align=align,
+            )
+        else:
+            found = compare_runs(
+                connection,
+                selectors,
+                by=by,
+                baseline=baseline,
+                scope=scope,
+                simulated=simulated,
+                every_attempt=every,
+                align=align,
+            )
+        changes = neighbours.of_comparison(connection, found)
+    if json:
+        as_json(neighbours.marked(found.as_dict(), changes))
+    else:
+        _show(found, changes, scope)
+    if found.gate and found.gate.failed:
+        raise typer.Exit(1)
+
+
+def _check(by: str, attempts: str, scope: str | None) -> bool:
+    """Return whether all attempts are asked for; refuse what does not go together."""
     if by not in ("run", "row", "workload"):
         raise BadRequest(f"--by is 'run', 'row' or 'workload', not {by!r}")
     if (every := every_attempt(attempts)) and by == "workload":
@@ -47,21 +98,10 @@ def compare(
         )
     if scope is not None and scope not in SCOPES:
         raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
-    with reading() as connection:
-        found = compare_runs(
-            connection,
-            selectors,
-            by=by,
-            baseline=baseline,
-            scope=scope,
-            simulated=simulated,
-            every_attempt=every,
-            align=align,
-        )
-        changes = neighbours.of_comparison(connection, found)
-    if json:
-        as_json(neighbours.marked(found.as_dict(), changes))
-        return
+    return every
+
+
+def _show(found: Comparison, changes: neighbours.Changes, scope: str | None) -> None:
     console().print(tables.comparison(found))
     for label, reason in found.window.left_out.items() if found.window else ():
         console().print(f"[yellow]![/] {label} is left out: {escape(reason)}")
@@ -73,3 +113,7 @@ def compare(
         gpu = entry.gpu_coverage
         if found.by == "run" and gpu is not None and entry.status != "running" and gpu < LEAST_COVERAGE:
             console().print(f"[yellow]![/] the GPU of {entry.label} was measured for {gpu:.0%} of its time only")
+    if found.gate:
+        console().print(gates.table(found.gate))
+        for line in gates.lines(found.gate):
+            console().print(line)

@@ -1,0 +1,151 @@
+"""Whether runs became worse than those before them: what a comparison may be failed on, tested over the attempts of rows.
+
+An attempt is one figure. Its steps and its samples follow from each other, so they are no repetitions.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from bench.errors import BadRequest, NoData
+from insight.comparison import Comparison, compare
+from insight.conditions import Condition
+from insight.counterparts import Pair, pairs
+from insight.run_figures import RunFigure, check_name, run_figures
+from insight.trials import Trial, method, verdicts
+from insight.verdicts import Gate, Group
+from sql.database import Connection
+from sql.selection import RunInfo, select_runs
+
+__all__ = ["judged"]
+
+Rows = Mapping[str, Sequence[RunInfo]]
+Figures = Mapping[str, Mapping[str, RunFigure]]
+
+
+def judged(
+    connection: Connection, selectors: Sequence[str], conditions: Sequence[Condition], *, baseline: str | None = None,
+    alpha: float = 0.05, scope: str | None = None, simulated: bool = False, align: str | None = None,
+) -> Comparison:  # fmt: skip
+    """Compare the finished attempts of rows with those of a baseline, and say which conditions hold.
+
+    Parameters
+    ----------
+    selectors, baseline
+        Each means all attempts where it names none. An attempt that both name belongs to the baseline only where that has no
+        other.
+    alpha
+        How often there may be a false alarm, by any of the tests together.
+    scope, simulated, align
+        See `insight.comparison.compare`.
+
+    Raises
+    ------
+    BadRequest
+        A condition is about no figure, in another unit than it has, or about a change of what has no counterpart.
+    NoData
+        None of the runs has finished.
+    """
+    if not 0 < alpha <= 0.5:
+        raise BadRequest(f"--alpha is a rate of false alarms above 0 and up to 0.5, such as 0.05, not {alpha:g}")
+    if baseline is None and (changes := [one.text for one in conditions if one.change is not None]):
+        raise BadRequest(f"--fail-on {changes[0]!r} is about a change: --baseline says from what")
+    new, old = _sides(connection, selectors, baseline)
+    finished = [run.run_id for row in (*new.values(), *old.values()) for run in row if run.status == "finished"]
+    if not finished:
+        raise NoData("none of the selected runs has finished")
+    found = compare(connection, finished, scope=scope, simulated=simulated, align=align)
+    figures = run_figures(connection, found)
+    for condition in conditions:
+        check_name(condition.figure, figures)
+    matched = list(pairs(new, old))
+    if baseline and all(pair.old is None for pair in matched):
+        raise BadRequest(f"--baseline {baseline} has no row of the configuration, or in the place, of {', '.join(new)}")
+    trials = [
+        _trial(condition, new[pair.new], None if pair.old is None else old[pair.old], figures)
+        for pair in matched
+        for condition in conditions
+        if pair.old is not None or condition.bound is not None
+    ]
+    tests = sum(trial.is_test for trial in trials)
+    gate = Gate(
+        tuple(verdicts(trials, alpha)), alpha, tests, tuple(method(tests, alpha)),
+        (*_unmatched(matched), *_unfinished((*new.values(), *old.values()))),
+    )  # fmt: skip
+    return replace(found, gate=gate)
+
+
+def _sides(connection: Connection, selectors: Sequence[str], baseline: str | None) -> tuple[Rows, Rows]:
+    """Return the rows that are judged, and those that they are set against, by label."""
+    new = select_runs(connection, selectors, every_attempt=True)
+    old = select_runs(connection, [baseline], every_attempt=True) if baseline else []
+    old = [run for run in old if run not in new] or old
+    new = [run for run in new if run not in old]
+    if not new:
+        raise BadRequest(f"--baseline {baseline} names the attempts that it would be compared with")
+    return _by_label(new), _by_label(old)
+
+
+def _by_label(runs: Iterable[RunInfo]) -> dict[str, list[RunInfo]]:
+    rows: dict[str, list[RunInfo]] = {}
+    for run in runs:
+        rows.setdefault(run.label, []).append(run)
+    return rows
+
+
+def _trial(condition: Condition, new: Sequence[RunInfo], old: Sequence[RunInfo] | None, figures: Figures) -> Trial:
+    sides = [new] if old is None or condition.bound is not None else [new, old]
+    known = [one for side in sides for run in side if (one := _figure(condition, run, figures))]
+    for one in known[:1]:
+        condition.check_unit(one.unit)
+    groups = [_group(condition, side, figures) for side in sides]
+    example = known[0] if known else RunFigure(condition.figure, 0.0, "")
+    return Trial(
+        condition, example.key, example.unit, example.scope, groups[0], groups[1] if len(groups) > 1 else None,
+        next(_problems(condition, groups, known), ""),
+    )  # fmt: skip
+
+
+def _figure(condition: Condition, run: RunInfo, figures: Figures) -> RunFigure | None:
+    return figures.get(run.run_id, {}).get(condition.figure)
+
+
+def _group(condition: Condition, row: Sequence[RunInfo], figures: Figures) -> Group:
+    values = {f"{run.label}@{run.attempt}": one.value for run in row if (one := _figure(condition, run, figures))}
+    numbers = list(values.values())
+    return Group(
+        row[0].label,
+        values,
+        statistics.fmean(numbers) if numbers else None,
+        statistics.stdev(numbers) if len(numbers) > 1 else None,
+    )
+
+
+def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[RunFigure]) -> Iterator[str]:
+    """Yield why nothing can be concluded from what there is."""
+    if without := [group.row for group in groups if not group.values]:
+        yield f"no finished attempt of {' and '.join(without)} has {condition.figure}"
+    if condition.bound is None:
+        if any(one.value <= 0 or not math.isfinite(one.value) for one in known):
+            yield f"{condition.figure} is 0 or less in some attempts, of which there is no relative change; a bound can be given"
+        if len({one.idle for one in known}) > 1:
+            yield f"{condition.figure} has in some attempts, and has not in others, what GPUs draw with nothing to do"
+    if len(scopes := sorted({one.scope for one in known})) > 1:
+        yield f"{condition.figure} was measured of the {' and the '.join(scopes)}; --scope says which is meant"
+
+
+def _unmatched(matched: Iterable[Pair]) -> Iterator[str]:
+    for pair in matched:
+        if pair.by == "place":
+            yield f"{pair.new} is set against {pair.old}, which has its place and another configuration"
+        elif pair.old is None and any(other.old is not None for other in matched):
+            yield f"{pair.new} is set against nothing: no row of the baseline has its configuration, or its place"
+
+
+def _unfinished(rows: Iterable[Sequence[RunInfo]]) -> Iterator[str]:
+    for row in rows:
+        if left_out := sum(run.status != "finished" for run in row):
+            yield f"{left_out} of {len(row)} attempts of {row[0].label} did not finish, and do not count"
