@@ -20,6 +20,8 @@ _VISIBLE = 0.05
 _POWER = 0.8
 # The spread of attempts that is assumed where nothing is known of it.
 _SPREAD = 0.02
+# An end of an interval that nobody can tell from infinity: 10 to the 300th.
+_MOST = 690.0
 # What is not the run's own is said so.
 _WHOSE = {"device": " of the whole GPU", "host": " of the host"}
 
@@ -80,7 +82,7 @@ def method(tests: int, alpha: float) -> Iterator[str]:
     """Yield what is to be said of so many tests."""
     if tests:
         yield (
-            "Welch's t of the logarithms of the attempts' figures, one-sided; H0: the change is at most the threshold. Where one side "
+            "Welch's t of the logarithms of the attempts' figures, one-sided; H0: the change is not beyond the threshold. Where one side "
             "has more attempts than the other, Student's t has to agree."
         )
         yield (
@@ -137,7 +139,7 @@ class _Test:
         )  # fmt: skip
 
     def _share(self, turned: float) -> float:
-        return math.expm1(self.sign * turned)
+        return math.expm1(min(self.sign * turned, _MOST))
 
 
 def _threshold(condition: Condition) -> float:

@@ -1,8 +1,8 @@
 """Whether two small samples differ by more than a threshold: the test, its interval, and what it could have seen.
 
-Welch's t allows the two to have spreads of their own. Where one of them has two or three values and the other many, it alone
-would raise an alarm up to half as often again as it says, or twice, so Student's t, which takes their spreads as one, has to
-agree: the larger p counts. Where both have as many values, it always agrees.
+Welch's t allows the two to have spreads of their own. Where one of them has two or three values and the other many, it raises
+more false alarms than it says (7.5% instead of 5% for 2 against 10), so Student's t, which takes their spreads as one, has to agree:
+the larger p counts. Where both have as many values, it agrees by itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Counts = tuple[int, int]
 Floats = npt.NDArray[np.float64]
 Figure = TypeVar("Figure", float, Floats)
 
-# Variances that could have been seen, in as many classes of the same probability: with 32 a power is right to 0.002.
-_CLASSES = 32
+# Probabilities at which a variance that could have been seen is taken, and their weights: ten by ten give a power to 0.001.
+_NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(10))
 # More than anybody repeats.
 _MOST_REPETITIONS = 200
 
@@ -68,13 +68,12 @@ def power(beyond: float, variances: tuple[float, float], counts: Counts, alpha: 
     error = math.sqrt(sum(variance / count for variance, count in zip(variances, counts, strict=True)))
     if error == 0:
         return float(p_value(beyond, variances, counts) <= alpha)
-    middles = (np.arange(_CLASSES) + 0.5) / _CLASSES
     new, old = (
-        variance * special.chdtri(count - 1, middles) / (count - 1)
+        variance * special.chdtri(count - 1, 0.5 + _NODES) / (count - 1)
         for variance, count in zip(variances, counts, strict=True)
     )
     needed = margin((new[:, None], old[None, :]), counts, alpha)
-    return float(special.ndtr((beyond - needed) / error).mean())
+    return float(_WEIGHTS @ special.ndtr((beyond - needed) / error) @ _WEIGHTS)
 
 
 def repetitions(beyond: float, variance: float, alpha: float, wanted: float) -> int | None:

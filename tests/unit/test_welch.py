@@ -16,7 +16,9 @@ import pytest
 from scipy import stats
 
 from insight import welch
-from insight.trials import adjusted
+from insight.conditions import Condition
+from insight.trials import Trial, adjusted, verdicts
+from insight.verdicts import Group
 
 Floats = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Floats]
@@ -47,6 +49,10 @@ def delays(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 def binomial(rate: float) -> float:
     return 3.72 * math.sqrt(rate * (1 - rate) / DRAWS)
+
+
+def group(values: Floats) -> Group:
+    return Group("1/1/1", {f"1/1/1@{at}": float(one) for at, one in enumerate(values, 1)}, None, None)
 
 
 def alarms(new: Floats, old: Floats, threshold: float, alpha: float = ALPHA) -> float:
@@ -90,17 +96,22 @@ def test_a_change_of_5_percent_is_found_at_the_stated_power(counts: tuple[int, i
         assert alarms(1.05 * new, old, threshold) == pytest.approx(stated, abs=binomial(stated) + 0.002)
 
 
-def test_what_a_comparison_states_is_about_what_it_would_find() -> None:
-    """It knows the spread that it has seen only: over a thousand comparisons that evens out to some points."""
+def test_a_thousand_verdicts() -> None:
+    """Where the true change is the threshold. The power that they state is of the spread that each has seen: on average it is true."""
     random = np.random.default_rng(17)
-    for count in (3, 5, 10):
-        logs = random.normal(0, SPREAD, (2, DRAWS, count)).var(axis=2, ddof=1)
-        stated = [
-            welch.power(math.log(1.05 / 1.02), (float(new), float(old)), (count, count), ALPHA)
-            for new, old in zip(*logs[:, :200], strict=True)
-        ]
-        new, old = lognormal(random, (DRAWS, count)), lognormal(random, (DRAWS, count))
-        assert float(np.mean(stated)) == pytest.approx(alarms(1.05 * new, old, 0.02), abs=0.1)
+    new, old = lognormal(random, (DRAWS, 5)), lognormal(random, (DRAWS, 5))
+    condition = Condition.parse("step_time>+2%")
+    found = [
+        verdicts([Trial(condition, "step_time", "seconds", "", group(1.02 * one), group(other))], ALPHA)[0]
+        for one, other in zip(new, old, strict=True)
+    ]
+    failed = [one.outcome == "failed" for one in found]
+    assert float(np.mean(failed)) <= ALPHA + binomial(ALPHA)
+    known = [one.statistics for one in found if one.statistics]
+    assert [one.low > 0.02 for one in known] == failed
+    assert {round(one.visible, 6) for one in known} == {0.05}
+    stated = float(np.mean([one.power for one in known]))
+    assert stated == pytest.approx(alarms(1.05 * new, old, 0.02), abs=0.05)
 
 
 def test_as_many_repetitions_as_it_says_are_enough() -> None:
@@ -155,6 +166,13 @@ def test_figures_that_never_differ_are_judged_by_how_many_there_are() -> None:
     assert welch.margin(none, (3, 3), ALPHA) == 0
     assert welch.effect_size(0.1, none, (3, 3)) is None
     assert welch.p_value(0.1, (1e-4, 0.0), (3, 3)) < 0.01
+
+
+def test_two_attempts_that_are_far_apart_say_nothing() -> None:
+    apart = group(np.array([1.0, 100.0]))
+    [found] = verdicts([Trial(Condition.parse("loss>+3%"), "loss", "", "", apart, apart)], 1e-6)
+    assert found.statistics is not None
+    assert (found.outcome, found.statistics.low, found.statistics.repetitions) == ("passed", -1, None)
 
 
 def test_effect_sizes() -> None:
