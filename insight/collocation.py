@@ -1,55 +1,167 @@
-"""What running side by side cost, and whether it paid: computed from the measured runs, whichever way it came out."""
+"""Whether running side by side pays: asked of the database, and told in sentences, whichever way it came out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from insight.comparison import Comparison, Entry
-from sql.selection import RunInfo
+from bench.errors import BadRequest, did_you_mean
+from insight.interference import Interference, Set
+from insight.judging import Measured, judge, uneven
+from insight.progress import Progress, progress_of
+from insight.sittings import LeftOut, Sitting, sit
+from sql.database import Connection
+from sql.neighbours import strangers
+from sql.report import steps
+from sql.selection import RunInfo, select_runs
+from sql.summaries import BoardEnergy, board_energy
 
-__all__ = ["verdict"]
+__all__ = ["METRICS", "advice", "interference", "left_out", "remarks", "verdict"]
+
+# What slowdowns can be of, and the axis that this takes.
+METRICS = {"duration": None, "step_time": "step", "epoch_time": "epoch"}
+_MOST_LABELS = 2
+# Of a run's time, how much must be measured, once.
+_MEASURED = (0.9, 1.1)
 
 
-def verdict(comparison: Comparison) -> Iterator[str]:
-    """Yield a line for each run that is there alone and collocated, and one for each workload of several runs.
+def interference(
+    connection: Connection, selectors: Sequence[str], *, metric: str = "duration", simulated: bool = False
+) -> Interference:
+    """Return what running side by side cost in the workloads that selectors name, over all repetitions.
 
-    Two runs are the same configuration when their commands, environments and devices are. A workload is judged where
-    each of its runs is also there alone: its makespan against the sum of their durations one after the other.
+    Parameters
+    ----------
+    metric
+        One of `METRICS`.
+    simulated
+        Whether the energy of simulated GPUs counts.
+
+    Raises
+    ------
+    BadRequest
+        There is no such metric, or a selector names nothing.
     """
-    groups: dict[tuple[int, int], list[Entry]] = {}
-    for entry in comparison.entries:
-        [run] = entry.runs
-        if entry.status == "finished" and run.duration:
-            groups.setdefault((run.experiment_id, run.workload), []).append(entry)
-    alone = {_configuration(group[0].runs[0]): group[0] for group in groups.values() if len(group) == 1}
-    for (experiment, workload), group in groups.items():
-        pairs = [(entry, alone.get(_configuration(entry.runs[0]))) for entry in group]
-        if len(group) < 2 or any(other is None for _, other in pairs):
+    if metric not in METRICS:
+        raise BadRequest(f"a slowdown is of {', '.join(METRICS)}, not of {metric!r}{did_you_mean(metric, METRICS)}")
+    # A run that is selected without those beside it would seem to have been alone.
+    workloads = dict.fromkeys(f"{run.experiment_id}/{run.workload}" for run in select_runs(connection, selectors))
+    runs = select_runs(connection, list(workloads), every_attempt=True)
+    sittings, left_out = sit(runs, strangers(connection, [run.run_id for run in runs]))
+    measured = _measured(connection, sittings, METRICS[metric], simulated=simulated)
+    return Interference(metric, judge(sittings, measured, paced=metric != "duration"), left_out)
+
+
+def _measured(connection: Connection, sittings: Iterable[Sitting], align: str | None, *, simulated: bool) -> Measured:
+    runs = [run for sitting in sittings for run in sitting.runs]
+    ids = [run.run_id for run in runs]
+    counts: dict[str, dict[str, int]] = {}
+    for one in steps(connection, ids):
+        counts.setdefault(one.run_id, {})[f"{one.kind}s"] = one.n
+    progress: dict[str, Progress] = {}
+    if align is not None:
+        progress = progress_of(connection, runs, align)
+    elif any(map(uneven, sittings)):
+        progress = progress_of(connection, runs, "step")
+        progress |= progress_of(connection, [run for run in runs if run.run_id not in progress], "epoch")
+    return Measured(progress, _energy(connection, runs, simulated=simulated), counts)
+
+
+def _energy(connection: Connection, runs: Sequence[RunInfo], *, simulated: bool) -> Mapping[str, float]:
+    """Return by run what its boards used, where that was measured from its beginning to its end."""
+    found: dict[str, list[BoardEnergy]] = {}
+    for one in board_energy(connection, [run.run_id for run in runs if simulated or not run.simulated]):
+        found.setdefault(one.run_id, []).append(one)
+    energy = {}
+    least, most = _MEASURED
+    for run in runs:
+        scopes = found.get(run.run_id, [])
+        if sum(one.seconds for one in scopes) > most * (run.duration or 0.0):
+            # A board that is measured as a whole and again for each of its instances is not two.
+            scopes = [max(scopes, key=lambda one: one.seconds)]
+        if scopes and sum(one.seconds for one in scopes) >= least * (run.duration or 0.0):
+            energy[run.run_id] = sum(one.joules for one in scopes)
+    return energy
+
+
+def verdict(found: Interference) -> Iterator[str]:
+    """Yield a sentence for each configuration beside others that was also there alone, and one for each set of such."""
+    for one in found.sets:
+        if one.makespan is None:
             continue
-        one_by_one = 0.0
-        for entry, other in pairs:
-            assert other is not None
-            mine, theirs = entry.figures["duration_seconds"], other.figures["duration_seconds"]
-            one_by_one += theirs
-            yield (
-                f"{entry.label} {entry.name}: {mine:.1f} s beside others, {theirs:.1f} s alone "
-                f"({other.label}): {_percent(mine / theirs - 1)}"
-            )
-        starts = [run.started_at for e in group if (run := e.runs[0]).started_at]
-        ends = [run.ended_at for e in group if (run := e.runs[0]).ended_at]
-        makespan = (max(ends) - min(starts)).total_seconds()
-        change = makespan / one_by_one - 1
-        judgement = (
-            "Collocation paid" if change < -0.02 else "Collocation did not pay" if change > 0.02 else "It was even"
-        )
+        for member in one.members:
+            if (slow := member.slowdown) is not None:
+                part = " for as much" if member.over == "together" else ""
+                yield (
+                    f"{_labels(member.runs)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
+                    f"alone{part} ({_labels(slow.alone.runs)}): {_percent(slow.ratio.value - 1)}"
+                )
         yield (
-            f"Workload {experiment}/{workload} took {makespan:.1f} s, its runs one after the other {one_by_one:.1f} s. "
-            f"{judgement}: {_percent(change)}."
+            f"Workload {', '.join(one.workloads)} took {one.makespan.together:.1f} s, its runs one after the other "
+            f"{one.makespan.one_by_one:.1f} s. {_JUDGEMENTS[one.judgement or '']}: {_percent(one.makespan.ratio.value - 1)}."
         )
 
 
-def _configuration(run: RunInfo) -> tuple[str, str, str]:
-    return run.command, run.environment, run.devices
+_JUDGEMENTS = {
+    "collocate": "Collocation paid",
+    "apart": "Collocation did not pay",
+    "even": "It was even",
+    "unsure": "Its repetitions differ too much to tell",
+}
+
+
+def remarks(found: Interference) -> Iterator[str]:
+    """Yield a sentence for each thing without which the figures would mislead."""
+    for one in found.sets:
+        where = f"{one.name} ({', '.join(one.workloads)})"
+        for member in one.members:
+            if member.slowdown is None and found.metric == "duration":
+                yield f"{member.name} was never alone: nothing is known of what {where} cost it"
+            elif member.slowdown is None:
+                yield f"{member.name} logs no {found.metric.removesuffix('_time')}s in {where} and alone"
+            elif member.diluted:
+                yield (
+                    f"{where}: {member.name} had all its neighbours for only {member.together:.0%} of its time, and its "
+                    "slowdown is over all of it, so too small: what they cost while they were there is known of runs "
+                    "that track steps"
+                )
+            if (slow := member.slowdown) and slow.alone.collocation != "-":
+                yield f"{where}: {member.name} was alone on {slow.alone.collocation} only, not with all of its devices"
+        yield from _few(one)
+    for out in found.left_out if found.sets else ():
+        yield left_out(out)
+
+
+def left_out(one: LeftOut) -> str:
+    """Return which runs cannot be judged, and why."""
+    return f"left out: {one.reason}" if len(one.runs) == 1 else f"left out: {', '.join(one.runs)} ({one.reason})"
+
+
+def _few(one: Set) -> Iterator[str]:
+    short = [member for member in one.members if member.slowdown and member.slowdown.ratio.low is None]
+    if one.repetitions < 2:
+        yield f"{one.name} ({', '.join(one.workloads)}) has one repetition, and so no interval: bench schedule --repeat 5"
+    elif short:
+        names = ", ".join(member.name for member in short)
+        yield f"{names} alone has one repetition, and so no interval: bench schedule --repeat 5"
+
+
+def advice(found: Interference) -> str | None:
+    """Return in a line what to collocate and what not; ``None`` where nothing is known."""
+    groups: dict[str, list[str]] = {"collocate": [], "apart": [], "even": [], "unsure": []}
+    for one in sorted(found.sets, key=lambda one: one.makespan.ratio.value if one.makespan else 0.0):
+        if one.makespan is not None and one.judgement is not None:
+            change = f"{one.makespan.ratio.value - 1:+.0%}"
+            sharing = "" if one.sharing == "naive" else f", {one.sharing}"
+            groups[one.judgement].append(f"{one.name} ({change}{sharing})")
+    words = {"collocate": "Collocate", "apart": "not", "even": "no difference for", "unsure": "undecided"}
+    parts = [f"{words[judgement]} {'; '.join(some)}" for judgement, some in groups.items() if some]
+    line = ". ".join(parts)
+    return f"{line[0].upper()}{line[1:]}." if parts else None
+
+
+def _labels(labels: Sequence[str]) -> str:
+    more = len(labels) - _MOST_LABELS
+    return ", ".join(labels[:_MOST_LABELS]) + (f" and {more} more" if more > 0 else "")
 
 
 def _percent(change: float) -> str:

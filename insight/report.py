@@ -9,8 +9,9 @@ from typing import Protocol, TypeVar
 from bench.errors import NoData
 from insight import neighbours, profiled
 from insight.chart import Chart, chart
-from insight.collocation import verdict
+from insight.collocation import interference, remarks, verdict
 from insight.comparison import Comparison, compare
+from insight.interference import Interference
 from sql.charts import software_keys
 from sql.database import Connection
 from sql.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, qualities, steps
@@ -52,6 +53,8 @@ class Report:
         Of the runs and, where there are several, of their workloads.
     verdict
         What running side by side cost, and whether it paid, in sentences.
+    interference
+        The same in figures, over all repetitions.
     warnings
         Sentences without which the comparison would mislead.
     charts
@@ -64,6 +67,7 @@ class Report:
     runs: tuple[RunInfo, ...]
     comparisons: tuple[Comparison, ...]
     verdict: tuple[str, ...]
+    interference: Interference
     warnings: tuple[str, ...]
     charts: tuple[Chart, ...]
     devices: Mapping[str, Sequence[Device]]
@@ -101,13 +105,15 @@ def report(
     drawn = tuple(metrics) or _usual(connection, ids)
     grouped = several and len(workloads) < sum(run.started_at is not None for run in runs)
     changes = neighbours.of_comparison(connection, by_run)
+    sharing = interference(connection, selectors)
     chosen = {run.experiment_id for run in runs}
     return Report(
         experiments=tuple(one for one in list_experiments(connection) if one.experiment_id in chosen),
         runs=tuple(runs),
         comparisons=(by_run, *by_workload),
-        verdict=tuple(verdict(by_run)),
-        warnings=(*profiled.footnotes(by_run), *neighbours.footnotes(by_run, changes)),
+        verdict=tuple(verdict(sharing)),
+        interference=sharing,
+        warnings=(*profiled.footnotes(by_run), *neighbours.footnotes(by_run, changes), *remarks(sharing)),
         charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
         devices=_by_run(devices(connection, ids)),
         phases=_by_run(phases(connection, ids)),

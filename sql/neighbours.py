@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 
 from sql.database import Connection
 
-__all__ = ["NeighbourChange", "neighbour_changes"]
+__all__ = ["NeighbourChange", "neighbour_changes", "strangers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +88,30 @@ def neighbour_changes(
     for row in rows:
         found.setdefault(row.run_id, []).append(row)
     return found
+
+
+def strangers(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return by run what selects the runs of other workloads that were on its GPU meanwhile; most have none.
+
+    Of an imported run, ``another run`` stands for those that were not exported with it.
+    """
+    rows = connection.execute(
+        """
+        select run_id, array_agg(distinct label order by label)
+        from (select mine.run_id, run_label(w, other) as label
+              from runs mine
+              join placements p using (run_id)
+              join placements n on (n.host, n.origin, n.gpu_uuid) = (p.host, p.origin, p.gpu_uuid)
+                   and n.started_at < coalesce(p.ended_at, now()) and (n.ended_at is null or n.ended_at > p.started_at)
+              join runs other on other.run_id = n.run_id and other.workload_id <> mine.workload_id
+              join workloads w on w.workload_id = other.workload_id
+              where mine.run_id = any(%(runs)s)
+              union all
+              select mine.run_id, 'another run'
+              from runs mine join run_sets rs using (run_id) join places p using (place_id)
+              where mine.run_id = any(%(runs)s) and rs.others > 0 and (p.kind = 'gpu' or mine.devices = '')) found
+        group by run_id
+        """,
+        {"runs": list(run_ids)},
+    ).fetchall()
+    return dict(rows)

@@ -13,11 +13,13 @@ from sql.axes import Stretch
 from sql.database import Connection
 
 __all__ = [
+    "BoardEnergy",
     "Coverage",
     "FinalMetric",
     "GpuFacts",
     "Live",
     "Summary",
+    "board_energy",
     "coverage",
     "final_metrics",
     "gpu_facts",
@@ -96,6 +98,34 @@ class GpuFacts:
     gpus: int
     simulated: bool
     energy_method: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardEnergy:
+    """What the boards that a run was on used meanwhile, whoever it was for and idle included, in joules.
+
+    Attributes
+    ----------
+    seconds
+        For how long that was measured.
+    """
+
+    run_id: str
+    scope: str
+    joules: float
+    seconds: float
+
+
+def board_energy(connection: Connection, run_ids: Sequence[str]) -> list[BoardEnergy]:
+    """Return what the boards of runs used while each was alone on them (``instance``), and while it was not (``device``)."""
+    with connection.cursor(row_factory=class_row(BoardEnergy)) as cursor:
+        return cursor.execute(
+            """
+            select run_id, scope, total as joules, seconds from run_summary_of(%s, '{gpu_power}')
+            where metric is null and device is null and scope in ('instance', 'device') and seconds > 0
+            """,
+            (list(run_ids),),
+        ).fetchall()
 
 
 def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFacts]:

@@ -22,7 +22,6 @@ from bench.gpu import Inventory, inventory
 from bench.runfolder import write_atomically
 from dashboards import tables
 from dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
-from insight.collocation import verdict
 from insight.comparison import compare
 from scheduler import checks
 from sql.flavour import Flavour, inspect
@@ -55,17 +54,19 @@ def demo() -> None:
         out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): what is said of it is made up.")
     outcomes = run_file(settings, file)
     failed = [outcome for outcome in outcomes if outcome.status != "finished"]
+    from insight.collocation import interference, verdict  # with scipy, which other commands do without
+
     with reading(settings) as connection:
-        runs = compare(connection, ["0"])
         out.print()
-        out.print(tables.comparison(runs))
+        out.print(tables.comparison(compare(connection, ["0"])))
         out.print(tables.comparison(compare(connection, ["0"], by="workload")))
-        for line in verdict(runs):
+        for line in verdict(interference(connection, ["0"])):
             out.print(escape(line))
     out.print(
         "\nNext:\n"
         "  bench compare 0 --baseline 0/1/1     differences to a run\n"
         "  bench compare 0 --by workload        workloads instead of runs\n"
+        "  bench interference 0                 what sharing cost whom, and whether it paid\n"
         "  bench report 0 -o report.html        all of it on one page, with charts\n"
         "  bench logs 0/1/1                     a run's output\n"
         "  bench metrics 0                      all that was measured\n"

@@ -1,0 +1,234 @@
+"""What running side by side cost whom, and whether it paid: of configurations that were there alone and collocated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from insight.ratio import CONFIDENCE, Ratio
+from insight.sittings import LeftOut
+
+__all__ = ["Against", "Alone", "Interference", "Member", "Set", "Slowdown"]
+
+# What is shorter or longer by less makes no difference.
+_EVEN = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A configuration alone.
+
+    Attributes
+    ----------
+    collocation
+        ``-`` where it had its devices as they are, else the MIG profile or the limit of MPS that it was alone under.
+    runs
+        Their labels.
+    """
+
+    collocation: str
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """How many times as long a configuration took beside others as alone.
+
+    Attributes
+    ----------
+    seconds, alone_seconds
+        The means of both, over the same work.
+    """
+
+    alone: Alone
+    seconds: float
+    alone_seconds: float
+    ratio: Ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A configuration in a set.
+
+    Attributes
+    ----------
+    collocation
+        As in the experiment file: ``-``, ``MPS``, ``MPS:50``, ``3g.20gb``.
+    count
+        How many runs of it there are in the set.
+    runs
+        Labels of its runs, in all repetitions.
+    over
+        What its times are of: the ``whole`` run, or the part of it in which all others were there (``together``).
+    together
+        The least share of a run of it in which all others were there.
+    slowdown
+        Against the configuration alone on devices that nobody divides; where it was never there like that, alone on such
+        an instance. ``None`` where it was never alone.
+    on_instance
+        Against it alone on such an instance, where it was there as well.
+    """
+
+    name: str
+    collocation: str
+    count: int
+    runs: tuple[str, ...]
+    over: str
+    together: float
+    slowdown: Slowdown | None
+    on_instance: Slowdown | None = None
+    simulated: bool = False
+    profiled: bool = False
+
+    @property
+    def diluted(self) -> bool:
+        """Whether its times are also of a part in which it had fewer neighbours, or none."""
+        return self.over == "whole" and self.together < 1
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A figure of a set side by side, and of its runs one after the other: means, and their ratio."""
+
+    together: float
+    one_by_one: float
+    ratio: Ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """Configurations that were there at the same time.
+
+    Attributes
+    ----------
+    sharing
+        ``naive`` for a GPU shared as it is, ``host`` for runs that had no device in common, else ``MPS``, ``MPS:50``, MIG
+        profiles; several are joined by ``+``.
+    makespan
+        In seconds; ``None`` where one of its configurations was never alone.
+    energy
+        All that the boards used, in joules, idle included; ``None`` where that is not known of each.
+    work
+        How many ``runs`` it has, and ``steps`` and ``epochs`` where all of them count them.
+    """
+
+    sharing: str
+    workloads: tuple[str, ...]
+    repetitions: int
+    members: tuple[Member, ...]
+    makespan: Against | None
+    energy: Against | None
+    work: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        """Its configurations: ``narrow + wide``."""
+        return " + ".join(member.name for member in self.members for _ in range(member.count))
+
+    def beside(self, member: Member) -> str:
+        """Return the configurations beside one of `member`."""
+        names = [one.name for one in self.members for _ in range(one.count - (one is member))]
+        return " + ".join(names)
+
+    def rates(self, what: str) -> tuple[float, float] | None:
+        """Return how many of one kind of its work are done a second: side by side, and one after the other."""
+        if self.makespan is None:
+            return None
+        return self.work[what] / self.makespan.together, self.work[what] / self.makespan.one_by_one
+
+    @property
+    def judgement(self) -> str | None:
+        """Whether it paid, by its makespan: ``collocate``, ``apart``, ``even``, ``unsure``; ``None`` where none is known."""
+        if self.makespan is None:
+            return None
+        found = self.makespan.ratio
+        low, high = (found.value, found.value) if found.low is None or found.high is None else (found.low, found.high)
+        if low >= 1 - _EVEN and high <= 1 + _EVEN:
+            return "even"
+        return "collocate" if high < 1 else "apart" if low > 1 else "unsure"
+
+
+@dataclass(frozen=True, slots=True)
+class Interference:
+    """What sharing cost whom.
+
+    Attributes
+    ----------
+    metric
+        What slowdowns are of: ``duration``, ``step_time`` or ``epoch_time``.
+    sets
+        In the order in which they were first there.
+    left_out
+        What was there at the same time, or alone, and cannot be judged.
+    """
+
+    metric: str
+    sets: tuple[Set, ...]
+    left_out: tuple[LeftOut, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as it is written to JSON."""
+        return {
+            "metric": self.metric,
+            "confidence": CONFIDENCE,
+            "sets": [_set(one) for one in self.sets],
+            "left_out": [{"runs": one.runs, "reason": one.reason} for one in self.left_out],
+        }
+
+
+def _set(one: Set) -> dict[str, Any]:
+    return {
+        "sharing": one.sharing,
+        "name": one.name,
+        "workloads": one.workloads,
+        "repetitions": one.repetitions,
+        "members": [_member(one, member) for member in one.members],
+        "makespan_seconds": _against(one.makespan),
+        "board_energy_joules": _against(one.energy),
+        "throughput": {
+            f"{what}_per_second": {"together": rates[0], "one_by_one": rates[1]}
+            for what in one.work
+            if (rates := one.rates(what))
+        },
+        "judgement": one.judgement,
+    }
+
+
+def _member(one: Set, member: Member) -> dict[str, Any]:
+    return {
+        "configuration": member.name,
+        "collocation": member.collocation,
+        "beside": one.beside(member),
+        "runs": member.runs,
+        "over": member.over,
+        "together": member.together,
+        "diluted": member.diluted,
+        "simulated": member.simulated,
+        "profiled": member.profiled,
+        "slowdown": _slowdown(member.slowdown),
+        "slowdown_on_instance": _slowdown(member.on_instance),
+    }
+
+
+def _slowdown(found: Slowdown | None) -> dict[str, Any] | None:
+    return (
+        None
+        if found is None
+        else {
+            **_ratio(found.ratio),
+            "seconds": found.seconds,
+            "alone_seconds": found.alone_seconds,
+            "alone": {"collocation": found.alone.collocation, "runs": found.alone.runs},
+        }
+    )
+
+
+def _against(found: Against | None) -> dict[str, Any] | None:
+    return (
+        None if found is None else {"together": found.together, "one_by_one": found.one_by_one, **_ratio(found.ratio)}
+    )
+
+
+def _ratio(found: Ratio) -> dict[str, Any]:
+    return {"ratio": found.value, "low": found.low, "high": found.high}

@@ -1,0 +1,232 @@
+"""From sittings to slowdowns: the same configurations at the same time are one set, and its repetitions are its sittings."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, combinations
+
+from insight.interference import Against, Alone, Member, Set, Slowdown
+from insight.progress import Progress
+from insight.ratio import ratio
+from insight.sittings import Configuration, Sitting, configuration, full_label
+from sql.selection import RunInfo
+
+__all__ = ["Measured", "judge", "uneven"]
+
+# Runs of a workload are released together, but do not end together to the millisecond.
+_ALL_BUT = 0.02
+
+# A configuration as it shares: with the collocation of its row.
+_Kind = tuple[Configuration, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What is known of runs beyond their times, by id.
+
+    Attributes
+    ----------
+    progress
+        How far they were when, by steps or epochs.
+    energy
+        What their boards used, in joules, idle included.
+    counts
+        How many ``steps`` and ``epochs`` they had.
+    """
+
+    progress: Mapping[str, Progress] = field(default_factory=dict)
+    energy: Mapping[str, float] = field(default_factory=dict)
+    counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+_NOTHING = Measured()
+
+
+def judge(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced: bool = False) -> tuple[Set, ...]:
+    """Return the sets that there were, each against its configurations alone.
+
+    Parameters
+    ----------
+    paced
+        Whether times are those of a step, and not of whole runs.
+    """
+    solos: dict[_Kind, list[RunInfo]] = {}
+    groups: dict[tuple[_Kind, ...], list[Sitting]] = {}
+    for sitting in sittings:
+        kinds = _kinds(sitting)
+        if len(kinds) == 1:
+            solos.setdefault(kinds[0], []).append(sitting.runs[0])
+        else:
+            groups.setdefault(kinds, []).append(sitting)
+    names = _names(sittings)
+    return tuple(_Judge(names, solos, some, measured, paced).set() for some in groups.values())
+
+
+def uneven(sitting: Sitting) -> bool:
+    """Return whether one of its runs was there for longer than another."""
+    return min(_share(sitting, run) for run in sitting.runs) < 1 - _ALL_BUT
+
+
+def _share(sitting: Sitting, run: RunInfo) -> float:
+    begins, ends = sitting.together(run)
+    return (ends - begins) / (run.duration or ends - begins)
+
+
+def _kind(run: RunInfo) -> _Kind:
+    return configuration(run), run.collocation or "-"
+
+
+def _kinds(sitting: Sitting) -> tuple[_Kind, ...]:
+    return tuple(sorted(map(_kind, sitting.runs), key=repr))
+
+
+def _names(sittings: Iterable[Sitting]) -> dict[Configuration, str]:
+    """Return what each configuration is called; where that is the name of several, with the first run of each."""
+    first: dict[Configuration, RunInfo] = {}
+    for sitting in sittings:
+        for run in sitting.runs:
+            first.setdefault(configuration(run), run)
+    shared = Counter(run.name for run in first.values())
+    return {one: run.name if shared[run.name] == 1 else f"{run.name} ({full_label(run)})" for one, run in first.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """Judges one set, which was there in some `sittings`."""
+
+    names: Mapping[Configuration, str]
+    solos: Mapping[_Kind, Sequence[RunInfo]]
+    sittings: Sequence[Sitting]
+    measured: Measured
+    paced: bool
+
+    def set(self) -> Set:
+        """Return the set."""
+        first = self.sittings[0]
+        order = list(self.names)
+        kinds = sorted(set(map(_kind, first.runs)), key=lambda kind: (order.index(kind[0]), kind[1]))
+        mixed = Counter(config for config, _ in kinds)
+        members = [
+            self._member(kind, self.names[kind[0]] + (f" {kind[1]}" if mixed[kind[0]] > 1 else "")) for kind in kinds
+        ]
+        return Set(
+            sharing=_sharing(first),
+            workloads=tuple(dict.fromkeys(sitting.workload for sitting in self.sittings)),
+            repetitions=len(self.sittings),
+            members=tuple(members),
+            makespan=self._against([sitting.seconds for sitting in self.sittings], lambda run: run.duration),
+            energy=self._against(
+                [self._energy(sitting) for sitting in self.sittings], lambda run: self.measured.energy.get(run.run_id)
+            ),
+            work=dict(self._work()),
+        )
+
+    def _runs(self, kind: _Kind) -> list[list[RunInfo]]:
+        """Return the runs of a configuration in each sitting."""
+        return [[run for run in sitting.runs if _kind(run) == kind] for sitting in self.sittings]
+
+    def _alone(self, kind: _Kind) -> tuple[str, Sequence[RunInfo]]:
+        """Return what is meant by alone: on devices that nobody divides, or else on such an instance."""
+        whole = (kind[0], "-")
+        found = whole if whole in self.solos else kind
+        return found[1], self.solos.get(found, ())
+
+    def _member(self, kind: _Kind, name: str) -> Member:
+        runs = self._runs(kind)
+        shares = [_share(sitting, run) for sitting, some in zip(self.sittings, runs, strict=True) for run in some]
+        together = 1.0 if min(shares) >= 1 - _ALL_BUT else min(shares)
+        alone = self._alone(kind)
+        known = all(run.run_id in self.measured.progress for run in (*chain.from_iterable(runs), *alone[1]))
+        over = "together" if known and (self.paced or together < 1) else "whole"
+        own = (kind[1], self.solos[kind]) if kind[1] != alone[0] and kind in self.solos else None
+        labels = tuple(full_label(run) for some in runs for run in some)
+        return Member(
+            name, kind[1], len(runs[0]), labels, over, together,
+            self._slowdown(runs, *alone, over), own and self._slowdown(runs, *own, over),
+            kind[0].simulated, bool(kind[0].profilers),
+        )  # fmt: skip
+
+    def _slowdown(
+        self, runs: Sequence[Sequence[RunInfo]], collocation: str, solos: Sequence[RunInfo], over: str
+    ) -> Slowdown | None:
+        if not solos or (self.paced and over == "whole"):
+            return None
+        times = [self._times(sitting, some, solos, over) for sitting, some in zip(self.sittings, runs, strict=True)]
+        if not all(min(mine, *alone) > 0 for mine, alone in times):
+            return None
+        # Each repetition may be over another part of the work. Its times are brought to that of the mean one.
+        parts = [statistics.fmean(alone) for _, alone in times]
+        size = statistics.fmean(parts)
+        mine = [size * mine / part for (mine, _), part in zip(times, parts, strict=True)]
+        theirs = [
+            statistics.fmean(size * alone[at] / part for (_, alone), part in zip(times, parts, strict=True))
+            for at in range(len(solos))
+        ]
+        found = ratio(mine, [theirs])
+        return Slowdown(Alone(collocation, tuple(map(full_label, solos))), statistics.fmean(mine), size, found)
+
+    def _times(
+        self, sitting: Sitting, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str
+    ) -> tuple[float, list[float]]:
+        """Return how long the runs of one configuration took in a sitting, and each solo run for the same work.
+
+        Where nothing was done, it took no time.
+        """
+        if over == "whole":
+            return statistics.fmean(run.duration or 0.0 for run in runs), [run.duration or 0.0 for run in solos]
+        progress = self.measured.progress
+        windows = [(progress[run.run_id], *sitting.together(run)) for run in runs]
+        alone = [progress[run.run_id] for run in solos]
+        if self.paced:
+            paces = [one.pace(begins, ends) for one, begins, ends in windows]
+            return min(paces) and statistics.fmean(paces), [one.pace(0.0, one.duration) for one in alone]
+        mine = statistics.fmean(ends - begins for _, begins, ends in windows)
+        return mine, [
+            statistics.fmean(one.elsewhere(ends, solo) - one.elsewhere(begins, solo) for one, begins, ends in windows)
+            for solo in alone
+        ]
+
+    def _against(self, together: Sequence[float | None], figure: Callable[[RunInfo], float | None]) -> Against | None:
+        """Set a figure of the sittings against the sum of those of the runs alone."""
+        counts = Counter(map(_kind, self.sittings[0].runs))
+        alone = [[figure(run) for run in self._alone(kind)[1]] for kind in counts]
+        known = [value for value in together if value]
+        samples = [
+            [count * value for value in some if value] for some, count in zip(alone, counts.values(), strict=True)
+        ]
+        if len(known) < len(together) or any(
+            not one or len(one) < len(some) for one, some in zip(samples, alone, strict=True)
+        ):
+            return None
+        return Against(statistics.fmean(known), sum(map(statistics.fmean, samples)), ratio(known, samples))
+
+    def _energy(self, sitting: Sitting) -> float | None:
+        """Return what the boards of a sitting used: those that runs share once, by the run that was there the longest."""
+        boards: dict[str, list[RunInfo]] = {}
+        for run in sitting.runs:
+            boards.setdefault(run.devices, []).append(run)
+        if any(set(one.split("+")) & set(other.split("+")) for one, other in combinations(boards, 2)):
+            return None  # some share a part of their boards: nobody knows whose the rest was when
+        longest = [max(runs, key=lambda run: run.duration or 0.0) for runs in boards.values()]
+        known = [self.measured.energy[run.run_id] for run in longest if run.run_id in self.measured.energy]
+        return sum(known) if len(known) == len(longest) else None
+
+    def _work(self) -> Iterator[tuple[str, float]]:
+        runs = [run for sitting in self.sittings for run in sitting.runs]
+        yield "runs", len(runs) / len(self.sittings)
+        for what in ("steps", "epochs"):
+            counts = [self.measured.counts.get(run.run_id, {}).get(what, 0) for run in runs]
+            if all(counts):
+                yield what, sum(counts) / len(self.sittings)
+
+
+def _sharing(sitting: Sitting) -> str:
+    """Return in which way the runs of a sitting share."""
+    ways = {run.collocation or "-" for run in sitting.runs}
+    if ways != {"-"}:
+        return "+".join(sorted("naive" if way == "-" else way for way in ways))
+    devices = [set(filter(None, run.devices.split("+"))) for run in sitting.runs]
+    return "naive" if any(one & other for one, other in combinations(devices, 2)) else "host"
