@@ -19,7 +19,6 @@ __all__ = ["METRICS", "advice", "interference", "left_out", "remarks", "verdict"
 
 # What slowdowns can be of, and the axis that this takes.
 METRICS = {"duration": None, "step_time": "step", "epoch_time": "epoch"}
-_MOST_LABELS = 2
 # Of a run's time, how much must be measured, once.
 _MEASURED = (0.9, 1.1)
 
@@ -92,8 +91,8 @@ def verdict(found: Interference) -> Iterator[str]:
             if (slow := member.slowdown) is not None:
                 part = " for as much" if member.over == "together" else ""
                 yield (
-                    f"{_labels(member.runs)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
-                    f"alone{part} ({_labels(slow.alone.runs)}): {_percent(slow.ratio.value - 1)}"
+                    f"{_listed(member.runs)} {member.name}: {slow.seconds:.1f} s beside others, {slow.alone_seconds:.1f} s "
+                    f"alone{part} ({_listed(slow.alone.runs)}): {_percent(slow.ratio.value - 1)}"
                 )
         yield (
             f"Workload {', '.join(one.workloads)} took {one.makespan.together:.1f} s, its runs one after the other "
@@ -114,21 +113,38 @@ def remarks(found: Interference) -> Iterator[str]:
     for one in found.sets:
         where = f"{one.name} ({', '.join(one.workloads)})"
         for member in one.members:
-            if member.slowdown is None and found.metric == "duration":
-                yield f"{member.name} was never alone: nothing is known of what {where} cost it"
-            elif member.slowdown is None:
-                yield f"{member.name} logs no {found.metric.removesuffix('_time')}s in {where} and alone"
-            elif member.diluted:
-                yield (
-                    f"{where}: {member.name} had all its neighbours for only {member.together:.0%} of its time, and its "
-                    "slowdown is over all of it, so too small: what they cost while they were there is known of runs "
-                    "that track steps"
-                )
-            if (slow := member.slowdown) and slow.alone.collocation != "-":
-                yield f"{where}: {member.name} was alone on {slow.alone.collocation} only, not with all of its devices"
-        yield from _few(one)
-    for out in found.left_out if found.sets else ():
-        yield left_out(out)
+            slow = member.slowdown
+            if slow is None and found.metric == "duration":
+                yield f"{member.configuration} was never alone: nothing is known of what {where} cost it"
+            elif slow is None:
+                yield f"{member.configuration} logs no {found.metric.removesuffix('_time')}s in {where} and alone"
+            elif slow.alone.collocation != "-":
+                yield f"{where}: {member.configuration} was alone on {slow.alone.collocation} only, not on the whole of it"
+        yield from _few(where, one)
+    yield from _diluted(found)
+    yield from map(left_out, found.left_out if found.sets else ())
+
+
+def _few(where: str, one: Set) -> Iterator[str]:
+    once = [member.name for member in one.members if member.slowdown and len(member.slowdown.alone.runs) < 2]
+    if one.repetitions < 2:
+        yield f"{where} has one repetition, and so no interval"
+    elif once:
+        yield f"{where} has no interval: alone there is one repetition of {', '.join(once)}"
+
+
+def _diluted(found: Interference) -> Iterator[str]:
+    diluted = [
+        f"{member.name} in {one.name} ({member.together:.0%})"
+        for one in found.sets
+        for member in one.members
+        if member.slowdown is not None and member.diluted
+    ]
+    if diluted:
+        yield (
+            f"over the whole run, though all were there for a part of it only, and so too small: {_listed(diluted, 8)}; "
+            "of runs that track steps it is over that part"
+        )
 
 
 def left_out(one: LeftOut) -> str:
@@ -146,22 +162,26 @@ def _few(one: Set) -> Iterator[str]:
 
 
 def advice(found: Interference) -> str | None:
-    """Return in a line what to collocate and what not; ``None`` where nothing is known."""
-    groups: dict[str, list[str]] = {"collocate": [], "apart": [], "even": [], "unsure": []}
-    for one in sorted(found.sets, key=lambda one: one.makespan.ratio.value if one.makespan else 0.0):
-        if one.makespan is not None and one.judgement is not None:
-            change = f"{one.makespan.ratio.value - 1:+.0%}"
-            sharing = "" if one.sharing == "naive" else f", {one.sharing}"
-            groups[one.judgement].append(f"{one.name} ({change}{sharing})")
-    words = {"collocate": "Collocate", "apart": "not", "even": "no difference for", "unsure": "undecided"}
-    parts = [f"{words[judgement]} {'; '.join(some)}" for judgement, some in groups.items() if some]
-    line = ". ".join(parts)
-    return f"{line[0].upper()}{line[1:]}." if parts else None
+    """Return in a line what to collocate and what not, the best first; ``None`` where nothing is known."""
+    groups: dict[str, list[str]] = {judgement: [] for judgement in _ADVICE}
+    known = [(one.makespan.ratio.value, one) for one in found.sets if one.makespan is not None]
+    for value, one in sorted(known, key=lambda pair: pair[0]):
+        sharing = "" if one.sharing == "naive" else f", {one.sharing}"
+        groups[one.judgement or ""].append(f"{one.name} ({value - 1:+.0%}{sharing})")
+    return " ".join(f"{_ADVICE[key]}: {'; '.join(some)}." for key, some in groups.items() if some) or None
 
 
-def _labels(labels: Sequence[str]) -> str:
-    more = len(labels) - _MOST_LABELS
-    return ", ".join(labels[:_MOST_LABELS]) + (f" and {more} more" if more > 0 else "")
+_ADVICE = {
+    "collocate": "Collocate",
+    "apart": "Do not collocate",
+    "even": "No difference",
+    "unsure": "Undecided",
+}
+
+
+def _listed(words: Sequence[str], most: int = 2) -> str:
+    more = len(words) - most
+    return ", ".join(words[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _percent(change: float) -> str:

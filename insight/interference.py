@@ -53,6 +53,8 @@ class Member:
 
     Attributes
     ----------
+    name, configuration
+        What it is called: in a set that shares in several ways with how it does, and without that.
     collocation
         As in the experiment file: ``-``, ``MPS``, ``MPS:50``, ``3g.20gb``.
     count
@@ -71,6 +73,7 @@ class Member:
     """
 
     name: str
+    configuration: str
     collocation: str
     count: int
     runs: tuple[str, ...]
@@ -197,7 +200,7 @@ def _set(one: Set) -> dict[str, Any]:
 
 def _member(one: Set, member: Member) -> dict[str, Any]:
     return {
-        "configuration": member.name,
+        "configuration": member.configuration,
         "collocation": member.collocation,
         "beside": one.beside(member),
         "runs": member.runs,

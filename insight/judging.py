@@ -16,8 +16,9 @@ from sql.selection import RunInfo
 
 __all__ = ["Measured", "judge", "uneven"]
 
-# Runs of a workload are released together, but do not end together to the millisecond.
-_ALL_BUT = 0.02
+# Runs of a workload are released together, but do not end at the same moment: what a neighbour costs is missing by no
+# more than this part of itself.
+_ALL_BUT = 0.05
 
 # A configuration as it shares: with the collocation of its row.
 _Kind = tuple[Configuration, str]
@@ -108,10 +109,8 @@ class _Judge:
         first = self.sittings[0]
         order = list(self.names)
         kinds = sorted(set(map(_kind, first.runs)), key=lambda kind: (order.index(kind[0]), kind[1]))
-        mixed = Counter(config for config, _ in kinds)
-        members = [
-            self._member(kind, self.names[kind[0]] + (f" {kind[1]}" if mixed[kind[0]] > 1 else "")) for kind in kinds
-        ]
+        mixed = len({collocation for _, collocation in kinds}) > 1
+        members = [self._member(kind, mixed=mixed) for kind in kinds]
         return Set(
             sharing=_sharing(first),
             workloads=tuple(dict.fromkeys(sitting.workload for sitting in self.sittings)),
@@ -134,8 +133,9 @@ class _Judge:
         found = whole if whole in self.solos else kind
         return found[1], self.solos.get(found, ())
 
-    def _member(self, kind: _Kind, name: str) -> Member:
+    def _member(self, kind: _Kind, *, mixed: bool) -> Member:
         runs = self._runs(kind)
+        name = self.names[kind[0]]
         shares = [_share(sitting, run) for sitting, some in zip(self.sittings, runs, strict=True) for run in some]
         together = 1.0 if min(shares) >= 1 - _ALL_BUT else min(shares)
         alone = self._alone(kind)
@@ -144,7 +144,7 @@ class _Judge:
         own = (kind[1], self.solos[kind]) if kind[1] != alone[0] and kind in self.solos else None
         labels = tuple(full_label(run) for some in runs for run in some)
         return Member(
-            name, kind[1], len(runs[0]), labels, over, together,
+            f"{name} {kind[1]}" if mixed and kind[1] != "-" else name, name, kind[1], len(runs[0]), labels, over, together,
             self._slowdown(runs, *alone, over), own and self._slowdown(runs, *own, over),
             kind[0].simulated, bool(kind[0].profilers),
         )  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from insight.bars import Bars
     from insight.chart import Chart
 
-__all__ = ["register"]
+__all__ = ["inches", "register"]
 
 # By ending, how many points a curve has: more are not seen in a few inches, but in a page one can zoom.
 _POINTS = {".svg": 300, ".pdf": 300, ".png": 300, ".html": 600}
@@ -62,7 +62,7 @@ def plot(
         raise BadRequest(f"--kind is 'lines' or 'bars', not {kind!r}")
     if kind == "bars" and (ending == ".html" or align != "time"):
         raise BadRequest("bars have no axis: --align and .html go with lines")
-    inches = _inches(size)
+    width_and_height = inches(size)
     check_folder(output)
     # With numpy, which other commands do without.
     from dashboards.plots.panels import Layout, lay_out, lay_out_bars
@@ -88,7 +88,7 @@ def plot(
     else:
         from dashboards.plots.figure import Looks, draw  # with matplotlib, a quarter of a second
 
-        drawn = draw(layout, ending, Looks(style, inches, title, notes))
+        drawn = draw(layout, ending, Looks(style, width_and_height, title, notes))
     write_atomically(output, drawn, 0o666)
     if json:
         as_json({"file": str(output), **found.as_dict()})
@@ -98,7 +98,8 @@ def plot(
         console().print(f"[yellow]![/] {escape(note)}")
 
 
-def _inches(size: str | None) -> tuple[float, float] | None:
+def inches(size: str | None) -> tuple[float, float] | None:
+    """Return width and height of ``--size``."""
     if size is None:
         return None
     found = _SIZE.fullmatch(size.strip().lower())

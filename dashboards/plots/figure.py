@@ -19,7 +19,7 @@ from dashboards.plots.palette import DASHES
 from dashboards.plots.panels import BarLayout, Layout
 from dashboards.plots.styles import Style, applied
 
-__all__ = ["ENDINGS", "Looks", "draw"]
+__all__ = ["ENDINGS", "Looks", "draw", "em", "empty", "saved"]
 
 ENDINGS = (".svg", ".pdf", ".png")
 
@@ -71,10 +71,16 @@ def draw(layout: Layout | BarLayout, ending: str, looks: Looks = _PLAIN) -> byte
         There is no such style.
     """
     with applied(looks.style) as style:
-        figure = _lines(layout, style, looks) if isinstance(layout, Layout) else _bars(layout, style, looks)
-        file = io.BytesIO()
-        figure.savefig(file, format=ending.removeprefix("."), metadata=_METADATA[ending])
-        return file.getvalue()
+        return saved(
+            _lines(layout, style, looks) if isinstance(layout, Layout) else _bars(layout, style, looks), ending
+        )
+
+
+def saved(figure: Figure, ending: str) -> bytes:
+    """Return a figure as a file with one of `ENDINGS`."""
+    file = io.BytesIO()
+    figure.savefig(file, format=ending.removeprefix("."), metadata=_METADATA[ending])
+    return file.getvalue()
 
 
 def _lines(layout: Layout, style: Style, looks: Looks) -> Figure:
@@ -85,7 +91,7 @@ def _lines(layout: Layout, style: Style, looks: Looks) -> Figure:
     width = looks.size[0] if looks.size else style.column if narrow else style.page
     abreast = _abreast(layout.legend, width)
     head = math.ceil(len(layout.legend) / abreast)
-    figure = _figure(layout, looks, width, style.row * rows + head * _LINE * _em())
+    figure = empty(layout.notes, looks, width, style.row * rows + head * _LINE * em())
     axes = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
     for one, panel in zip(axes, layout.panels, strict=False):
         for line in panel.lines:
@@ -115,7 +121,7 @@ def _bars(layout: BarLayout, style: Style, looks: Looks) -> Figure:
     columns = min(count, _MOST_ABREAST)
     rows = math.ceil(count / columns)
     width = looks.size[0] if looks.size else style.column if count == 1 else style.page
-    figure = _figure(layout, looks, width, rows * (len(layout.names) * _BAR + 2) * _LINE * _em())
+    figure = empty(layout.notes, looks, width, rows * (len(layout.names) * _BAR + 2) * _LINE * em())
     axes = list(figure.subplots(rows, columns, sharey=True, squeeze=False).flat)
     ground, ink, thin = rcParams["axes.facecolor"], rcParams["text.color"], rcParams["lines.linewidth"]
     for one, panel in zip(axes, layout.panels, strict=False):
@@ -136,12 +142,13 @@ def _bars(layout: BarLayout, style: Style, looks: Looks) -> Figure:
     return figure
 
 
-def _figure(layout: Layout | BarLayout, looks: Looks, width: float, height: float) -> Figure:
+def empty(notes: Sequence[str], looks: Looks, width: float, height: float) -> Figure:
     """Return an empty figure with its notes, as high as its panels need, those and its title besides."""
-    notes = layout.notes if looks.notes else ()
-    below = [line for note in notes for line in textwrap.wrap(note, int(width / (_LETTER * _em())))]
+    below = [
+        line for note in (notes if looks.notes else ()) for line in textwrap.wrap(note, int(width / (_LETTER * em())))
+    ]
     lines = len(below) + 1.5 * bool(looks.title) + 2  # two for the common axis
-    size = looks.size or (width, height + lines * _LINE * _em())
+    size = looks.size or (width, height + lines * _LINE * em())
     figure = Figure(figsize=size, layout="constrained")
     if below:
         figure.supxlabel("\n".join(below), x=0.01, ha="left", size=rcParams["legend.fontsize"])
@@ -161,7 +168,7 @@ def _look(key: int) -> dict[str, Any]:
     return {"color": colors[color], "linestyle": (0, dashes) if dashes else "-"}
 
 
-def _em() -> float:
+def em() -> float:
     """Return the size of letters in legends and notes, in inches."""
     points: float = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
     return points / 72
@@ -170,4 +177,4 @@ def _em() -> float:
 def _abreast(names: Sequence[str], width: float) -> int:
     """Return how many entries of a legend fit beside each other."""
     longest = max(map(len, names)) * _LETTER + rcParams["legend.handlelength"] + rcParams["legend.columnspacing"] + 1
-    return max(1, min(len(names), int(width / (longest * _em()))))
+    return max(1, min(len(names), int(width / (longest * em()))))

@@ -88,7 +88,7 @@ def test_three_are_a_set_of_their_own() -> None:
     assert triple.makespan is not None
     assert (triple.makespan.together, triple.makespan.one_by_one) == (30, 40)
     assert triple.rates("runs") == (3 / 30, 3 / 40)
-    assert advice(found) == "Collocate a + b + c (-25%); a + b (-25%)."
+    assert advice(found) == "Collocate: a + b + c (-25%); a + b (-25%)."
 
 
 def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
@@ -144,7 +144,7 @@ def test_on_an_instance_alone_is_the_whole_gpu_and_the_instance_as_well() -> Non
     assert (a.on_instance.alone.collocation, a.on_instance.ratio.value) == ("3g.20gb", 18 / 16)
     assert b.on_instance is None
     found = judged([half, ALONE[1], *pair])
-    assert "a + b (1/3): a was alone on 3g.20gb only, not with all of its devices" in list(remarks(found))
+    assert "a 3g.20gb + b 4g.20gb (1/3): a was alone on 3g.20gb only, not on the whole of it" in list(remarks(found))
 
 
 def test_what_shares_no_device_shares_the_host() -> None:
@@ -183,7 +183,7 @@ def test_where_they_are_not_it_is_said_to_be_diluted() -> None:
     a = found.sets[0].members[0]
     assert a.slowdown is not None
     assert (a.over, a.diluted, a.slowdown.ratio.value) == ("whole", True, 1.4)
-    assert any("a had all its neighbours for only 57% of its time" in line for line in remarks(found))
+    assert any("a in a + b (57%)" in line for line in remarks(found))
 
 
 def test_the_time_of_a_step_is_that_while_all_were_there() -> None:
@@ -223,4 +223,4 @@ def test_of_the_same_twice_the_solo_runs_count_twice_and_are_not_independent() -
     assert whole.low is not None
     assert whole.value / whole.low == pytest.approx(own.value / own.low)
     assert one.judgement == "unsure"
-    assert advice(judged([*solos, *pairs])) == "Undecided a + a (-5%)."
+    assert advice(judged([*solos, *pairs])) == "Undecided: a + a (-5%)."

@@ -1,0 +1,60 @@
+"""Slowdowns as a picture: a square for each configuration beside each other, a panel for each way of sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from matplotlib import rcParams
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from dashboards.plots.figure import Looks, em, empty, saved
+from dashboards.plots.styles import applied
+from dashboards.sharing import Grid
+
+__all__ = ["draw_heatmap"]
+
+# Of a cell, in ems: it holds two lines of some letters.
+_HIGH, _WIDE, _LETTER = 3.2, 7.5, 0.54
+
+
+def draw_heatmap(grids: Sequence[Grid], notes: Sequence[str], ending: str, looks: Looks) -> bytes:
+    """Return a figure as a file with one of `dashboards.plots.figure.ENDINGS`.
+
+    Raises
+    ------
+    BadRequest
+        There is no such style.
+    """
+    with applied(looks.style) as style:
+        columns, rows = sum(len(grid.columns) for grid in grids), max(len(grid.rows) for grid in grids)
+        letters = max(len(name) for grid in grids for name in (*grid.rows, *grid.columns))
+        needed = (columns * _WIDE + len(grids) * (letters * _LETTER + 3)) * em()
+        width = looks.size[0] if looks.size else style.column if needed <= style.column else style.page
+        figure = empty(notes, looks, width, (rows * _HIGH + letters * _LETTER + 3) * em())
+        panels = figure.subplots(1, len(grids), squeeze=False, width_ratios=[len(grid.columns) for grid in grids])
+        for axes, grid in zip(panels.flat, grids, strict=True):
+            _draw(axes, grid)
+        panels.flat[0].set_ylabel("slowdown of")
+        if looks.title:
+            figure.suptitle(looks.title, x=0.01, ha="left")
+        return saved(figure, ending)
+
+
+def _draw(axes: Axes, grid: Grid) -> None:
+    for (row, column), cell in grid.cells.items():
+        axes.add_patch(
+            Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor=cell.color, edgecolor=rcParams["axes.facecolor"])
+        )
+        text = "\n".join(filter(None, (cell.text, cell.interval)))
+        axes.text(column, row, text, ha="center", va="center", color=cell.ink, size=rcParams["legend.fontsize"])
+    axes.set_xlim(-0.5, len(grid.columns) - 0.5)
+    axes.set_ylim(len(grid.rows) - 0.5, -0.5)  # the first on top
+    axes.set_xticks(range(len(grid.columns)), grid.columns, rotation=30, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(grid.rows)), grid.rows)
+    axes.set_xlabel("beside")
+    axes.set_title(grid.sharing)
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
