@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bench import __version__
-from dashboards import tables
+from dashboards import sharing, tables
 from dashboards.plots.page import chart_data, environment
 from dashboards.plots.palette import LIGHT
 from dashboards.plots.panels import PROFILED, lay_out
+from insight.collocation import advice
 from insight.report import Report
 from sql.report import Device
 from sql.selection import RunInfo
@@ -74,6 +75,10 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
         devices={run_id: _devices(some) for run_id, some in found.devices.items()},
         sheets=sheets,
         notes=dict.fromkeys(note for sheet in sheets for note in sheet.notes),
+        grids=sharing.grids(found.interference),
+        sharing=[sharing.slowdowns(found.interference), sharing.outcomes(found.interference)],
+        sharing_notes=list(sharing.notes(found.interference)),
+        advice=advice(found.interference),
         charts=[(chart, layout, chart_data(layout)) for chart, layout in layouts],
         bars=_bars(found),
         surroundings=_surroundings(found.runs, records),

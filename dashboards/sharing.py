@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.markup import escape
@@ -90,7 +90,7 @@ def slowdowns(found: Interference) -> Sheet:
                 *[Cell(f"{own.ratio.value:.2f}x" if own else "")] * instances,
             ]
             lines.append(tuple(line))
-    return Sheet("What sharing cost whom", columns, tuple(lines))
+    return _sheet("What sharing cost whom", columns, lines)
 
 
 def outcomes(found: Interference) -> Sheet:
@@ -104,7 +104,7 @@ def outcomes(found: Interference) -> Sheet:
         )))
         for one in found.sets if one.makespan is not None
     ]  # fmt: skip
-    return Sheet("Side by side against one after the other", columns, tuple(lines))
+    return _sheet("Side by side against one after the other", columns, lines)
 
 
 def notes(found: Interference) -> Iterator[str]:
@@ -143,12 +143,16 @@ def heatmap(grid: Grid) -> Table:
     return made
 
 
+def _sheet(title: str, columns: Sequence[str], lines: Sequence[tuple[Cell, ...]]) -> Sheet:
+    """Return a table without the columns in which nobody has anything: they would push others off the screen."""
+    kept = [at for at, _ in enumerate(columns) if any(line[at].text for line in lines)]
+    return Sheet(title, tuple(columns[at] for at in kept), tuple(tuple(line[at] for at in kept) for line in lines))
+
+
 def _table(sheet: Sheet) -> Table:
-    # A column in which nobody has anything would only push others off the screen.
-    kept = [at for at, _ in enumerate(sheet.columns) if any(line[at].text for line in sheet.lines)]
-    made = table(*(sheet.columns[at] for at in kept), title=sheet.title)
+    made = table(*sheet.columns, title=sheet.title)
     for line in sheet.lines:
-        made.add_row(*(_colored(line[at]) for at in kept))
+        made.add_row(*map(_colored, line))
     return made
 
 

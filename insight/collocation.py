@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.errors import BadRequest, did_you_mean
 from insight.interference import Interference, Set
-from insight.judging import Measured, judge, uneven
 from insight.progress import Progress, progress_of
 from insight.sittings import LeftOut, Sitting, sit
+from insight.slowdowns import Measured, sets_of, uneven
 from sql.database import Connection
 from sql.neighbours import strangers
 from sql.report import steps
@@ -47,7 +47,7 @@ def interference(
     runs = select_runs(connection, list(workloads), every_attempt=True)
     sittings, left_out = sit(runs, strangers(connection, [run.run_id for run in runs]))
     measured = _measured(connection, sittings, METRICS[metric], simulated=simulated)
-    return Interference(metric, judge(sittings, measured, paced=metric != "duration"), left_out)
+    return Interference(metric, sets_of(sittings, measured, paced=metric != "duration"), left_out)
 
 
 def _measured(connection: Connection, sittings: Iterable[Sitting], align: str | None, *, simulated: bool) -> Measured:
@@ -150,15 +150,6 @@ def _diluted(found: Interference) -> Iterator[str]:
 def left_out(one: LeftOut) -> str:
     """Return which runs cannot be judged, and why."""
     return f"left out: {one.reason}" if len(one.runs) == 1 else f"left out: {', '.join(one.runs)} ({one.reason})"
-
-
-def _few(one: Set) -> Iterator[str]:
-    short = [member for member in one.members if member.slowdown and member.slowdown.ratio.low is None]
-    if one.repetitions < 2:
-        yield f"{one.name} ({', '.join(one.workloads)}) has one repetition, and so no interval: bench schedule --repeat 5"
-    elif short:
-        names = ", ".join(member.name for member in short)
-        yield f"{names} alone has one repetition, and so no interval: bench schedule --repeat 5"
 
 
 def advice(found: Interference) -> str | None:

@@ -53,6 +53,8 @@ class World:
         gpu: str | None = None,
         gpu_instance: int | None = None,
         name: str = "train",
+        command: str = "train.py",
+        collocation: str = "-",
         simulated: bool = False,
     ) -> str:
         """Start a run on the host (and a GPU), end it where that is given, and return its id."""
@@ -61,7 +63,7 @@ class World:
         run_id = uuid.uuid4().hex
         run = runs.NewRun(
             run_id=run_id, mlflow_run_id=uuid.uuid4().hex, workload_id=workload_id, position=position, attempt=attempt,
-            name=name, owner="me", command="train.py", environment="-", collocation="-", devices=gpu or "",
+            name=name, owner="me", command=command, environment="-", collocation=collocation, devices=gpu or "",
             params={"lr": "0.1"}, host=HOST, fingerprint=uuid.uuid4().hex, simulated=simulated,
         )  # fmt: skip
         runs.create_runs(self.connection, [run])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_ENDINGS = (".svg", ".pdf", ".png")
+_ENDINGS = (".svg", ".png", ".pdf")
 # As many slowdowns are seen in the table.
 _FEW = 2
 

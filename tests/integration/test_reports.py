@@ -59,7 +59,9 @@ def told(world: World) -> World:
 
 
 def run(world: World, start: float, workload: int, position: int, name: str) -> str:
-    run_id = world.run(start, start + SECONDS, workload=workload, position=position, name=name, gpu="GPU-1")
+    run_id = world.run(
+        start, start + SECONDS, workload=workload, position=position, name=name, command=name, gpu="GPU-1"
+    )
     times = [start + at + 1 for at in range(SECONDS)]
     world.write(
         world.gauge("bench_process_cpu_seconds_total", times, [1.5] * SECONDS, {"run_id": run_id}, "process"),
@@ -102,7 +104,7 @@ def test_a_report_tells_everything_there_is(told: World) -> None:
     for words in (
         "5 runs in 4 workloads: 4 finished, 1 failed.", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95: 0.3",
         "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "There is no record of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
-        "20/4/1 was profiled by nsys", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
+        "20/4/1 was profiled by nsys", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
     ):  # fmt: skip
         assert words in text
     assert "<b>" not in made

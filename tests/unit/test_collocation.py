@@ -11,9 +11,9 @@ import pytest
 
 from insight.collocation import advice, left_out, remarks, verdict
 from insight.interference import Interference
-from insight.judging import Measured, judge
 from insight.progress import Progress
 from insight.sittings import sit
+from insight.slowdowns import Measured, sets_of
 from sql.selection import RunInfo
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -33,7 +33,7 @@ def run(workload: int, position: int, command: str, start: float, duration: floa
 
 def judged(runs: Sequence[RunInfo], measured: Measured | None = None, metric: str = "duration") -> Interference:
     sittings, out = sit(runs, {})
-    return Interference(metric, judge(sittings, measured or Measured(), paced=metric != "duration"), out)
+    return Interference(metric, sets_of(sittings, measured or Measured(), paced=metric != "duration"), out)
 
 
 ALONE = [run(1, 1, "a", 0, 10), run(2, 1, "b", 20, 10)]

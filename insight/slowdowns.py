@@ -14,7 +14,7 @@ from insight.ratio import ratio
 from insight.sittings import Configuration, Sitting, configuration, full_label
 from sql.selection import RunInfo
 
-__all__ = ["Measured", "judge", "uneven"]
+__all__ = ["Measured", "sets_of", "uneven"]
 
 # Runs of a workload are released together, but do not end at the same moment: what a neighbour costs is missing by no
 # more than this part of itself.
@@ -46,7 +46,7 @@ class Measured:
 _NOTHING = Measured()
 
 
-def judge(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced: bool = False) -> tuple[Set, ...]:
+def sets_of(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced: bool = False) -> tuple[Set, ...]:
     """Return the sets that there were, each against its configurations alone.
 
     Parameters
@@ -63,7 +63,7 @@ def judge(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced: 
         else:
             groups.setdefault(kinds, []).append(sitting)
     names = _names(sittings)
-    return tuple(_Judge(names, solos, some, measured, paced).set() for some in groups.values())
+    return tuple(_Group(names, solos, some, measured, paced).set() for some in groups.values())
 
 
 def uneven(sitting: Sitting) -> bool:
@@ -95,8 +95,8 @@ def _names(sittings: Iterable[Sitting]) -> dict[Configuration, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judge:
-    """Judges one set, which was there in some `sittings`."""
+class _Group:
+    """The `sittings` of one set, and what they are set against."""
 
     names: Mapping[Configuration, str]
     solos: Mapping[_Kind, Sequence[RunInfo]]
