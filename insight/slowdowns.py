@@ -63,7 +63,7 @@ def sets_of(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced
         else:
             groups.setdefault(kinds, []).append(sitting)
     names = _names(sittings)
-    return tuple(_Group(names, solos, some, measured, paced).set() for some in groups.values())
+    return tuple(_Group(names, solos, some, measured, paced).as_set() for some in groups.values())
 
 
 def uneven(sitting: Sitting) -> bool:
@@ -104,7 +104,7 @@ class _Group:
     measured: Measured
     paced: bool
 
-    def set(self) -> Set:
+    def as_set(self) -> Set:
         """Return the set."""
         first = self.sittings[0]
         order = list(self.names)
@@ -139,9 +139,10 @@ class _Group:
         shares = [_share(sitting, run) for sitting, some in zip(self.sittings, runs, strict=True) for run in some]
         together = 1.0 if min(shares) >= 1 - _ALL_BUT else min(shares)
         alone = self._alone(kind)
-        known = all(run.run_id in self.measured.progress for run in (*chain.from_iterable(runs), *alone[1]))
-        over = "together" if known and (self.paced or together < 1) else "whole"
         own = (kind[1], self.solos[kind]) if kind[1] != alone[0] and kind in self.solos else None
+        asked = chain(chain.from_iterable(runs), alone[1], own[1] if own else ())
+        known = all(run.run_id in self.measured.progress for run in asked)
+        over = "together" if known and (self.paced or together < 1) else "whole"
         labels = tuple(full_label(run) for some in runs for run in some)
         return Member(
             f"{name} {kind[1]}" if mixed and kind[1] != "-" else name, name, kind[1], len(runs[0]), labels, over, together,

@@ -178,6 +178,18 @@ def test_where_steps_are_known_the_slowdown_is_over_the_time_together() -> None:
     assert "1/3/1 a: 8.0 s beside others, 4.0 s alone for as much (1/1/1): 100% longer" in list(verdict(found))
 
 
+def test_steps_are_asked_of_those_alone_on_an_instance_as_well() -> None:
+    runs = [dataclasses.replace(one, collocation="3g.20gb" if one in UNEVEN[2:] else "-") for one in UNEVEN]
+    on_instance = run(4, 1, "a", 90, 12, collocation="3g.20gb")
+    a, _ = judged([*runs, on_instance], Measured(progress=STEPS)).sets[0].members
+    assert (a.over, a.diluted, a.on_instance is not None) == ("whole", True, True)
+    known = {**STEPS, on_instance.run_id: Progress([0, 12], [0, 10], 12)}
+    a, _ = judged([*runs, on_instance], Measured(progress=known)).sets[0].members
+    assert a.on_instance is not None
+    assert a.over == "together"
+    assert a.on_instance.ratio.value == pytest.approx(8 / 4.8)
+
+
 def test_where_they_are_not_it_is_said_to_be_diluted() -> None:
     found = judged(UNEVEN)
     a = found.sets[0].members[0]
