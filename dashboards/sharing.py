@@ -79,7 +79,7 @@ def slowdowns(found: Interference) -> Sheet:
             slow, own = member.slowdown, member.on_instance
             alone = f" + {len(slow.alone.runs)} alone" if slow else ""
             line = [
-                Cell(member.name + SIMULATED * member.simulated + _PROFILED * member.profiled),
+                Cell(member.name + _marks([member])),
                 Cell(one.beside(member)),
                 Cell(one.sharing),
                 Cell(f"{one.repetitions}{alone}"),
@@ -99,7 +99,7 @@ def outcomes(found: Interference) -> Sheet:
                ">throughput", ">energy of the boards")  # fmt: skip
     lines = [
         tuple(map(Cell, (
-            one.name, one.sharing, ", ".join(one.workloads), duration(one.makespan.together), duration(one.makespan.one_by_one),
+            one.name + _marks(one.members), one.sharing, ", ".join(one.workloads), duration(one.makespan.together), duration(one.makespan.one_by_one),
             f"{one.makespan.ratio.value - 1:+.0%}", _change(one.makespan.ratio), _throughput(one), _energy(one.energy),
         )))
         for one in found.sets if one.makespan is not None
@@ -158,6 +158,11 @@ def _table(sheet: Sheet) -> Table:
 
 def _colored(cell: Cell) -> str:
     return f"[{cell.ink} on {cell.color}] {escape(cell.text)} [/]" if cell.color else escape(cell.text)
+
+
+def _marks(members: Sequence[Member]) -> str:
+    simulated, profiled = any(one.simulated for one in members), any(one.profiled for one in members)
+    return SIMULATED * simulated + _PROFILED * profiled
 
 
 def _slowdown(member: Member) -> Cell:
