@@ -117,7 +117,7 @@ def remarks(found: Interference) -> Iterator[str]:
             if slow is None and found.metric == "duration":
                 yield f"{member.configuration} was never alone: nothing is known of what {where} cost it"
             elif slow is None:
-                yield f"{member.configuration} logs no {found.metric.removesuffix('_time')}s in {where} and alone"
+                yield f"{member.configuration} logs no {found.metric.removesuffix('_time')}s in {where}, or none alone"
             elif slow.alone.collocation != "-":
                 yield f"{where}: {member.configuration} was alone on {slow.alone.collocation} only, not on the whole of it"
         yield from _few(where, one)

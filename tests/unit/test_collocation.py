@@ -204,7 +204,7 @@ def test_the_time_of_a_step_is_that_while_all_were_there() -> None:
     assert a.slowdown is not None
     assert (a.slowdown.seconds, a.slowdown.alone_seconds) == (2, 1)
     assert b.slowdown is None
-    assert "b logs no steps in a + b (1/3) and alone" in list(remarks(found))
+    assert "b logs no steps in a + b (1/3), or none alone" in list(remarks(found))
 
 
 # --- amounts ----------------------------------------------------------------------------------------------------------
