@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.addresses import without_login
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, ServiceFailed
 from bench.runfolder import RunFolder
@@ -55,8 +56,7 @@ def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[Loca
     with Database(settings) as database:
         stack.hold(lambda: ensure(stack, settings, database, say))
         try:
-            own = stack.services().get("mlflow") if own_tracking_server(settings) else None
-            uri = own.url if own else settings.tracking_uri
+            uri = _tracking_uri(stack, settings)
             if uri is None:
                 raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
             yield LocalStack(settings, database, uri)
@@ -89,6 +89,12 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
 def own_tracking_server(settings: Settings) -> bool:
     """Whether a tracking server is ours to run: none is configured, or a store that runs cannot reach by HTTP."""
     return not (settings.tracking_uri or "").startswith(("http://", "https://"))
+
+
+def _tracking_uri(stack: Stack, settings: Settings) -> str | None:
+    """Return where MLflow is reached, ours or the one that is configured; ``None`` where ours has ended."""
+    own = stack.services().get("mlflow") if own_tracking_server(settings) else None
+    return own.url if own else settings.tracking_uri
 
 
 def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
@@ -141,7 +147,8 @@ def ensure_grafana(stack: Stack, settings: Settings, database: Database, say: Ca
     if "grafana" in stack.services() or (found := GrafanaServer.find()) is None:
         return
     port = stack.port("grafana", _GRAFANA_PORT)
-    command, variables = found.command(settings.home / _GRAFANA, reader(database), port)
+    mlflow = _tracking_uri(stack, settings) or ""
+    command, variables = found.command(settings.home / _GRAFANA, reader(database), port, without_login(mlflow))
     url = f"http://127.0.0.1:{port}"
     say("Starting grafana …")
     service = stack.start(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dashboards.grafana.boards import BOARDS, board
+from dashboards.grafana.choices import with_mlflow
 from dashboards.grafana.queries import Json
 from dashboards.grafana.validity import faults
 
@@ -21,12 +22,16 @@ def rendered(dashboard: Json) -> str:
     return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
 
 
-def write(folder: Path = FOLDER) -> list[Path]:
-    """Write a file a dashboard, remove those of dashboards that are gone, and return what was written or removed."""
+def write(folder: Path = FOLDER, mlflow: str | None = None) -> list[Path]:
+    """Write a file a dashboard, remove those of dashboards that are gone, and return what was written or removed.
+
+    With `mlflow`, their links lead to the one at that address.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     changed = []
     for uid in BOARDS:
-        path, content = folder / f"{uid}.json", rendered(board(uid))
+        made = board(uid) if mlflow is None else with_mlflow(board(uid), mlflow)
+        path, content = folder / f"{uid}.json", rendered(made)
         if not path.is_file() or path.read_text(encoding="utf-8") != content:
             path.write_text(content, encoding="utf-8")
             changed.append(path)

@@ -14,13 +14,13 @@ import yaml
 
 from bench.errors import BadRequest
 from bench.runfolder import write_atomically
+from dashboards.grafana import files
 from sql.flavour import Flavour
 from sql.reader import Reader
 
 __all__ = ["HOW_TO_GET_ONE", "GrafanaServer", "admin_password"]
 
 HOW_TO_GET_ONE = "it is not installed: install the package grafana as grafana.com/docs says, or unpack its archive and set GRAFANA_HOME to it"
-_DASHBOARDS = Path(__file__).parents[1] / "generated"
 _PROVISIONING = Path(__file__).parents[1] / "provisioning"
 # Where its packages put it; else it is what the program on the path was unpacked with.
 _INSTALLED = "usr/share/grafana"
@@ -67,17 +67,19 @@ class GrafanaServer:
             raise BadRequest(f"GRAFANA_HOME is {named}, but that holds no Grafana: bin/grafana and conf/defaults.ini")
         return None
 
-    def command(self, folder: Path, reader: Reader, port: int) -> tuple[list[str], dict[str, str]]:
+    def command(self, folder: Path, reader: Reader, port: int, mlflow: str) -> tuple[list[str], dict[str, str]]:
         """Write what it is provisioned with into `folder`, and return its words and what is added to its environment.
 
-        Whoever reaches it on this host may look; who may change it knows the password in ``folder/admin-password``.
+        The dashboards' links lead to the MLflow at `mlflow`. Whoever reaches it on this host may look; who may change it knows the password in ``folder/admin-password``.
         """
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         provisioning = folder / "provisioning"
         for name in _EMPTY:
             (provisioning / name).mkdir(parents=True, exist_ok=True)
         _write(provisioning / "datasources" / "bench.yaml", _source(reader))
-        _write(provisioning / "dashboards" / "bench.yaml", _provider())
+        dashboards = folder / "dashboards"
+        files.write(dashboards, mlflow)
+        _write(provisioning / "dashboards" / "bench.yaml", _provider(dashboards))
         words = [
             str(self.program),
             "server",
@@ -95,7 +97,7 @@ class GrafanaServer:
             "GF_SERVER_PROTOCOL": "http",
             "GF_SERVER_HTTP_ADDR": "127.0.0.1",
             "GF_SERVER_HTTP_PORT": str(port),
-            "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str(_DASHBOARDS / "bench-fleet.json"),
+            "GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH": str(dashboards / "bench-fleet.json"),
             "GF_AUTH_ANONYMOUS_ENABLED": "true",
             "GF_AUTH_ANONYMOUS_ORG_ROLE": "Viewer",
             "GF_SECURITY_ADMIN_PASSWORD": admin_password(folder),
@@ -131,10 +133,10 @@ def _source(reader: Reader) -> dict[str, Any]:
     return content
 
 
-def _provider() -> dict[str, Any]:
-    """Return the provider of docker-compose.yml with the folder of this installation."""
+def _provider(dashboards: Path) -> dict[str, Any]:
+    """Return the provider of docker-compose.yml with another folder of dashboards."""
     content = _provided("dashboards")
-    content["providers"][0]["options"]["path"] = _literal(str(_DASHBOARDS))
+    content["providers"][0]["options"]["path"] = _literal(str(dashboards))
     return content
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,12 @@ import pytest
 import yaml
 
 from bench.errors import BadRequest
+from dashboards.grafana.boards import BOARDS
 from dashboards.grafana.server import GrafanaServer
 from sql.flavour import Flavour, Server
 from sql.reader import Reader
 
+MLFLOW = "http://127.0.0.1:40123"
 SERVER = Server(Flavour.TIMESCALEDB, "17.6", "2.28.3", "timescale")
 
 
@@ -62,7 +65,7 @@ def test_it_is_found_where_it_is_named_or_on_the_path_or_where_packages_put_it(t
 )
 def test_the_data_source_is_that_of_docker_compose_with_another_database(tmp_path: Path, host: str, url: str) -> None:
     reader = Reader(host, 5433, "lab", "ann", SERVER, "pa$$word", "verify-full", "/etc/ca.pem")
-    _, environment = GrafanaServer(tmp_path, tmp_path / "grafana").command(tmp_path / "own", reader, 3000)
+    _, environment = GrafanaServer(tmp_path, tmp_path / "grafana").command(tmp_path / "own", reader, 3000, MLFLOW)
     text = (tmp_path / "own" / "provisioning" / "datasources" / "bench.yaml").read_text()
     [source] = yaml.safe_load(text)["datasources"]
     assert "pa$$word" not in text
@@ -76,12 +79,25 @@ def test_the_data_source_is_that_of_docker_compose_with_another_database(tmp_pat
     }  # fmt: skip
 
 
+def test_the_dashboards_lead_to_the_mlflow_that_runs_beside_it(tmp_path: Path) -> None:
+    reader = Reader("/tmp", 5432, "postgres", "bench_reader", SERVER)
+    own = tmp_path / "own"
+    _, environment = GrafanaServer(tmp_path, tmp_path / "grafana").command(own, reader, 3000, MLFLOW)
+    [provider] = yaml.safe_load((own / "provisioning" / "dashboards" / "bench.yaml").read_text())["providers"]
+    found = {path.stem: json.loads(path.read_text()) for path in Path(provider["options"]["path"]).iterdir()}
+    assert set(found) == set(BOARDS)
+    assert Path(environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]).is_file()
+    said = [one["query"] for made in found.values() for one in made["templating"]["list"] if one["name"] == "mlflow"]
+    assert said
+    assert set(said) == {MLFLOW}
+
+
 def test_its_secrets_are_made_once_and_for_their_owner_alone(tmp_path: Path) -> None:
     reader = Reader("/tmp", 5432, "postgres", "bench_reader", SERVER)
     server = GrafanaServer(tmp_path, tmp_path / "grafana")
-    _, first = server.command(tmp_path / "own", reader, 3000)
-    _, second = server.command(tmp_path / "own", reader, 3000)
-    _, other = server.command(tmp_path / "other", reader, 3000)
+    _, first = server.command(tmp_path / "own", reader, 3000, MLFLOW)
+    _, second = server.command(tmp_path / "own", reader, 3000, MLFLOW)
+    _, other = server.command(tmp_path / "other", reader, 3000, MLFLOW)
     names = ("GF_SECURITY_ADMIN_PASSWORD", "GF_SECURITY_SECRET_KEY")
     assert [first[name] for name in names] == [second[name] for name in names]
     assert len({first[name] for name in names} | {other[name] for name in names}) == 4
