@@ -157,9 +157,14 @@ class Leases:
         return {target.key: found for target, found in zip(targets, ids, strict=True) if found is not None}
 
     def _leave_to_others(self, connection: Connection, targets: list[Target]) -> None:
-        if new := [one for one in targets if one.key not in self._taken]:
-            _log.error("%s", _who(new, holders(connection, [_row(one) for one in new])))
-            self._taken |= {one.key: one for one in new}
+        new = [one for one in targets if one.key not in self._taken]
+        found = holders(connection, [_row(one) for one in new]) if new else {}
+        measured = [one for one in new if one.key in found and found[one.key].of_the_site]
+        for one in measured:
+            _log.info("%s is left to the site's collector on %s, which measures it", one.url, found[one.key].host)
+        if taken := [one for one in new if one not in measured]:
+            _log.error("%s", _who(taken, found))
+        self._taken |= {one.key: one for one in new}
 
 
 def _row(target: Target) -> TargetRow:

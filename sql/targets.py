@@ -57,11 +57,18 @@ class TargetState:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The collector that has a target, and for how many seconds more if it is gone."""
+    """The collector that has a target, and for how many seconds more if it is gone.
+
+    Attributes
+    ----------
+    of_the_site
+        Whether it has it by an address that is not ours: it measures the host for all, and ours is left to it.
+    """
 
     host: str
     pid: int
     seconds: float
+    of_the_site: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +139,12 @@ def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[
     rows = connection.execute(
         """
         select w.host, w.listener, w.instance, t.collector_host, t.collector_pid,
-               extract(epoch from t.lease_until - now())::float8
+               extract(epoch from t.lease_until - now())::float8, t.instance <> w.instance
         from unnest(%s::text[], %s::text[], %s::text[]) as w(host, listener, instance)
         join targets t on t.host = w.host and t.listener = w.listener
             and (t.instance = w.instance or w.instance = '' and t.instance not like '/%%')
         where t.lease_until > now()
-        order by t.instance  -- the target itself last, so that it counts
+        order by t.instance  -- an address last, so that the site's counts
         """,
         keys,
     ).fetchall()

@@ -188,3 +188,19 @@ def test_the_database_away_holds_up_no_scrape(dsn: str, short_folder: Path, tmp_
                 wait_for(lambda: collector.figures("scrapes_total")["ok"] > count + 3, "scrapes meanwhile")
                 locking.execute("rollback")
             collector.stop()
+
+
+def test_what_is_left_to_the_sites_collector_is_no_error(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    addressed = TargetRow("n1", "host", "n1:9701", "http://n1:9701/metrics")
+    ours = Target("http://127.0.0.1:5/metrics", "n1", "host", "")
+    with database.session() as connection:
+        targets.claim_targets(connection, "site", "s", 21, [addressed])
+    leases = Leases(database, "stack", CollectorMetrics())
+    with caplog.at_level("INFO", "collector.leases"):
+        leases.claim({ours.key: ours})
+        leases.close()
+    assert leases.held == {}
+    [said] = caplog.records
+    assert (said.levelname, said.message) == (
+        "INFO", "http://127.0.0.1:5/metrics is left to the site's collector on s, which measures it"
+    )  # fmt: skip
