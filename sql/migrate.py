@@ -98,7 +98,7 @@ def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migra
     Raises
     ------
     MigrationFailed
-        The database is newer than this release, or its user may not change the schema.
+        The database is newer than this release, its user may not change the schema, or a file does not fit what is there.
     """
     flavour = inspect(connection).flavour
     digest = _functions_digest(flavour)
@@ -132,7 +132,7 @@ def _apply(connection: psycopg.Connection, flavour: Flavour, digest: str, to: in
         )
         connection.execute("create table if not exists bench.functions_digest (digest text not null)")
         for migration in todo:
-            connection.execute(migration.text.encode())
+            _execute(connection, f"migration {migration.version} ({migration.name})", migration.text.encode())
             connection.execute(
                 "insert into bench.migrations (version, name, digest) values (%s, %s, %s)",
                 (migration.version, migration.name, migration.digest),
@@ -140,10 +140,20 @@ def _apply(connection: psycopg.Connection, flavour: Flavour, digest: str, to: in
         if to is not None:
             return todo
         for file in _sql_files("functions", flavour):
-            connection.execute(file.read_bytes())
+            _execute(connection, f"sql/functions/{file.name}", file.read_bytes())
         connection.execute("delete from bench.functions_digest")
         connection.execute("insert into bench.functions_digest values (%s)", (digest,))
     return todo
+
+
+def _execute(connection: psycopg.Connection, name: str, statements: bytes) -> None:
+    try:
+        connection.execute(statements)
+    except psycopg.errors.InsufficientPrivilege:
+        raise  # which says nothing of the file
+    except (psycopg.ProgrammingError, psycopg.InternalError, psycopg.DataError, psycopg.IntegrityError) as error:
+        said = ". ".join(filter(None, (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint)))
+        raise MigrationFailed(f"{name} does not fit what is in the database: {said}; nothing was changed") from error
 
 
 def _sql_files(folder: str, flavour: Flavour) -> list[Traversable]:
