@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +57,13 @@ class Series:
     simulated: bool
     profiled: bool
 
+    def points(self) -> dict[str, list[float | None]]:
+        """Return its points as JSON has them, in which there is no NaN."""
+        return {
+            name: [None if math.isnan(number) else number for number in getattr(self, name).tolist()]
+            for name in ("x", "value", "low", "high")
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Chart:
@@ -82,12 +90,13 @@ class Chart:
     left_out: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what there is to know of it besides its points, as it is written to JSON."""
+    def as_dict(self, *, points: bool = False) -> dict[str, Any]:
+        """Return it as it is written to JSON: how many points each curve has, or all of them, null where there is no figure."""
         series = [
             {
                 "label": one.label, "runs": one.runs, "metric": one.metric, "unit": one.unit, "scope": one.scope,
                 "points": len(one.x), "simulated": one.simulated, "profiled": one.profiled,
+                **(one.points() if points else {}),
             }
             for one in self.series
         ]  # fmt: skip

@@ -21,7 +21,7 @@ from typing import Any
 from bench import __version__
 from bench.errors import BadRequest, NoData, did_you_mean
 from bench.runfolder import write_atomically
-from insight.alignment import ALIGNMENTS
+from insight.alignment import check_align
 from insight.chart import Chart, chart
 from insight.columns import SCOPES
 from sql.database import Connection
@@ -79,8 +79,10 @@ class ViewChart:
                 raise BadRequest(f"runs: {one!r} is no run's id; `bench list SELECTOR` shows them")
         if self.by not in _BY:
             raise BadRequest(f"by: there is no {self.by!r}{did_you_mean(self.by, _BY)}")
-        if self.align not in ALIGNMENTS and not re.fullmatch("phase:.+", self.align):
-            raise BadRequest(f"align: there is no {self.align!r}{did_you_mean(self.align, ALIGNMENTS)}")
+        try:
+            check_align(self.align)
+        except BadRequest as error:
+            raise BadRequest(f"align: {error}") from None
         for scope in self.scopes:
             if scope not in SCOPES:
                 raise BadRequest(f"scopes: there is no {scope!r}{did_you_mean(scope, SCOPES)}")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import webbrowser
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -109,7 +107,7 @@ def open_(
             return
         charts, missing = found.draw(connection, view)
     if json:
-        content = [{**one.as_dict(), **_data(drawn)} for one, drawn in charts]
+        content = [{**one.as_dict(), **drawn.as_dict(points=True)} for one, drawn in charts]
         as_json({"gone": found.gone, "missing": missing, "charts": content})
         return
     notes = [*_gone(found), *missing]
@@ -158,15 +156,6 @@ def _page(charts: Iterable[Chart], title: str, footer: str) -> bytes:
 def _opened(url: str) -> bool:
     """Show a page in the browser, where somebody sees it; return whether that was done."""
     return console().is_terminal and any(map(os.environ.get, _DISPLAYS)) and webbrowser.open(url)
-
-
-def _data(chart: Chart) -> dict[str, Any]:
-    """Return what a chart shows; a point without a figure is null."""
-    series = [{field.name: getattr(one, field.name) for field in fields(one)} for one in chart.series]
-    for one in series:
-        for name in ("x", "value", "low", "high"):
-            one[name] = [None if math.isnan(number) else number for number in one[name].tolist()]
-    return {"series": series, "left_out": chart.left_out, "notes": chart.notes}
 
 
 def _count(some: Sequence[object], what: str) -> str:
