@@ -81,7 +81,7 @@ _RUNS = """
     select run_id, mlflow_run_id, experiment_id, workload, position, attempt, name, owner, r.status, r.started_at,
            r.ended_at, extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as duration, exit_code,
            reason, command, environment, collocation, devices, params, host, keep,
-           r.simulated, r.profilers
+           on_simulated_gpus(r) as simulated, r.profilers
     from runs r join workloads w using (workload_id)
 """
 

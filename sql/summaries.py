@@ -133,13 +133,11 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
     rows = connection.execute(
         """
         select r.run_id, (select count(*) from placements where run_id = r.run_id and gpu_uuid is not null),
-               r.simulated or coalesce(x.simulated, false), x.method
+               on_simulated_gpus(r), x.method
         from runs r cross join lateral (
-            select bool_or(s.labels ->> 'simulated' = 'true') as simulated,
-                   string_agg(distinct s.labels ->> 'method', '+') filter (where s.quantity = 'gpu_energy_attributed')
-                   as method
+            select string_agg(distinct s.labels ->> 'method', '+') as method
             from run_sets rs join series s using (place_id)
-            where rs.run_id = r.run_id and s.quantity like 'gpu\\_%%') x
+            where rs.run_id = r.run_id and s.quantity = 'gpu_energy_attributed') x
         where r.run_id = any(%s)
         """,
         (list(run_ids),),

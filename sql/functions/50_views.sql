@@ -169,11 +169,15 @@ returns setof stored_summaries language sql stable as $$
     where r.run_id = any(p_runs)
 $$;
 
+-- Whether a run's GPUs are simulated: it was started on such, or a listener says so of what it measured there.
+create or replace function on_simulated_gpus(r runs) returns boolean language sql stable as $$
+    select r.simulated or exists (select from run_sets rs join series s using (place_id)
+                                  where rs.run_id = r.run_id and rs.scope <> 'host' and s.labels ->> 'simulated' = 'true')
+$$;
+
 -- What has to be said of a run whenever its figures are shown.
 create or replace view run_marks as
-select r.run_id,
-       r.simulated or exists (select from run_sets rs join series s using (place_id)
-                              where rs.run_id = r.run_id and s.labels ->> 'simulated' = 'true') as simulated,
+select r.run_id, on_simulated_gpus(r) as simulated,
        r.profilers <> '' as profiled,
        exists (select from run_sets mine
                where mine.run_id = r.run_id and (mine.scope = 'device' or r.devices = '')

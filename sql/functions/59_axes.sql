@@ -50,8 +50,14 @@ returns table (place float8, started_at timestamptz, next_place float8, ended_at
     from placed
 $$;
 
--- By software metrics: what is logged under a step ends it. Keys count differently, one by batches and another by epochs, so
--- it is the one that is logged most. Trainers that know the epoch of a step log it as `epoch`.
+-- The software metric whose steps are a run's. Keys count differently, one by batches and another by epochs, so it is the one
+-- that is logged most, of those that count at all.
+create or replace function counting_metric(p_run text) returns text language sql stable as $$
+    select key from software_metrics where run_id = p_run group by key having max(step) > min(step)
+    order by count(*) desc, min(time), key limit 1
+$$;
+
+-- By software metrics: what is logged under a step ends it. Trainers that know the epoch of a step log it as `epoch`.
 create or replace function logged_points(p_run text, p_kind text)
 returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
     with epochs as (
@@ -59,9 +65,7 @@ returns table (place float8, started_at timestamptz, next_place float8, ended_at
         where run_id = p_run and key = 'epoch' and p_kind = 'epoch' and value is not null group by value
     ), steps as (
         select (step + 1)::float8 as place, time from software_metrics
-        where run_id = p_run and not exists (select from epochs)
-          and key = (select key from software_metrics where run_id = p_run
-                     group by key order by count(*) desc, min(time), key limit 1)
+        where run_id = p_run and not exists (select from epochs) and key = counting_metric(p_run)
     )
     select place, time, place, time from (select * from epochs union all select * from steps) logged
 $$;

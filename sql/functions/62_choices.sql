@@ -23,7 +23,7 @@ $$;
 
 -- A run as people read it: 20/1/3 and its name, * where its GPUs are simulated, ◆ where it was profiled.
 create or replace function run_title(w workloads, r runs) returns text language sql stable as $$
-    select concat_ws(' ', run_label(w, r), nullif(r.name, ''), case when r.simulated then '*' end,
+    select concat_ws(' ', run_label(w, r), nullif(r.name, ''), case when on_simulated_gpus(r) then '*' end,
                      case when r.profilers <> '' then '◆' end)
 $$;
 
@@ -65,9 +65,9 @@ language sql stable as $$
     from numbered
     cross join lateral chart_style(experiment_id, started_as) s
     cross join lateral (select workload_label(workload_id) as label offset 0) l
-    cross join lateral (select max(case when simulated then '*' end) as simulated,
-                               max(case when profilers <> '' then '◆' end) as profiled
-                        from workload_runs(array[workload_id])) m
+    cross join lateral (select max(case when on_simulated_gpus(r) then '*' end) as simulated,
+                               max(case when r.profilers <> '' then '◆' end) as profiled
+                        from workload_runs(array[workload_id]) r) m
     where workload_id = any(p_workloads)
 $$;
 
@@ -128,15 +128,16 @@ returns table (run_id text, title text, quantity text, unit text, scope text, me
     order by nth, quantity
 $$;
 
--- Runs as tables show them.
+-- Runs as tables show them. How far one was measured is told when it has ended: before, its samples would be read each time.
 create or replace view run_list as
 select r.run_id, r.mlflow_run_id, w.experiment_id, w.workload_id, w.workload, r.position, r.attempt,
        run_label(w, r) as run, run_title(w, r) as title, r.name, r.status, r.reason, r.started_at, r.ended_at,
        extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
        r.host, r.devices, r.collocation, r.environment, r.owner,
        (select string_agg(format('%s=%s', key, value), ' ' order by key) from jsonb_each_text(r.params)) as params,
-       q.coverage, q.simulated, q.profiled, q.shared
-from runs r join workloads w using (workload_id) left join run_quality q using (run_id);
+       q.coverage, m.simulated, m.profiled, m.shared
+from runs r join workloads w using (workload_id) left join run_marks m using (run_id)
+left join lateral (select coverage from run_quality where run_id = r.run_id and r.summarised) q on true;
 
 -- The software metrics that runs have: an index tells, a key at a time.
 create or replace function software_keys(p_runs text[]) returns table (key text) language sql stable as $$

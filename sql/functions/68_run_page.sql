@@ -131,14 +131,13 @@ returns table ("time" timestamptz, ended timestamptz, line text, name text, colo
 $$;
 
 -- How many steps a run made in a second, from the end of one to the end of the next: by its spans, or, where it has
--- none, by the steps of the metric that it logged most often.
+-- none, by those of its `counting_metric`.
 create or replace function run_steps(p_run text, start timestamptz, stop timestamptz, step_ms double precision)
 returns table ("time" timestamptz, source text, value double precision) language sql stable as $$
     with tracked as materialized (
         select pid from spans where run_id = p_run and kind = 'step' order by started_at limit 1
     ), logged as materialized (
-        select key from software_metrics where run_id = p_run and not exists (select from tracked) group by key
-        having max(step) > min(step) order by count(distinct step) desc, key limit 1
+        select counting_metric(p_run) as key where not exists (select from tracked)
     ), ends as (
         select s.ended_at as time, 1 as steps, 'spans' as source,
                s.ended_at - coalesce(lag(s.ended_at) over (order by s.ended_at), s.started_at) as took

@@ -137,6 +137,8 @@ def test_without_spans_what_is_logged_is_the_axis(world: World, start: float) ->
     run = world.run(start, start + 60)
     logged = [SoftwareMetric("loss", step, start + 5 + step, 1.0) for step in range(20)]
     logged += [SoftwareMetric("accuracy", epoch, start + 15 + 10 * epoch, 0.5) for epoch in range(2)]
+    # What is logged without a step counts none, however often that is.
+    logged += [SoftwareMetric("memory", 0, start + at / 2, at) for at in range(60)]
     store_software_metrics(world.connection, run, logged)
     assert axis_of(world, run, "step", start) == (1, 20, 5, 24)
     assert axis_of(world, run, "epoch", start) == (1, 20, 5, 24)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from insight.comparison import compare
+from sql.selection import select_runs
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from tests.world import World
 
@@ -235,6 +236,21 @@ def test_a_run_on_simulated_gpus_is_told_from_others(world: World, start: float)
         "select position, q.simulated from run_quality q join runs using (run_id) order by position"
     ).fetchall()
     assert rows == [(1, True), (2, False), (3, True)]
+    titles = world.connection.execute(
+        "select run_title(w, r), l.simulated from runs r join workloads w using (workload_id) join run_list l using (run_id)"
+        " order by r.position"
+    ).fetchall()
+    assert titles == [("20/1/1 train *", True), ("20/1/2 train", False), ("20/1/3 train *", True)]
+    assert [run.simulated for run in select_runs(world.connection, ["20"])] == [True, False, True]
+
+
+def test_how_far_a_run_was_measured_is_listed_when_it_has_ended(world: World, run_id: str) -> None:
+    def listed() -> list[tuple[Any, ...]]:
+        return world.connection.execute("select coverage, simulated, shared from run_list").fetchall()
+
+    assert listed() == [(None, False, False)]
+    world.connection.execute("select summarise(%s)", (run_id,))
+    assert listed() == [(pytest.approx(1, abs=0.05), False, False)]
 
 
 def test_software_metrics_and_spans_are_stored_once(world: World, run_id: str, start: float) -> None:
