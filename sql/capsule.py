@@ -49,6 +49,7 @@ TABLES: dict[str, LiteralString] = {
     "software_metrics": _OF_RUNS,
     "spans": _OF_RUNS,
     "stored_summaries": _OF_RUNS,
+    "repeats": _OF_RUNS + " and series_id = any({series})",
     "rule_firings": _OF_RUNS,
 }
 # What is said of this database, and not of the runs.

@@ -21,7 +21,7 @@ __all__ = ["claim", "insert", "leave_out_what_is_here", "notes", "renumber", "st
 # Tables whose rows may be here already, under the same name.
 _SHARED = ("experiments", "workloads", "metrics", "places")
 # Tables whose rows are each of one run.
-_BY_RUN = [name for name, condition in TABLES.items() if condition == TABLES["runs"]]
+_BY_RUN = [name for name, condition in TABLES.items() if condition.startswith(TABLES["runs"])]
 # Columns with ids that a database gives by itself: what they are ids of.
 _IDS = {
     ("workloads", "workload_id"): "workload",
@@ -31,6 +31,7 @@ _IDS = {
     ("series", "place_id"): "place",
     ("series", "metric_id"): "metric",
     ("series", "series_id"): "series",
+    ("repeats", "series_id"): "series",
     ("run_sets", "place_id"): "place",
     ("run_sets", "runset_id"): "run set",
 }

@@ -119,8 +119,10 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
             from (select mostly_alone(%(run)s) as alone) a
             cross join run_sets rs join series s using (place_id) left join metrics m using (metric_id)
             left join measured x on (x.quantity, x.scope, x.metric) = (s.quantity, rs.scope, s.metric)
-            where rs.run_id = %(run)s and case when %(quantities)s::text[] is null then s.quantity <> 'start_time'
-                                               else s.quantity = any(%(quantities)s) end
+            where rs.run_id = %(run)s
+              and s.series_id not in (select series_id from repeats_of(array[%(run)s], %(quantities)s))
+              and case when %(quantities)s::text[] is null then s.quantity <> 'start_time'
+                       else s.quantity = any(%(quantities)s) end
         ), chosen as (
             select * from candidates
             where width = 1 and rank = 1 and (scope <> 'host' or %(quantities)s::text[] is not null)

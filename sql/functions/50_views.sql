@@ -23,11 +23,6 @@ create or replace function scope_width(p_scope text, p_alone boolean) returns in
                                else array['process', 'device', 'instance', 'host'] end, p_scope)
 $$;
 
--- Whether a source that measured so many seconds covers what the best one did, `p_most` seconds.
-create or replace function covers(p_seconds float8, p_most float8) returns boolean language sql immutable as $$
-    select p_seconds >= least(0.9 * p_most, p_most - 5)
-$$;
-
 -- The tag alone decides. The condition on time only narrows the search, to the chunks and the part of each index that a
 -- run can have samples in: it is wider than the run by a scrape's longest interval. `offset 0` keeps it there: joined
 -- as they are, all samples of the series would be read.
@@ -59,12 +54,15 @@ returns table (run_id text, quantity text, scope text, metric text, device text,
 #variable_conflict use_column
 begin
     return query
-    with sources as materialized (
+    with repeated as materialized (
+        select series_id from repeats_of(array[p_run], p_quantities)
+    ), sources as materialized (
         select s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
                coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several
         from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
         where rs.run_id = p_run and (p_quantities is null or s.quantity = any(p_quantities))
+          and s.series_id not in (select series_id from repeated)
         window one as (partition by s.quantity, rs.scope)
     ), read as not materialized (
         select f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.board, x.time,
@@ -136,6 +134,8 @@ end $$;
 -- Written when a run has ended and its last sample is in; for a run that goes on, computed.
 create or replace function summarise(p_run text) returns void language plpgsql as $$
 begin
+    delete from repeats where run_id = p_run;
+    insert into repeats select * from repeats_of(array[p_run], null, true);
     delete from stored_summaries where run_id = p_run;
     insert into stored_summaries select * from compute_summary(p_run);
     update runs set summarised = true where run_id = p_run;

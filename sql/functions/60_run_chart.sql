@@ -131,6 +131,8 @@ begin
                low - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as low,
                high - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as high
         from unnest(charted, lows, highs) as s (run_id, low, high) join runs r using (run_id) join workloads w using (workload_id)
+    ), repeated as materialized (
+        select * from repeats_of(charted, chart_statement.quantities)
     ), candidates as (
         select a.*, s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
@@ -141,7 +143,8 @@ begin
         join run_sets rs using (run_id)
         join series s on s.place_id = rs.place_id and s.quantity = any(chart_statement.quantities)
         left join metrics m on m.metric_id = s.metric_id
-        where chart_statement.scopes is null or rs.scope = any(chart_statement.scopes)
+        where (chart_statement.scopes is null or rs.scope = any(chart_statement.scopes))
+          and (a.run_id, s.series_id) not in (select run_id, series_id from repeated)
         window one as (partition by a.run_id, s.quantity, rs.scope)
     ), measured as (
         -- As in `compute_summary`. While a run goes on, what a source measured of it is taken to be all of a device's time.

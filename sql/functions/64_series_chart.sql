@@ -1,7 +1,7 @@
 -- What was measured, whoever ran there: hosts, GPUs, the collector. Charts of runs are `run_chart`'s.
 
 -- The newest figures of places since `p_since`, in canonical units: of several sources the preferred one, of several
--- series of one source what they are together. All literal, so that older chunks are left out when it is planned.
+-- targets that give the same the first, of several series of one source what they are together. All literal, so that older chunks are left out when it is planned.
 create or replace function newest(p_places integer[], p_quantities text[], p_since timestamptz)
 returns table (place_id integer, quantity text, value double precision, "time" timestamptz)
 language plpgsql stable rows 100 as $body$
@@ -11,7 +11,7 @@ begin
             select s.place_id, s.quantity, s.metric, coalesce(m.preference, 1) as preference,
                    coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
                    x.value * coalesce(m.scale, 1) as value, x.time,
-                   max(x.time) over (partition by s.place_id, s.quantity, s.metric) as latest
+                   s.target_id, max(x.time) over (partition by s.place_id, s.quantity, s.metric, s.target_id) as latest
             from series s left join metrics m using (metric_id)
             cross join lateral (
                 select time, value from samples where series_id = s.series_id and time > %L::timestamptz
@@ -23,8 +23,8 @@ begin
                     else avg(value) end,
                latest
         from read where time = latest
-        group by place_id, quantity, metric, preference, combine, board, latest
-        order by place_id, quantity, preference, metric$q$, p_since, p_places, p_quantities);
+        group by place_id, quantity, metric, target_id, preference, combine, board, latest
+        order by place_id, quantity, preference, metric, target_id$q$, p_since, p_places, p_quantities);
 end $body$;
 
 -- What series had in each step of a span, from `samples` or the aggregate that fits: `seconds` that were measured,
@@ -77,6 +77,8 @@ language sql stable as $$
         select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
                coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
                coalesce(m.preference, 1) as preference,
+               -- Each collector counts its own, and so may what the catalog does not know.
+               case when p.kind <> 'process' and m.metric_id is not null then s.target_id end as target_id,
                case series_chart.by
                     when 'device' then concat_ws(' ', case when min(p.host) over () <> max(p.host) over () then p.host end,
                                                  coalesce(d.device, s.quantity))
@@ -85,7 +87,7 @@ language sql stable as $$
         where p.run_id is null and p.origin = '' and s.quantity = any(series_chart.quantities)
           and (series_chart.hosts is null or p.host = any(series_chart.hosts))
     ), by_source as (
-        select m.name, m.quantity, m.place_id, m.metric, m.preference, m.combine, x.time,
+        select m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, x.time,
                case when m.combine = 'max' then max(x.area / x.seconds) when m.combine = 'sum' and not m.board
                     then sum(x.area / x.seconds) else avg(x.area / x.seconds) end * m.scale as value,
                case when m.combine = 'sum' and not m.board then sum(x.low) else min(x.low) end * m.scale as low,
@@ -94,10 +96,10 @@ language sql stable as $$
         join series_steps(array(select series_id from members), series_chart.start, series_chart.stop,
                           series_chart.step_ms) x using (series_id)
         where x.seconds > 0
-        group by m.name, m.quantity, m.place_id, m.metric, m.preference, m.combine, m.board, m.scale, x.time
+        group by m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, m.board, m.scale, x.time
     ), preferred as (
         select distinct on (name, quantity, place_id, time) * from by_source
-        order by name, quantity, place_id, time, preference, metric
+        order by name, quantity, place_id, time, preference, metric, target_id
     ), lines as (
         select name, quantity, time,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,

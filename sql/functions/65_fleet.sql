@@ -159,7 +159,7 @@ returns table (kind text, host text, device text, run_id text, run text, owner t
                joules double precision)
 language sql stable as $$
     with members as materialized (
-        select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
+        select s.series_id, s.target_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
                coalesce(m.preference, 1) as preference, coalesce(m.board, false) as board,
                coalesce(s.labels ->> 'simulated' = 'true', false) as simulated
         from series s join places p using (place_id) left join metrics m using (metric_id)
@@ -169,7 +169,7 @@ language sql stable as $$
           and (p.run_id is null or p.run_id in (select run_id from runs where started_at < energy.stop
                                                 and coalesce(ended_at, 'infinity') > energy.start))
     ), read as (
-        select m.place_id, m.quantity, m.metric, m.preference, bool_or(m.simulated) as simulated,
+        select m.place_id, m.quantity, m.metric, m.target_id, m.preference, bool_or(m.simulated) as simulated,
                max(x.seconds) as seconds,
                -- What is said of one board counts once, on however many of its instances it is repeated.
                m.scale * case when m.board then max(x.area) else sum(x.area) end as joules
@@ -178,12 +178,12 @@ language sql stable as $$
             from series_steps(array(select series_id from members), energy.start, energy.stop,
                               extract(epoch from energy.stop - energy.start) * 10)
             group by series_id) x using (series_id)
-        group by m.place_id, m.quantity, m.metric, m.preference, m.board, m.scale
+        group by m.place_id, m.quantity, m.metric, m.target_id, m.preference, m.board, m.scale
     ), covering as (
         select *, covers(seconds, max(seconds) over (partition by place_id, quantity)) as covering from read
     ), chosen as materialized (
         select distinct on (place_id, quantity) * from covering
-        order by place_id, quantity, covering desc, preference, metric
+        order by place_id, quantity, covering desc, preference, metric, target_id
     )
     select case c.quantity when 'gpu_energy_attributed' then 'run' when 'gpu_energy_idle' then 'idle'
                            when 'gpu_energy_other' then 'other' when 'gpu_power' then 'whole' else 'cpu' end,

@@ -33,7 +33,9 @@ create or replace function run_energy(p_run text) returns double precision langu
                  where s.run_id = r.run_id and s.quantity = 'gpu_energy_attributed' and s.metric is null)
            else (select sum(x.area)
                  from series_steps(array(select s.series_id from places p join series s using (place_id)
-                                         where p.run_id = r.run_id and s.quantity = 'gpu_energy_attributed'),
+                                         where p.run_id = r.run_id and s.quantity = 'gpu_energy_attributed'
+                                           and s.series_id not in (select series_id from repeats_of(
+                                               array[p_run], '{gpu_energy_attributed}'))),
                                    r.started_at - interval '1 min', coalesce(r.ended_at, now()) + interval '1 min', 10000) x)
            end
     from runs r where r.run_id = p_run
