@@ -60,6 +60,36 @@ def answers(connection: Connection, *selectors: str) -> dict[str, Any]:
         ),
         "firings": _rows(connection, "select * from rule_firings where run_id = any(%s) order by 1, 2, 3", ids),
     }
+    found["table"] = _rows(
+        connection,
+        "select run_id, mlflow_run_id, experiment_id, workload, position, attempt, run, title, name, status, reason, started_at,"
+        " ended_at, seconds, host, devices, collocation, environment, owner, params, coverage, simulated, profiled, shared"
+        " from run_list where run_id = any(%s) order by run_id",
+        ids,
+    )
+    quantities = ["gpu_power", "load", "threads", "cpu_usage"]
+    found["figures"] = _rows(connection, "select * from run_figures(%s, %s)", ids, quantities)
+    found["quantities"] = _rows(connection, "select quantity, unit from run_quantities(%s) order by 1", ids)
+    found["notices"] = _rows(connection, "select * from chart_notice(%s, %s) order by 1, 2", ids, quantities)
+    found["logged"] = _rounded(_rows(connection, "select * from software_chart(%s, array['loss'])", ids))
+    found["card"] = _rows(connection, "select r, c.* from unnest(%s::text[]) r, run_card(r) c order by 1, 2", ids)
+    found["repeats"] = _rows(
+        connection,
+        "select run_id, metric, labels from repeats join series using (series_id) where run_id = any(%s) order by 1, 2",
+        ids,
+    )
+    found["workload chart"] = _rounded(
+        _rows(
+            connection,
+            "select * from workload_chart(array(select distinct workload_id from runs where run_id = any(%s)), %s, null, null,"
+            " 10000, true, 40) order by time, workload, quantity, scope",
+            ids,
+            quantities,
+        )
+    )
+    # Computed anew each time, in whatever order the samples come.
+    epochs = json.dumps(compare(connection, selectors, align="epoch", every_attempt=True).as_dict(), default=str)
+    found["compare along epochs"] = json.loads(epochs, parse_float=lambda digits: round(float(digits), 9))
     found["devices"] = _rows(connection, "select r, where_it_is(r) from unnest(%s::text[]) r", ids)
     found["neighbours"] = _rows(
         connection, "select r, n.* from unnest(%s::text[]) r, run_neighbours(r) n order by 1, 2", ids
@@ -109,7 +139,7 @@ def _sums(connection: Connection, relation: str, ids: list[str]) -> list[tuple[A
 
 @pytest.fixture
 def told(full: World) -> World:
-    """The full world, whose runs have said all that a run can say."""
+    """The full world, whose runs have said all that a run can say, and where a second target gives the host's load as well."""
     for run, start in _rows(
         full.connection, "select run_id, extract(epoch from started_at)::float8 from runs order by started_at, 1"
     ):
@@ -126,6 +156,14 @@ def told(full: World) -> World:
             (run, start),
         )
         full.connection.execute("update runs set reason = %s where run_id = %s", ("E\\ \t", run))
+        full.write(
+            full.gauge("node_load1", [start + at + 0.5 for at in range(100)], [9.0] * 100, {}, "node_exporter"),
+            full.gauge(
+                "bench_process_cpu_seconds_total", [start + at for at in range(300)], [1.5] * 300, {"run_id": run}
+            ),
+        )
+    full.connection.execute("select summarise(run_id) from runs")
+    full.refresh()
     return full
 
 
