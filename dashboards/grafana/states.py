@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dashboards.grafana import panels
+from dashboards.grafana.curves import or_words
 from dashboards.grafana.fields import COLORS, for_name
 from dashboards.grafana.queries import Json, literals, query
 
@@ -49,11 +50,16 @@ def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json
     )
 
 
-def shares(title: str, rows: str, **more: Any) -> Json:
-    """Return how busy what was when, from 0 to 1, from a query of ``time``, ``metric`` (its line) and ``value``."""
+def shares(title: str, rows: str, *, empty: str, **more: Any) -> Json:
+    """Return how busy what was when, from 0 to 1, from a query of ``time``, ``metric`` (its line) and ``value``.
+
+    Where there is nothing, `empty` is the name of a line, for heat maps say no words of ours else: some 24 letters are seen.
+    """
+    # Of a single cell Grafana cannot tell the width.
+    words = f"select at, '{empty}', 0 from unnest(array[$__timeFrom()::timestamptz, $__timeTo()::timestamptz]) at"
     return panels.heatmap(
         title,
-        [query(rows, series=True)],
+        [query(or_words(rows, "select time, metric, value", words, "order by time"), series=True)],
         unit="percentunit",
         ends=(0, 1),
         scheme="Blues",

@@ -28,26 +28,28 @@ create or replace function run_title(w workloads, r runs) returns text language 
 $$;
 
 -- A colour of twelve and a stroke of three for the n-th run or workload of an experiment, by which they are told apart on
--- every chart. It is the order of starts that counts, so that it stays when others follow, and whatever else is chosen.
-create or replace function chart_style(p_experiment integer, p_nth bigint, out color text, out stroke text)
+-- every chart. It is the order of starts that counts, so that the colour stays when others follow, and whatever else is
+-- chosen. Twelve are not enough for several experiments: those of the second that is on a chart, `p_place` 1, are dashed.
+create or replace function chart_style(p_experiment integer, p_nth bigint, p_place bigint, out color text, out stroke text)
 language sql immutable as $$
-    select ((p_nth + 5 * p_experiment) % 12)::text, (p_nth / 12 % 3)::text
+    select ((p_nth + 5 * p_experiment) % 12)::text, ((p_nth / 12 + p_place) % 3)::text
 $$;
 
 -- What a chart needs to know of runs, by the label that `run_chart` gives them: names, order, colours.
 create or replace function run_titles(p_runs text[])
 returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
     with experiments as (
-        select distinct w.experiment_id from runs r join workloads w using (workload_id)
-        where r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs)
+        select w.experiment_id, row_number() over (order by w.experiment_id) - 1 as place
+        from runs r join workloads w using (workload_id)
+        where r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs) group by w.experiment_id
     ), numbered as (
-        select r, w, row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth,
+        select r, w, place, row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth,
                row_number() over (partition by w.experiment_id
                                   order by r.started_at, w.workload, r.position, r.attempt) - 1 as started_as
         from runs r join workloads w using (workload_id) join experiments using (experiment_id)
     )
     select run_label(w, r), run_title(w, r), nth, s.color, s.stroke
-    from numbered cross join lateral chart_style((w).experiment_id, started_as) s
+    from numbered cross join lateral chart_style((w).experiment_id, started_as, place) s
     where (r).run_id = any(p_runs) or (r).mlflow_run_id = any(p_runs)
 $$;
 
@@ -57,13 +59,14 @@ returns table (workload text, title text, workload_id integer, nth bigint, color
 language sql stable as $$
     with numbered as (
         select *, row_number() over (order by experiment_id, workload) as nth,
+               dense_rank() over (order by experiment_id) - 1 as place,
                row_number() over (partition by experiment_id order by started_at, workload) - 1 as started_as
         from workloads
         where experiment_id in (select experiment_id from workloads where workload_id = any(p_workloads))
     )
     select l.label, concat_ws(' ', l.label, m.simulated, m.profiled), workload_id, nth, s.color, s.stroke
     from numbered
-    cross join lateral chart_style(experiment_id, started_as) s
+    cross join lateral chart_style(experiment_id, started_as, place) s
     cross join lateral (select workload_label(workload_id) as label offset 0) l
     cross join lateral (select max(case when on_simulated_gpus(r) then '*' end) as simulated,
                                max(case when r.profilers <> '' then '◆' end) as profiled

@@ -171,11 +171,12 @@ language sql stable as $$
 $$;
 
 -- Where the links of a run's dashboard lead: `whole` is a range of time that shows all of it, as an address takes it, and
--- `workload` the choice of its workload.
+-- `workload` the choice of its workload, with a range that shows the longest of its runs.
 create or replace function run_links(p_run text, out whole text, out workload text, out mlflow text) language sql stable as $$
     select format('from=%s&to=%s', floor(extract(epoch from r.started_at) * 1000)::bigint,
                   coalesce(ceil(extract(epoch from r.ended_at) * 1000)::bigint::text, 'now&refresh=5s')),
-           format('var-experiment=%s&var-workload=%s', w.experiment_id, w.workload_id),
+           format('var-experiment=%s&var-workload=%s&from=1970-01-01T00:00:00.000Z&to=%s', w.experiment_id, w.workload_id,
+                  chart_end(runs_of(array[w.workload_id]))),
            coalesce(r.mlflow_run_id, '')
     from runs r join workloads w using (workload_id) where r.run_id = p_run
 $$;

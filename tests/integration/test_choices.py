@@ -76,6 +76,16 @@ def test_a_run_keeps_its_colour_whatever_is_chosen_beside_it_and_whatever_follow
     assert [tuple({run: style for run, *style in later}[run]) for run in runs[:12]] == styles
 
 
+def test_runs_of_two_experiments_are_told_apart_though_they_have_one_colour(world: World) -> None:
+    runs = [world.run(START, START + 60, experiment=experiment) for experiment in (20, 32)]
+    for titles, chosen in (("run_titles", runs), ("workload_titles", list(workload_ids(world).values()))):
+        first, second = rows(world, f"select color, stroke from {titles}(%s) order by nth", chosen)
+        assert (first[0], first[1], second[1]) == (second[0], "0", "1")
+        assert rows(world, f"select color, stroke from {titles}(%s)", chosen[1:]) == [first], (
+            "alone it is drawn as ever"
+        )
+
+
 def test_a_runs_own_quantities_come_before_its_hosts(world: World) -> None:
     run = world.run(START, START + 60, gpu=GPU)
     times = [START + 1 + n for n in range(50)]

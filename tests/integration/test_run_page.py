@@ -183,3 +183,14 @@ def test_steps_a_second_by_what_was_logged(world: World, start: float) -> None:
     )
     assert rows == [("loss", pytest.approx(10))]
     assert asked(world, "select * from run_steps('nobody', now() - interval '1 h', now(), 1000)") == []
+
+
+def test_links_lead_to_ranges_that_show_all_of_a_run_and_of_its_workload(world: World) -> None:
+    run = world.run(1_700_000_000.0, 1_700_000_060.5)
+    world.run(1_700_000_000.0, 1_700_000_100.0, position=2)
+    [(whole, workload)] = asked(world, "select whole, workload from run_links(%s)", run)
+    assert whole == "from=1700000000000&to=1700000060500"
+    [(workload_id,)] = asked(world, "select workload_id from workloads")
+    assert workload == (
+        f"var-experiment=20&var-workload={workload_id}&from=1970-01-01T00:00:00.000Z&to=1970-01-01T00:01:41.000Z"
+    )

@@ -134,7 +134,7 @@ def _busy() -> Json:
                 select host as "Host", device as "Device", model as "Model",
                        run || coalesce(' ' || name, '') as "Run", owner as "Owner",
                        extract(epoch from now() - since) as "For", utilization as "Utilization",
-                       memory_used as "Memory", memory_used / memory_total as "of it",
+                       memory_used as "Memory", memory_used / memory_total as "Memory filled",
                        power as "GPU's power", temperature as "Heat",
                        run_id, floor(extract(epoch from since) * 1000)::bigint as from_ms
                 from fleet() where state = 'busy' and host = any({_HOSTS})
@@ -156,7 +156,7 @@ def _idle() -> Json:
                 f"""
                 select host as "Host", device as "Device", model as "Model",
                        state as "State", extract(epoch from now() - since) as "No run for", utilization as "Utilization",
-                       memory_used as "Memory", memory_used / memory_total as "of it", power as "GPU's power"
+                       memory_used as "Memory", memory_used / memory_total as "Memory filled", power as "GPU's power"
                 from fleet() where state <> 'busy' and host = any({_HOSTS})
                 order by state = 'idle', since nulls first
                 """
@@ -179,7 +179,7 @@ def _columns() -> list[Json]:
         parts.NO_WORDS,
         *(for_name(name, custom__width=width) for name, width in _WIDTHS.items()),
         for_name("For", unit="dthms", custom__width=110),
-        *(for_name(name, **_SHARE, custom__width=110) for name in ("Utilization", "of it")),
+        *(for_name(name, **_SHARE, custom__width=110) for name in ("Utilization", "Memory filled")),
         for_name("Memory", unit="bytes", custom__width=100),
         for_name("GPU's power", unit="watt", decimals=0, custom__width=110),
         for_name("Heat", unit="celsius", custom__width=70),
@@ -195,7 +195,7 @@ def _hosts() -> Json:
                 f"""
                 select host as "Host", runs as "Runs", gpus as "GPUs", gpus_busy as "Busy", cores_busy as "Cores busy",
                        cores as "Cores", cores_busy / cores as "CPU", memory_used as "Memory",
-                       memory_used / memory_total as "of it", load as "Load"
+                       memory_used / memory_total as "Memory filled", load as "Load"
                 from fleet_hosts() where host = any({_HOSTS})
                 """
             )
@@ -203,7 +203,7 @@ def _hosts() -> Json:
         defaults={"decimals": 1},
         overrides=[
             parts.NO_WORDS,
-            *(for_name(name, **_SHARE) for name in ("CPU", "of it")),
+            *(for_name(name, **_SHARE) for name in ("CPU", "Memory filled")),
             *(for_name(name, decimals=0, custom__width=70) for name in ("Runs", "GPUs", "Busy", "Cores")),
             for_name("Memory", unit="bytes"),
         ],
@@ -272,7 +272,9 @@ def _curves(quantity: str) -> str:
 
 
 def _utilization() -> Json:
-    return shares("Utilization of GPUs and instances", _curves("gpu_utilization"), height=7)
+    return shares(
+        "Utilization of GPUs and instances", _curves("gpu_utilization"), empty="No GPU was measured", height=7
+    )
 
 
 def _power() -> Json:

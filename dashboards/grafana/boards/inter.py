@@ -29,7 +29,7 @@ def board() -> Json:
         _UID,
         "Inter-workload: workloads against each other",
         [
-            parts.notices({"": parts.workload_notices(WORKLOADS, _METRIC)}, width=24, height=4),
+            parts.notices({"": parts.workload_notices(WORKLOADS, _METRIC)}, width=24, height=6),
             _table(),
             _throughput(),
             _durations(),
@@ -63,7 +63,8 @@ def _against_baseline(figure: str, of: str = "") -> str:
 def _table() -> Json:
     to_runs = link(
         "Its runs",
-        "/d/bench-intra?var-workload=${__data.fields.workload_id}&var-experiment=${__data.fields.experiment_id}",
+        "/d/bench-intra?var-workload=${__data.fields.workload_id}&var-experiment=${__data.fields.experiment_id}"
+        "&from=1970-01-01T00:00:00.000Z&to=${fit}",
     )
     return panels.table(
         "Workloads, and how they differ from the baseline",
@@ -75,20 +76,20 @@ def _table() -> Json:
                        throughput as "Throughput", {_against_baseline("throughput")} as "Δ throughput",
                        energy as "GPU energy", {_against_baseline("energy", "energy_of")} as "Δ energy",
                        energy / runs as "Energy per run", {_against_baseline("(energy / runs)", "energy_of")} as "Δ per run",
-                       energy_of as "Energy of", workload_id, experiment_id
+                       energy_of as "Energy from", workload_id, experiment_id
                 from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})
                 """
             )
         ],
         overrides=[
             parts.NO_WORDS,
-            for_name("Workload", links=[to_runs], custom__width=300),
+            for_name("Workload", links=[to_runs], custom__width=300, custom__wrapText=True),
             for_name("Runs", custom__width=60),
             for_name("Duration", unit="dthms"),
-            for_regexp("/^GPU energy|^Energy/", unit="joule"),
+            for_regexp("/^GPU energy|^Energy per/", unit="joule"),
             for_regexp("/^Δ/", **_CHANGE),
             for_name("Δ throughput", custom__width=120),
-            for_name("Energy of", custom__width=110),
+            for_name("Energy from", custom__width=120),
             *(for_name(name, custom__hideFrom__viz=True) for name in ("workload_id", "experiment_id")),
         ],
         empty=curves.CHOOSE,
@@ -179,7 +180,7 @@ def _figures() -> Json:
         transformations=[parts.unit_applied()],
         overrides=[
             parts.NO_WORDS,
-            for_name("Workload", custom__width=170),
+            for_name("Workload", custom__width=170, custom__wrapText=True),
             for_name("Mean", **parts.bar("blue")),
             for_regexp("/^Δ/", **_CHANGE),
             for_regexp("/^(Lowest|Highest)$/", custom__width=85),

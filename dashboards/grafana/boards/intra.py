@@ -21,7 +21,7 @@ def board() -> Json:
         _UID,
         "Intra-workload: runs against each other",
         [
-            parts.notices({"": parts.run_notices(RUNS, _METRIC)}, width=24, height=4),
+            parts.notices({"": parts.run_notices(RUNS, _METRIC)}, width=24, height=6),
             parts.run_table(RUNS, width=24, height=8),
             Row("$metric", [_curve(), _bars(), _heatmap()], repeat="metric"),
             Row("$metric by step and by epoch", [_by("step"), _by("epoch")], collapsed=True, repeat="metric"),

@@ -24,7 +24,7 @@ def board() -> Json:
             parts.notices(
                 {slot: parts.run_notices(texts(f"run_{slot}"), texts(f"metric_{slot}")) for slot in _SLOTS},
                 width=24,
-                height=5,
+                height=7,
             ),
             *(_curves(slot) for slot in _SLOTS),
             parts.run_table(

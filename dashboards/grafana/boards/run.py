@@ -110,7 +110,17 @@ def _of_run(what: str) -> Json:
 
 
 def _title() -> Json:
-    return panels.stat("Run", [_of_run("run_title(w, r) as run")], text=True, empty="no run", width=3, height=4)
+    # With marks that never stand on a line alone.
+    title = "regexp_replace(run_title(w, r), ' ([*◆])', E'\\u00a0\\\\1', 'g') as run"
+    return panels.stat(
+        "Run",
+        [_of_run(title)],
+        text=True,
+        options={"text": {"valueSize": 15}},
+        empty="no run",
+        width=3,
+        height=4,
+    )
 
 
 def _status() -> Json:
@@ -135,7 +145,6 @@ def _figure(title: str, quantity: str, unit: str, description: str, calc: str = 
         title,
         [run_charts.curve(quantity, title)],
         unit=unit,
-        sparkline=True,
         calc=calc,
         options={"colorMode": "none"},
         description=description,
@@ -166,7 +175,7 @@ def _notices() -> Json:
         overrides=[for_name("about", custom__width=110), for_name("notice", custom__wrapText=True)],
         empty="Nothing: no simulated GPU, no profiler, nobody else on its GPUs.",
         width=24,
-        height=4,
+        height=5,
     )
 
 

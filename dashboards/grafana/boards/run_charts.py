@@ -149,6 +149,7 @@ def _heatmap() -> Json:
         select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})
         where time > (select started_at from runs where run_id = {RUN})
         """,
+        empty="No GPU was measured",
         height=6,
     )
 
