@@ -18,6 +18,7 @@ from collector.spool import Spool
 from collector.tags import Tags
 from sql import runs, samples
 from sql.database import Connection, Database
+from sql.reader import cancel_long_reads
 from sql.samples import WriteState
 
 __all__ = ["Writer"]
@@ -33,6 +34,8 @@ _IDLE_SECONDS = 0.8
 # What the data are at fault for, and not the database.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _HOUSEKEEPING_SECONDS = 1.0
+# Who writes SQL as `bench_reader` may lift that role's 30 s, as an export does, which copies a table for some minutes.
+_LONGEST_READ_SECONDS = 300.0
 # When a run's last samples are in: its last scrape is over, and so is the writing.
 _SETTLED_SECONDS = 2.0
 # Where nothing older than this waits in the spool, all that was scraped has been written.
@@ -183,3 +186,5 @@ class Writer(threading.Thread):
             self._metrics.retagged.inc(moved)
         if written:
             samples.summarise_ended_runs(connection, settled)
+        if cancelled := cancel_long_reads(connection, _LONGEST_READ_SECONDS):
+            _log.warning("queries of bench_reader cancelled after %g s: %d", _LONGEST_READ_SECONDS, cancelled)

@@ -8,7 +8,7 @@ from bench.errors import BadRequest
 from sql.database import Connection, Database
 from sql.flavour import Server, inspect
 
-__all__ = ["Reader", "reader"]
+__all__ = ["Reader", "cancel_long_reads", "reader"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,13 @@ def reader(database: Database) -> Reader:
             return Reader(found.host, found.port, found.database, "bench_reader", found.server)
         _refuse_writers(connection, found.user)
     return found
+
+
+def cancel_long_reads(connection: Connection, seconds: float) -> int:
+    """Cancel what ``bench_reader`` has asked for longer than that; return how many such there were."""
+    row = connection.execute("select cancel_long_reads(make_interval(secs => %s))", (seconds,)).fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def _let_in(database: Database) -> None:

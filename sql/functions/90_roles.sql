@@ -36,6 +36,25 @@ exception when insufficient_privilege or undefined_object or internal_error then
     raise notice 'search paths were left as they are: %', sqlerrm;
 end $$;
 
+-- Cancels what `bench_reader` has asked for longer than this, and says how many that were: who writes SQL may lift the role's
+-- own time limit. Its owner is a superuser or a member of that role, as sql/roles.sql makes `bench_owner`; else it does nothing.
+create or replace function cancel_long_reads(p_limit interval) returns bigint
+language plpgsql security definer set search_path = bench, pg_catalog as $$
+begin
+    return (select count(*) filter (where pg_cancel_backend(pid)) from pg_stat_activity
+            where usename = 'bench_reader' and datname = current_database() and state = 'active'
+              and query_start < clock_timestamp() - p_limit);
+exception when insufficient_privilege then
+    return 0;
+end $$;
+revoke execute on function cancel_long_reads from public;
+do $$
+begin
+    grant execute on function cancel_long_reads to bench_owner, bench_writer;
+exception when insufficient_privilege or undefined_object then
+    raise notice 'rights were left as they are: %', sqlerrm;
+end $$;
+
 -- What `bench_reader_own` sees: the runs of the person who is logged in, and nothing else. Row-level security is not
 -- open to us: it excludes continuous aggregates and the columnstore.
 create schema if not exists bench_own;

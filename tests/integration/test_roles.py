@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 from psycopg import conninfo
 
 from bench.config import Settings
 from sql.database import Database
+from sql.reader import cancel_long_reads
+from tests.e2e.home import wait_for
 from tests.world import LEVELS, World
 
 
@@ -19,6 +23,24 @@ def writer_world(database: Database, tmp_path: Path) -> World:
     dsn = conninfo.make_conninfo(database.dsn, options="-crole=bench_writer")
     as_writer = Database(Settings(home=tmp_path, dsn=dsn)).open()
     return World(as_writer, tmp_path / "spool", database.connect())
+
+
+def test_what_a_viewer_asks_for_too_long_is_cancelled_from_outside(writer_world: World, database: Database) -> None:
+    with writer_world.connection as owner, writer_world.database.connect() as writer:
+        owner.execute("alter role bench_reader login")
+        with (
+            psycopg.connect(database.dsn, user="bench_reader", autocommit=True) as viewer,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            viewer.execute("set statement_timeout = 0")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                viewer.execute("select cancel_long_reads('0 s')")
+            asked = pool.submit(viewer.execute, "select pg_sleep(60)")
+            assert cancel_long_reads(writer, 50) == 0
+            wait_for(lambda: cancel_long_reads(writer, 0.5), "a query of half a second")
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                asked.result(timeout=10)
+            assert viewer.execute("select 1").fetchone() == (1,), "its connection stays"
 
 
 def test_a_writer_need_not_be_the_owner(writer_world: World) -> None:
