@@ -55,8 +55,8 @@ def shares(title: str, rows: str, *, empty: str, **more: Any) -> Json:
 
     Where there is nothing, `empty` is the name of a line, for heat maps say no words of ours else: some 24 letters are seen.
     """
-    # Of a single cell Grafana cannot tell the width.
-    words = f"select at, '{empty}', 0 from unnest(array[$__timeFrom()::timestamptz, $__timeTo()::timestamptz]) at"
+    # Of a single cell Grafana cannot tell the width; what is below 0 is not drawn.
+    words = f"select at, '{empty}', -1 from unnest(array[$__timeFrom()::timestamptz, $__timeTo()::timestamptz]) at"
     return panels.heatmap(
         title,
         [query(or_words(rows, "select time, metric, value", words, "order by time"), series=True)],
