@@ -113,10 +113,12 @@ def workload_curves(workloads: str, metric: str) -> list[Json]:
     """
     return [
         *(
-            workload_curve(f"({workloads})[{n}:{n}]", metric, band=str(n), ref=chr(64 + n))
+            workload_curve(f"({workloads})[{n}:{n}]", metric, among=workloads, band=str(n), ref=chr(64 + n))
             for n in range(1, MAX_BANDS + 1)
         ),
-        workload_curve(f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]", metric, ref=chr(65 + MAX_BANDS)),
+        workload_curve(
+            f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]", metric, among=workloads, ref=chr(65 + MAX_BANDS)
+        ),
     ]
 
 
@@ -142,16 +144,20 @@ def workload_curve(
     title: str = "title",
     scopes: str = "null",
     align: str = ALIGN,
+    among: str | None = None,
     band: str = "",
     ref: str = "A",
 ) -> Json:
-    """Return the query of a curve for each workload, and of its least and greatest sample as the columns of a `band`."""
+    """Return the query of a curve for each workload, and of its least and greatest sample as the columns of a `band`.
+
+    Their strokes tell them apart from all `among` which they are drawn, in SQL.
+    """
     columns = f'low as "low {band}", value, high as "high {band}"' if band else "value"
     return query(
         f"""
         select time, {title} as title, color, stroke, {columns}
         from workload_chart({workloads}, {metric}, {RANGE}, true, {MAX_SERIES}, {scopes}, {align})
-        join workload_titles({workloads}) using (workload) order by time, nth
+        join workload_titles({among or workloads}) using (workload) order by time, nth
         """,
         series=True,
         ref=ref,
