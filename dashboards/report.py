@@ -80,6 +80,9 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
         sharing_notes=list(sharing.notes(found.interference)),
         advice=advice(found.interference),
         charts=[(chart, layout, chart_data(layout)) for chart, layout in layouts],
+        highlights={
+            run.run_id: list(tables.highlight_lines(run, found.highlights.get(run.run_id, ()))) for run in found.runs
+        },
         bars=_bars(found),
         surroundings=_surroundings(found.runs, records),
         without=[_label(run) for run in found.runs if run.run_id not in records],

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from insight.columns import ENERGY_KEY
 from insight.comparison import Comparison, Entry
+from sql.highlights import Highlight
 from sql.selection import ExperimentInfo, RunInfo
 from sql.summaries import Coverage
 
@@ -24,6 +25,8 @@ __all__ = [
     "duration",
     "experiments",
     "figure",
+    "highlight_lines",
+    "highlights",
     "runs",
     "sheet",
     "table",
@@ -221,6 +224,27 @@ def runs(found: Sequence[RunInfo]) -> Table:
     if any(run.simulated for run in found):
         made.caption, made.caption_justify = _SIMULATED_NOTE, "left"
     return made
+
+
+def highlights(run: RunInfo, found: Sequence[Highlight]) -> Table:
+    """Return what happened in a run, line by line, each with its time since the run's start."""
+    label = f"{run.label}{SIMULATED * run.simulated} {run.name}".rstrip()
+    made = table(">from", ">to", "what", title=escape(f"{label}: {run.status}, {duration(run.duration)}"))
+    for start, end, text in highlight_lines(run, found):
+        made.add_row(start, end, escape(text))
+    if run.simulated:
+        made.caption, made.caption_justify = _SIMULATED_NOTE, "left"
+    return made
+
+
+def highlight_lines(run: RunInfo, found: Iterable[Highlight]) -> Iterable[tuple[str, str, str]]:
+    """Yield from when to when in the run each thing was, and what."""
+    for one in found:
+        assert run.started_at is not None
+        start, end = ((time - run.started_at).total_seconds() for time in (one.started_at, one.ended_at))
+        yield (
+            ("", "", one.text) if one.kind == "rest" else (duration(start) if start else "0 s", duration(end), one.text)
+        )
 
 
 def coverage(found: Iterable[Coverage]) -> Table:

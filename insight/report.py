@@ -11,6 +11,7 @@ from insight import neighbours, profiled
 from insight.chart import Chart, chart
 from insight.collocation import interference, remarks, verdict
 from insight.comparison import Comparison, compare
+from insight.highlights import Highlight, of_runs
 from insight.interference import Interference
 from sql.charts import software_keys
 from sql.database import Connection
@@ -59,7 +60,7 @@ class Report:
         Sentences without which the comparison would mislead.
     charts
         By run and, where workloads have several runs, by workload; none where nothing was measured.
-    devices, phases, steps, findings, qualities
+    devices, highlights, phases, steps, findings, qualities
         By run id.
     """
 
@@ -71,6 +72,7 @@ class Report:
     warnings: tuple[str, ...]
     charts: tuple[Chart, ...]
     devices: Mapping[str, Sequence[Device]]
+    highlights: Mapping[str, Sequence[Highlight]]
     phases: Mapping[str, Sequence[Phase]]
     steps: Mapping[str, Sequence[Steps]]
     findings: Mapping[str, Sequence[Finding]]
@@ -116,6 +118,7 @@ def report(
         warnings=(*profiled.footnotes(by_run), *neighbours.footnotes(by_run, changes), *remarks(sharing)),
         charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
         devices=_by_run(devices(connection, ids)),
+        highlights=of_runs(connection, [run for run in runs if run.started_at is not None]),
         phases=_by_run(phases(connection, ids)),
         steps=_by_run(steps(connection, ids)),
         findings=_by_run(findings(connection, ids)),

@@ -51,6 +51,7 @@ TABLES: dict[str, LiteralString] = {
     "stored_summaries": _OF_RUNS,
     "repeats": _OF_RUNS + " and series_id = any({series})",
     "rule_firings": _OF_RUNS,
+    "highlights": _OF_RUNS,
 }
 # What is said of this database, and not of the runs.
 _OURS = [("placements", "origin"), ("places", "origin"), ("series", "target_id")]

@@ -15,6 +15,7 @@ from bench.cli import (
     dashboards,
     database,
     export,
+    highlights,
     interference,
     plot,
     read,
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (schedule, sweep, read, compare, interference, watch, plot, report, view, export, serve, setup):
+for module in (schedule, sweep, read, compare, highlights, interference, watch, plot, report, view, export, serve, setup):
     module.register(app)
 app.add_typer(database.app, name="db")
 app.add_typer(dashboards.app, name="dashboards")

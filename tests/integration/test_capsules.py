@@ -59,6 +59,7 @@ def answers(connection: Connection, *selectors: str) -> dict[str, Any]:
             ids,
         ),
         "firings": _rows(connection, "select * from rule_firings where run_id = any(%s) order by 1, 2, 3", ids),
+        "highlights": _rows(connection, "select * from highlights where run_id = any(%s) order by 1, 2, 3", ids),
     }
     found["table"] = _rows(
         connection,
@@ -154,6 +155,10 @@ def told(full: World) -> World:
         full.connection.execute(
             "insert into rule_firings values (%s, 'idle', to_timestamp(%s), null, 'warning', '{\"share\": 0.5}')",
             (run, start),
+        )
+        full.connection.execute(
+            "insert into highlights values (%s, to_timestamp(%s), to_timestamp(%s), 'training', 'training: ü', 0.5)",
+            (run, start, start + 9),
         )
         full.connection.execute("update runs set reason = %s where run_id = %s", ("E\\ \t", run))
         full.write(

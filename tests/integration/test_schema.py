@@ -32,6 +32,7 @@ RELATIONS = {
     "run_summary": "run_id quantity scope metric device n seconds mean min max p50 p95 total",
     "spans": "run_id span_id parent_id name kind step started_at ended_at pid thread",
     "rule_firings": "run_id rule started_at ended_at severity evidence",
+    "highlights": "run_id started_at ended_at kind text weight",
     "run_quality": "run_id coverage interval_seconds simulated profiled shared throttled overhead",
     "owned_devices": "owned_id kind host boot_id home simulated holder_pid holder_created run_ids gpu_uuids profile start "
     "gpu_instance_id mig_uuid folder made_at",

@@ -19,6 +19,11 @@ _NEIGHBOUR = link(
     "/d/bench-run?var-run=${__data.fields.run_id}&from=${__data.fields.from_ms}&to=${__data.fields.to_ms}",
 )
 
+_STRETCH = link(
+    "Look at it",
+    "/d/bench-run?var-run=${__data.fields.run_id}&from=${__data.fields.from_ms}&to=${__data.fields.to_ms}",
+)
+
 
 def board() -> Json:
     """Return the dashboard."""
@@ -37,6 +42,7 @@ def board() -> Json:
             _figure("GPU power", "gpu_energy_attributed", "watt", "Its part, beyond idle: mean of the chosen time."),
             _energy(),
             _notices(),
+            _highlights(),
             _phases(),
             Row("Training", run_charts.training()),
             Row("GPUs", run_charts.gpus()),
@@ -176,6 +182,34 @@ def _notices() -> Json:
         empty="Nothing: no simulated GPU, no profiler, nobody else on its GPUs.",
         width=24,
         height=5,
+    )
+
+
+def _highlights() -> Json:
+    return panels.table(
+        "In ten lines",
+        [
+            query(
+                f"""
+                select extract(epoch from h.started_at - r.started_at) as "From",
+                       extract(epoch from h.ended_at - r.started_at) as "To", h.kind as "Kind", h.text as "What",
+                       run_id, floor(extract(epoch from h.started_at) * 1000)::bigint as from_ms,
+                       ceil(extract(epoch from h.ended_at) * 1000)::bigint as to_ms
+                from highlights h join runs r using (run_id) where run_id = {RUN}
+                order by h.kind = 'rest', h.started_at, h.ended_at
+                """
+            )
+        ],
+        overrides=[
+            parts.NO_WORDS,
+            *(for_name(name, unit="dthms", custom__width=110) for name in ("From", "To")),
+            for_name("Kind", custom__width=110),
+            for_name("What", custom__wrapText=True, links=[_STRETCH]),
+            *(for_name(name, custom__hideFrom__viz=True) for name in ("run_id", "from_ms", "to_ms")),
+        ],
+        empty="They are written when a run has ended: `bench highlights RUN` tells them until then.",
+        width=24,
+        height=9,
     )
 
 

@@ -1,0 +1,186 @@
+"""What is off in a run, beside its phases: moments, stretches, changes that last, drift, and where nothing was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from insight.phases import Phase, similar
+from insight.repetition import Repetition
+from insight.segments import spikes
+from insight.signals import Signal, Signals
+from insight.telling import Line, lasting
+
+__all__ = ["changes", "gaps", "moments", "stretches", "trends"]
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+# More changes than this within one training are one restless training.
+_FEW = 3
+# A round is off that differs by so many times what rounds differ by.
+_FAR = 6.0
+# A curve that drifts does so in each fifth of its time, but for noise, and in none all of it.
+_LEAST_OF_FIFTH, _MOST_OF_FIFTH = 0.05, 0.6
+_DRIFT = 2.0
+
+
+def changes(signals: Signals, points: Floats, phase: Phase) -> list[Line]:
+    """Return where a phase went on at another level."""
+    pieces = list(pairwise([*phase.pieces, phase.end]))
+    means = [points[first:end].mean(axis=0) for first, end in pieces]
+    if len(pieces) > _FEW + 2:
+        return [_restless(signals, means, pieces)]
+    told = []
+    at = 1
+    while at < len(pieces):
+        (first, end), before = pieces[at], means[at - 1]
+        if at + 1 < len(pieces) and similar(before, means[at + 1]) and _is_short(pieces[at - 1 : at + 2]):
+            told.append(_back_and_forth(signals, means[at] - before, pieces[at - 1], (first, end)))
+            at += 2
+            continue
+        told.append(_to_another(signals, means[at] - before, pieces[at - 1], (first, end)))
+        at += 1
+    return told
+
+
+def _is_short(three: Sequence[tuple[int, int]]) -> bool:
+    before, length, after = (end - first for first, end in three)
+    return length < min(before, after) / 2
+
+
+def _most_changed(change: Floats) -> list[int]:
+    return [int(at) for at in np.argsort(-np.abs(change), kind="stable")[:2] if abs(change[at]) >= 1] or [
+        int(np.abs(change).argmax())
+    ]
+
+
+def _means(signal: Signal, *pieces: tuple[int, int]) -> list[float]:
+    return [float(signal.value[first:end].mean()) for first, end in pieces]
+
+
+def _to_another(signals: Signals, change: Floats, before: tuple[int, int], after: tuple[int, int]) -> Line:
+    parts = []
+    for at in _most_changed(change):
+        signal = signals.signals[at]
+        old, new = _means(signal, before, after)
+        parts.append(signal.far(new, old))
+    start, end = signals.time(after[0]), signals.time(after[1])
+    weight = 0.35 + 0.4 * min(1.0, float(np.abs(change).max()) / 10)
+    return Line(start, end, "change", ", ".join(parts), weight)
+
+
+def _back_and_forth(signals: Signals, change: Floats, before: tuple[int, int], off: tuple[int, int]) -> Line:
+    parts = []
+    for at in _most_changed(change):
+        signal = signals.signals[at]
+        usual, now = _means(signal, before, off)
+        parts.append(signal.far(now, usual))
+    start, end = signals.time(off[0]), signals.time(off[1])
+    return Line(start, end, "outlier", f"for {lasting(end - start)} {', '.join(parts)}", 0.55)
+
+
+def _restless(signals: Signals, means: Sequence[Floats], pieces: Sequence[tuple[int, int]]) -> Line:
+    at = int(np.abs(np.diff(np.array(means), axis=0)).sum(axis=0).argmax())
+    signal = signals.signals[at]
+    levels = sorted(_means(signal, *pieces))
+    text = f"{len(pieces) - 1} changes of level: {signal.spoken} between {signal.figure(levels[0])} and {signal.figure(levels[-1])}"
+    return Line(signals.time(pieces[0][0]), signals.time(pieces[-1][1]), "change", text, 0.5)
+
+
+def stretches(signals: Signals, repeated: Repetition) -> Iterator[Line]:
+    """Yield the phases of a repetition that took far longer or shorter than in its other rounds."""
+    for place, node in enumerate(repeated.rounds[0]):
+        nodes = [one[place] for one in repeated.rounds]
+        seconds = np.array([signals.time(one.end) - signals.time(one.first) for one in nodes])
+        usual = float(np.median(seconds))
+        spread = float(np.median(np.abs(seconds - usual))) / 0.6745
+        off = np.abs(seconds - usual)
+        # The first and the last may have been cut off by what was before and after.
+        for at in np.flatnonzero(off > max(_FAR * spread, usual / 4, 3 * signals.step)):
+            if 0 < at < len(nodes) - 1 and isinstance(node, Phase):
+                start, end = signals.time(nodes[at].first), signals.time(nodes[at].end)
+                text = f"{node.kind} {at + 1} of {len(nodes)} took {lasting(end - start)}, usually {lasting(usual)}"
+                yield Line(start, end, "outlier", text, 0.55)
+
+
+def trends(signals: Signals, points: Floats, found: Sequence[Phase]) -> Iterator[Line]:
+    """Yield what grew or fell all the time that the run trained, or all the run long where it has no phases."""
+    where = np.zeros(len(points), np.bool_)
+    for phase in found:
+        if phase.kind == "training" or len(found) == 1:
+            where[phase.first : phase.end] = True
+    if where.sum() < 20:
+        return
+    fifths = np.array_split(np.flatnonzero(where), 5)
+    levels = np.array([points[fifth].mean(axis=0) for fifth in fifths])
+    for at, signal in enumerate(signals.signals):
+        change = levels[-1, at] - levels[0, at]
+        if abs(change) < _DRIFT or signal.is_rate:
+            continue
+        shares = np.diff(levels[:, at]) / change
+        if shares.min() >= _LEAST_OF_FIFTH and shares.max() <= _MOST_OF_FIFTH:
+            ends = fifths[0][: len(fifths[0]) // 4], fifths[-1][-(len(fifths[-1]) // 4) :]
+            first, last = (float(signal.value[some].mean()) for some in ends)
+            grew = "grew" if change > 0 else "fell"
+            text = f"{signal.spoken} {grew} all the time, from {signal.figure(first)} to {signal.figure(last)}"
+            start, end = signals.time(int(fifths[0][0])), signals.time(int(fifths[-1][-1]) + 1)
+            yield Line(start, end, "trend", text, 0.45 + 0.3 * min(1.0, abs(change) / 10))
+
+
+def moments(signals: Signals, off: npt.NDArray[np.bool_]) -> list[Line]:
+    """Return where curves were far off for a moment, `off` of their shape; several at the same moments are one line."""
+    groups: list[tuple[Indices, list[str], float]] = []
+    for at, signal in enumerate(signals.signals):
+        usual = float(np.median(signal.value))
+        for places, extreme in _directions(signal, off[:, at], usual):
+            words = signal.far(extreme, usual)
+            weight = 0.1 if signal.is_rate else 0.3 if at == signals.main else 0.2
+            for number, (others, told, most) in enumerate(groups):
+                near = np.isin(others, np.concatenate([places - 1, places, places + 1])).mean()
+                if near >= 0.5 and len(places) <= 2 * len(others):
+                    groups[number] = (others, [*told, words][:2], max(most, weight))
+                    break
+            else:
+                groups.append((places, [words], weight))
+    return [_moment(signals, places, told, weight) for places, told, weight in groups]
+
+
+def _directions(signal: Signal, off: npt.NDArray[np.bool_], usual: float) -> Iterator[tuple[Indices, float]]:
+    """Yield the points at which a curve was far up, and far down: with its extreme there."""
+    scaled = [signal.scaled(one) for one in (signal.high, signal.low)]
+    # A point stands for several samples in a long run, and one of them alone may be off.
+    off = off | spikes(np.column_stack(scaled)).any(axis=1)
+    middle = float(signal.scaled(np.array([usual]))[0])
+    up, down = (np.flatnonzero(off & (sign * (one - middle) >= 2)) for sign, one in zip((1, -1), scaled, strict=True))
+    down = np.setdiff1d(down, up)
+    if len(up):
+        yield up, float(signal.high[up].max())
+    if len(down):
+        yield down, float(signal.low[down].min())
+
+
+def _moment(signals: Signals, places: Indices, told: Sequence[str], weight: float) -> Line:
+    start, end = signals.time(int(places[0])), signals.time(int(places[-1]) + 1)
+    if len(places) == 1:
+        return Line(start, end, "outlier", f"for a moment {', '.join(told)}", weight + 0.1)
+    apart = np.diff(signals.times[places])
+    every = float(np.median(apart))
+    regular = len(places) > 3 and np.median(np.abs(apart - every)) <= 0.1 * every
+    often = f"{len(places)} moments" + (f", every {lasting(every)}" if regular else "")
+    return Line(start, end, "outlier", f"{often}: {', '.join(told)}", weight)
+
+
+def gaps(signals: Signals) -> Iterator[Line]:
+    """Yield where nothing was measured."""
+    missing = sum(end - start for start, end in signals.gaps)
+    weight = min(1.0, 0.5 + missing / signals.duration)
+    if len(signals.gaps) > _FEW:
+        text = f"nothing was measured {len(signals.gaps)} times, for {lasting(missing)} together"
+        yield Line(signals.gaps[0][0], signals.gaps[-1][1], "gap", text, weight)
+        return
+    for start, end in signals.gaps:
+        yield Line(start, end, "gap", f"nothing was measured for {lasting(end - start)}", weight)

@@ -1,0 +1,143 @@
+"""What a run did in each piece of its curves, by these alone: begin, train, evaluate, save, wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from insight.segments import noise_of
+from insight.signals import Signals
+
+__all__ = ["Phase", "phases", "scaled", "similar"]
+
+Floats = npt.NDArray[np.float64]
+
+# Pieces that are no further apart are in the same state, on a scale on which 1 matters.
+_ALIKE = 2.0
+# What is below this share of the training's activity is idle.
+_IDLE = 0.25
+# While it fills its memory, a run has less than this share of what it has next.
+_FILLED = 0.8
+# A checkpoint writes so many times (as a power of two) what the training does.
+_MORE_WRITTEN = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a run did from one point to before another, `pieces` being where the pieces of that begin."""
+
+    kind: str
+    first: int
+    end: int
+    pieces: tuple[int, ...]
+
+
+def scaled(signals: Signals) -> Floats:
+    """Return the curves on the scale on which what matters differs by 1, shape ``(n, k)``."""
+    return np.column_stack([signal.scaled(signal.value) for signal in signals.signals])
+
+
+def similar(one: Floats, other: Floats) -> bool:
+    """Return whether two states are the same."""
+    return bool(np.max(np.abs(one - other), initial=0) <= _ALIKE)
+
+
+def phases(signals: Signals, points: Floats, edges: Sequence[int]) -> list[Phase]:
+    """Return the phases of a run; pieces of the same kind that follow each other are one.
+
+    The state in which the run works most, as the product of its time and its activity, is the training. A shorter one that
+    comes back is the evaluation, or a checkpoint where the run is idle and writes; what is before the first training is
+    the initialization. A run that does one thing all the time, or nothing, has no phases: its pieces are ``level``.
+    """
+    pieces = list(pairwise(edges))
+    means = np.array([points[first:end].mean(axis=0) for first, end in pieces])
+    lengths = np.array([signals.time(end) - signals.time(first) for first, end in pieces])
+    if len(pieces) == 1 or means[:, signals.main].max() < 2:
+        kinds = ["level"] * len(pieces)
+    else:
+        # Means of few points differ by the noise, too.
+        kinds = _kinds(signals, means / np.maximum(1, noise_of(points).point), lengths)
+    found: list[Phase] = []
+    for kind, (first, end) in zip(kinds, pieces, strict=True):
+        if found and found[-1].kind == kind != "level":
+            last = found.pop()
+            found.append(Phase(kind, last.first, end, (*last.pieces, first)))
+        else:
+            found.append(Phase(kind, first, end, (first,)))
+    return found
+
+
+def _kinds(signals: Signals, means: Floats, lengths: Floats) -> list[str]:
+    # What a run holds says little of what it does, and grows.
+    does = [at for at, signal in enumerate(signals.signals) if not signal.is_stock]
+    activity = means[:, signals.main]
+    states = _states(means[:, does or [signals.main]])
+    work = np.bincount(states, lengths * activity)
+    most = int(work.argmax())
+    usual = float(np.average(activity[states == most], weights=lengths[states == most]))
+    trains = np.isin(states, [state for state in np.unique(states) if _trains(state, most, states, activity, lengths)])
+    trains &= activity >= _IDLE * usual
+    first = _begins(signals, means, lengths, np.flatnonzero(states == most), trains, usual)
+    last = int(np.flatnonzero(trains)[-1])
+    writes = next((at for at, signal in enumerate(signals.signals) if signal.quantity == "disk_write"), None)
+    kinds = []
+    for at in range(len(means)):
+        if at < first:
+            kinds.append("initialization")
+        elif trains[at]:
+            kinds.append("training")
+        elif activity[at] >= _IDLE * usual:
+            kinds.append("evaluation")
+        elif writes is not None and means[at, writes] >= means[trains, writes].mean() + _MORE_WRITTEN:
+            kinds.append("checkpoint")
+        else:
+            kinds.append("ending" if at > last else "pause")
+    return kinds
+
+
+def _begins(
+    signals: Signals, means: Floats, lengths: Floats, busiest: npt.NDArray[np.int64],
+    trains: npt.NDArray[np.bool_], usual: float,
+) -> int:  # fmt: skip
+    """Return which piece the training begins with.
+
+    Before the first of its `busiest` pieces others count where a GPU is about as busy. A piece after which a run holds far
+    more than before has filled its memory, whatever else it did.
+    """
+    main = signals.signals[signals.main].quantity
+    first = int(busiest[0])
+    while first > 0 and trains[first - 1] and main.startswith("gpu") and means[first - 1, signals.main] >= 0.8 * usual:
+        first -= 1
+    holds = [at for at, signal in enumerate(signals.signals) if signal.is_stock]
+    while (
+        first < busiest[-1]
+        and lengths[: first + 1].sum() < lengths.sum() / 2
+        and (means[first, holds] < _FILLED * means[first + 1, holds]).any()
+    ):
+        first += 1
+    return first
+
+
+def _states(means: Floats) -> npt.NDArray[np.int64]:
+    """Return which state each piece is in, from 0."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    tree = linkage(means, method="average", metric="chebyshev")
+    states: npt.NDArray[np.int64] = np.unique(fcluster(tree, _ALIKE, criterion="distance"), return_inverse=True)[1]
+    return states
+
+
+def _trains(state: int, most: int, states: npt.NDArray[np.int64], activity: Floats, lengths: Floats) -> bool:
+    """Return whether a state is the training, perhaps at another pace: it does not come back, or for as long each time."""
+    mine, theirs = states == state, states == most
+    if state == most or mine.sum() < 2:
+        return True
+    shorter = np.median(lengths[mine]) < 0.8 * np.median(lengths[theirs])
+    at = np.flatnonzero(mine)
+    beside = np.mean([theirs[max(0, one - 1)] or theirs[min(len(states) - 1, one + 1)] for one in at])
+    calmer = activity[mine].mean() < activity[theirs].mean()
+    return not (shorter or (calmer and beside >= 0.5))

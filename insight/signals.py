@@ -1,0 +1,204 @@
+"""What a run's story is read from: a curve of each thing that the run used, all on one axis of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from sql.charts import Curve, run_curves
+from sql.database import Connection
+from sql.report import qualities
+from sql.selection import RunInfo
+
+__all__ = ["Signal", "Signals", "read"]
+
+Floats = npt.NDArray[np.float64]
+
+# Cutting a curve into pieces costs the square of its points: 0.1 s for so many. A run of six hours has one every 5 s.
+MOST_POINTS = 4000
+# Of each line the first that there is, how one says it, and the least difference that anybody asks about: in its unit, and as
+# a share of what the run mostly has. Power that is simulated is made up altogether.
+_MIB = 2.0**20
+_ASKED: tuple[tuple[tuple[str, ...], str, float, float], ...] = (
+    (("gpu_sm_active",), "SMs", 0.05, 0.05),
+    (("gpu_utilization",), "GPU", 0.05, 0.05),
+    (("gpu_power",), "GPU power", 5.0, 0.05),
+    (("cpu_usage",), "CPU", 0.1, 0.05),
+    (("system_power", "cpu_power"), "power", 2.0, 0.05),
+    (("gpu_memory_used",), "GPU memory", 64 * _MIB, 0.05),
+    (("memory_used",), "memory", 16 * _MIB, 0.05),
+    (("disk_read",), "disk reads", _MIB, 0),
+    (("disk_write",), "disk writes", _MIB, 0),
+    (("network_receive",), "network in", _MIB, 0),
+    (("network_transmit",), "network out", _MIB, 0),
+)
+_STOCKS = ("memory_used", "gpu_memory_used")
+_RATES = ("disk_read", "disk_write", "network_receive", "network_transmit")
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A curve, shape ``(n,)`` like its least and greatest samples, in the unit of the quantity.
+
+    Attributes
+    ----------
+    name
+        How one calls it, in a line that is short.
+    least
+        The least difference that anybody asks about.
+    """
+
+    quantity: str
+    scope: str
+    name: str
+    least: float
+    value: Floats
+    low: Floats
+    high: Floats
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether it is bytes a second, of which there may be none, some, or a thousand times as many."""
+        return self.quantity in _RATES
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether it is what a run holds, and not what it does."""
+        return self.quantity in _STOCKS
+
+    def scaled(self, value: Floats) -> Floats:
+        """Return values on a scale on which what matters differs by 1: of a rate, twice as much."""
+        return np.log2(1 + value / self.least) if self.is_rate else value / self.least
+
+    def words(self, value: float) -> str:
+        """Return what one says of a figure: ``disk reads 80 MiB/s``, ``GPU at 93%``."""
+        return f"{self.spoken}{'' if self._has_unit else ' at'} {self.figure(value)}"
+
+    def far(self, value: float, usual: float) -> str:
+        """Return what one says of a figure that is far off: ``GPU down to 3% from 93%``."""
+        return f"{self.spoken} {'up' if value > usual else 'down'} to {self.figure(value)} from {self.figure(usual)}"
+
+    @property
+    def spoken(self) -> str:
+        """Its name, and whose figure it is where that is not the run's alone."""
+        return self.name + {"host": " (host)", "device": " (shared)"}.get(self.scope, "")
+
+    @property
+    def _has_unit(self) -> bool:
+        return not self.quantity.startswith("gpu_") or self.quantity in ("gpu_power", "gpu_memory_used")
+
+    def figure(self, value: float) -> str:
+        """Return a figure with its unit."""
+        if self.is_rate or self.is_stock:
+            return _bytes(value) + "/s" * self.is_rate
+        if self.quantity == "cpu_usage":
+            return f"{value:.1f} cores" if value < 10 else f"{value:.0f} cores"
+        return f"{value:.0f} W" if self.quantity.endswith("power") else f"{value:.0%}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """The curves of a run.
+
+    Attributes
+    ----------
+    times
+        Shape ``(n,)``: seconds since the run's start, ascending; where nothing was measured there is no point.
+    step
+        Seconds from one point to the next.
+    duration
+        Of the run, in seconds.
+    gaps
+        Stretches of the run in which nothing was measured, in seconds.
+    """
+
+    times: Floats
+    step: float
+    duration: float
+    signals: tuple[Signal, ...]
+    gaps: tuple[tuple[float, float], ...]
+
+    @property
+    def main(self) -> int:
+        """Which of the signals says best whether the run is at work: its GPU's where it used one, else its CPU's."""
+        for at, signal in enumerate(self.signals):
+            if signal.quantity in ("gpu_sm_active", "gpu_utilization") and np.percentile(signal.value, 95) >= 0.1:
+                return at
+        return next((at for at, signal in enumerate(self.signals) if signal.quantity == "cpu_usage"), 0)
+
+    def time(self, point: int) -> float:
+        """Return when a point begins: the first with the run, and the one after the last at the run's end."""
+        if point <= 0:
+            return 0.0
+        return float(self.times[point]) if point < len(self.times) else self.duration
+
+
+def read(connection: Connection, run: RunInfo) -> Signals | None:
+    """Return the curves of a run, in the narrowest scope that it has of each quantity; ``None`` where there are none."""
+    if run.started_at is None or not run.duration:
+        return None
+    [quality] = qualities(connection, [run.run_id])
+    step = max(quality.interval_seconds or 1.0, run.duration / MOST_POINTS)
+    step = round(step, 3) or 0.001
+    quantities = [name for names, *_ in _ASKED for name in names]
+    curves = {curve.metric: curve for curve in run_curves(connection, [run.run_id], quantities, step, None, "time")}
+    if run.simulated:
+        curves.pop("gpu_power", None)
+    if "gpu_sm_active" in curves:  # it says the same, and better: see docs/quantities.md
+        curves.pop("gpu_utilization", None)
+    return assembled(list(curves.values()), step, run.duration)
+
+
+def assembled(curves: Sequence[Curve], step: float, duration: float) -> Signals | None:
+    """Return curves on their common axis; a figure that is missing at one of its points is as the one before."""
+    by_quantity = {curve.metric: curve for curve in curves if len(curve.x)}
+    if not by_quantity:
+        return None
+    every = np.concatenate([np.asarray(curve.x, np.float64) for curve in by_quantity.values()])
+    # A run's last sample may be that of the scrape after its end.
+    places = np.unique(np.rint(every[every < max(duration, step)] / step).astype(np.int64))
+    if not len(places):
+        return None
+    # What aggregates hold is coarser than what was asked for.
+    usual = int(np.median(np.diff(places))) if len(places) > 1 else 1
+    signals = []
+    for names, name, least, share in _ASKED:
+        curve = next((by_quantity[name] for name in names if name in by_quantity), None)
+        if curve is not None and (made := _signal(curve, places, step, name, least, share)) is not None:
+            signals.append(made)
+    if not signals:
+        return None
+    bounds = np.concatenate([[-usual], places, [round(duration / step)]])
+    gaps = tuple(
+        (max(0.0, float(before + usual) * step), min(float(after) * step, duration))
+        for before, after in pairwise(bounds)
+        if after - before > 4 * usual
+    )
+    return Signals(places * step, step * usual, duration, tuple(signals), gaps)
+
+
+def _signal(
+    curve: Curve, places: npt.NDArray[np.int64], step: float, name: str, least: float, share: float
+) -> Signal | None:
+    at = np.rint(np.asarray(curve.x, np.float64) / step).astype(np.int64)
+    value, low, high = (np.asarray(one, np.float64) for one in (curve.value, curve.low, curve.high))
+    known = np.isfinite(value)
+    if known.sum() < max(2, 0.2 * len(places)):
+        return None
+    # Of each point the newest figure that there was then, and before the first the first.
+    newest = np.maximum(np.searchsorted(at[known], places, side="right") - 1, 0)
+    value, low, high = (one[known][newest] for one in (value, low, high))
+    least = max(least, share * float(np.percentile(np.abs(value), 95)))
+    return Signal(curve.metric, curve.scope, name, least, value, low, high)
+
+
+def _bytes(value: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1000:
+            return f"{value:.1f} {unit}" if abs(value) < 10 and unit not in ("B", "KiB") else f"{value:.0f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
