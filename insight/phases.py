@@ -82,7 +82,9 @@ def _kinds(signals: Signals, means: Floats, lengths: Floats) -> list[str]:
     trains = np.isin(states, [state for state in np.unique(states) if _trains(state, most, states, activity, lengths)])
     trains &= activity >= _IDLE * usual
     first = _begins(signals, means, lengths, np.flatnonzero(states == most), trains, usual)
-    last = int(np.flatnonzero(trains)[-1])
+    # What is less than half at work in the end is not the training any more.
+    last = int(np.flatnonzero(trains & (activity >= usual / 2))[-1])
+    trains[last + 1 :] = False
     writes = next((at for at, signal in enumerate(signals.signals) if signal.quantity == "disk_write"), None)
     kinds = []
     for at in range(len(means)):
@@ -90,7 +92,7 @@ def _kinds(signals: Signals, means: Floats, lengths: Floats) -> list[str]:
             kinds.append("initialization")
         elif trains[at]:
             kinds.append("training")
-        elif activity[at] >= _IDLE * usual:
+        elif activity[at] >= _IDLE * usual and (states == states[at]).sum() > 1:
             kinds.append("evaluation")
         elif writes is not None and means[at, writes] >= means[trains, writes].mean() + _MORE_WRITTEN:
             kinds.append("checkpoint")
@@ -105,8 +107,8 @@ def _begins(
 ) -> int:  # fmt: skip
     """Return which piece the training begins with.
 
-    Before the first of its `busiest` pieces others count where a GPU is about as busy. A piece after which a run holds far
-    more than before has filled its memory, whatever else it did.
+    Before the first of its `busiest` pieces others count where a GPU is about as busy. Else a piece after which a run holds far
+    more than in it was there to fill its memory.
     """
     main = signals.signals[signals.main].quantity
     first = int(busiest[0])
@@ -116,6 +118,7 @@ def _begins(
     while (
         first < busiest[-1]
         and lengths[: first + 1].sum() < lengths.sum() / 2
+        and not (main.startswith("gpu") and means[first, signals.main] >= 0.8 * usual)
         and (means[first, holds] < _FILLED * means[first + 1, holds]).any()
     ):
         first += 1

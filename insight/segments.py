@@ -102,16 +102,18 @@ def edges(points: Floats) -> list[int]:
 
 
 def _sharpened(points: Floats, noise: Noise) -> Floats:
-    """Return curves without the points that are of two pieces: those on the way between both neighbours go to the nearer.
+    """Return curves without the points that are of two pieces: one on the way between both neighbours is as the nearer.
 
     In a long run a point stands for several samples, and a step may come in the midst of them.
     """
     from_last, to_next = points[1:-1] - points[:-2], points[2:] - points[1:-1]
     far = np.maximum(1.0, 3 * noise.point)
     between = (from_last * to_next > 0) & (np.abs(from_last) > far) & (np.abs(to_next) > far)
+    # All curves go to one side, or there would be a piece in which some have changed and others have not.
+    to_last = (np.abs(from_last) * between).sum(axis=1) < (np.abs(to_next) * between).sum(axis=1)
     sharp = points.copy()
-    nearer = np.where(np.abs(from_last) < np.abs(to_next), points[:-2], points[2:])
-    sharp[1:-1][between] = nearer[between]
+    at = np.flatnonzero(between.any(axis=1))
+    sharp[at + 1] = points[np.where(to_last[at], at, at + 2)]
     return sharp
 
 

@@ -148,6 +148,9 @@ def read(connection: Connection, run: RunInfo) -> Signals | None:
     curves = {curve.metric: curve for curve in run_curves(connection, [run.run_id], quantities, step, None, "time")}
     if run.simulated:
         curves.pop("gpu_power", None)
+    if curves.keys() & {"gpu_sm_active", "gpu_utilization"}:  # beside which the host's power says little
+        for name in ("system_power", "cpu_power"):
+            curves.pop(name, None)
     if "gpu_sm_active" in curves:  # it says the same, and better: see docs/quantities.md
         curves.pop("gpu_utilization", None)
     return assembled(list(curves.values()), step, run.duration)
@@ -178,7 +181,8 @@ def assembled(curves: Sequence[Curve], step: float, duration: float) -> Signals 
         for before, after in pairwise(bounds)
         if after - before > 4 * usual
     )
-    return Signals(places * step, step * usual, duration, tuple(signals), gaps)
+    times = (places * step).astype(np.float64)
+    return Signals(times, step * usual, duration, tuple(signals), gaps)
 
 
 def _signal(

@@ -71,7 +71,7 @@ class Telling:
         if isinstance(node, Repetition):
             return Line(start, end, "repetition", self._repeated([node]), 0.9 + 0.1 * share)
         what = "nothing changed" if len(self._found) == 1 and node.kind == "level" else self._named(node.kind)
-        figures = ", ".join(self._figures(self._where([node])))
+        figures = ", ".join(self._figures(self._where([node]), node.kind))
         kind = "steady" if what == "nothing changed" else node.kind
         text = f"{what}: {figures}" if what else figures
         return Line(start, end, kind, text, min(1.0, _WEIGHTS.get(node.kind, 0.5) + 0.4 * share))
@@ -80,7 +80,7 @@ class Telling:
         """Return the words of nodes that have the same place in each round of a repetition."""
         if not isinstance(nodes[0], Repetition):
             seconds = [self.signals.time(node.end) - self.signals.time(node.first) for node in nodes]
-            figures = ", ".join(self._figures(self._where(nodes))[:2])
+            figures = ", ".join(self._figures(self._where(nodes), nodes[0].kind)[:2])
             return f"{lasting(float(np.median(seconds)))} of {self._named(nodes[0].kind) or 'that'} ({figures})"
         rounds = [one for node in nodes if isinstance(node, Repetition) for one in node.rounds]
         parts = [self._repeated([one[place] for one in rounds], of_phase=True) for place in range(len(rounds[0]))]
@@ -93,7 +93,7 @@ class Telling:
             where[phase.first : phase.end] = True
         return where
 
-    def _figures(self, where: Points) -> list[str]:
+    def _figures(self, where: Points, what: str) -> list[str]:
         """Return how busy the run was at some points, and what else differs most from all others."""
         signals, main = self.signals.signals, self.signals.main
         others = [at for at in range(len(signals)) if at != main]
@@ -104,11 +104,12 @@ class Telling:
             others.sort(
                 key=lambda at: (-min(apart[at], _FAR_APART), not signals[at].is_rate, not signals[at].is_stock, at)
             )
+            others.sort(key=lambda at: not (what == "checkpoint" and signals[at].quantity == "disk_write"))
         told = []
         for at in [main, *others]:
             signal = signals[at]
             # What a run holds it goes on to hold: what counts is how far it came.
-            value = float(signal.value[where].max() if signal.is_stock else signal.value[where].mean())
+            value = float(np.percentile(signal.value[where], 90) if signal.is_stock else signal.value[where].mean())
             if at == main or value >= signal.least or not signal.is_rate:
                 told.append(signal.words(value))
         return told[: _FIGURES + where.all()]

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.runfolder import RunEnd
+from insight.highlights import remember
 from sql import experiments, runs, samples
 from sql.database import Database
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
@@ -124,6 +125,9 @@ def hang(database: Database, folder: Path, count: int, *, interval: float = 2.0)
         laboratory.write()
         samples.summarise_ended_runs(connection, settled=0)
         world.refresh()
+        for show in chosen:
+            if show.training is RESNET and show.status == "finished":
+                remember(connection, show.run_id)
         # Afterwards, or all the days between would be refreshed.
         laboratory.look_back({show.host for show in chosen})
         world.refresh()
