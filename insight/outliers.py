@@ -93,14 +93,19 @@ def _restless(signals: Signals, means: Sequence[Floats], pieces: Sequence[tuple[
 
 def stretches(signals: Signals, repeated: Repetition) -> Iterator[Line]:
     """Yield the phases of a repetition that took far longer or shorter than in its other rounds."""
+    lengths = [signals.time(one[-1].end) - signals.time(one[0].first) for one in repeated.rounds]
+    whole = float(np.median(lengths))
     for place, node in enumerate(repeated.rounds[0]):
         nodes = [one[place] for one in repeated.rounds]
         seconds = np.array([signals.time(one.end) - signals.time(one.first) for one in nodes])
         usual = float(np.median(seconds))
         spread = float(np.median(np.abs(seconds - usual))) / 0.6745
         off = np.abs(seconds - usual)
+        # Longer by whole rounds, it rather has some in it that are too short to be seen.
+        more = (seconds - usual) / whole
+        missed = (more > 0.5) & (np.abs(more - np.rint(more)) < 0.15)
         # The first and the last may have been cut off by what was before and after.
-        for at in np.flatnonzero(off > max(_FAR * spread, usual / 4, 3 * signals.step)):
+        for at in np.flatnonzero((off > max(_FAR * spread, usual / 4, 3 * signals.step)) & ~missed):
             if 0 < at < len(nodes) - 1 and isinstance(node, Phase):
                 start, end = signals.time(nodes[at].first), signals.time(nodes[at].end)
                 text = f"{node.kind} {at + 1} of {len(nodes)} took {lasting(end - start)}, usually {lasting(usual)}"

@@ -5,6 +5,7 @@ Curves are given on a scale on which what matters differs by 1, and have the sha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,17 +37,19 @@ class Noise:
     mean: Floats
 
 
-def noise_of(points: Floats) -> Noise:
-    """Return the noise of curves from the differences of their neighbours, most of which are of one piece.
+def noise_of(points: Floats, cuts: Sequence[int] = ()) -> Noise:
+    """Return the noise of curves from the differences of neighbours, most of which are of one piece; `cuts` say of which.
 
     Over two points noise with a memory differs more than over one: by AR(1), of the correlation r, 1 + r times as much.
     The mean of n points then has the variance (1 + r) / (1 - r) / n instead of 1 / n.
     """
-    one, two = (_spread(points[lag:] - points[:-lag]) for lag in (1, 2))
+    piece = np.searchsorted(np.array(cuts), np.arange(len(points)), side="right")
+    one, two = (_spread((points[lag:] - points[:-lag])[piece[lag:] == piece[:-lag]]) for lag in (1, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         memory = np.clip(np.nan_to_num((two / one) ** 2 - 1, posinf=0.0), 0, _MOST_MEMORY)
-    point = np.maximum(one / np.sqrt(1 - memory), _LEAST_NOISE)
-    return Noise(point, point * np.sqrt((1 + memory) / (1 - memory)))
+    point = one / np.sqrt(1 - memory)
+    mean = point * np.sqrt((1 + memory) / (1 - memory))
+    return Noise(np.maximum(point, _LEAST_NOISE), np.maximum(mean, _LEAST_NOISE))
 
 
 def _spread(differences: Floats) -> Floats:
@@ -87,18 +90,25 @@ def edges(points: Floats) -> list[int]:
     in a hundred times (`FALSE_ALARMS`). Of its cuts those stand at which a curve steps there and then, by what matters;
     one that drifts or swings is cut in some place or other, and put together again.
     """
+    count, _ = points.shape
+    if count < 4:
+        return [0, count]
+    # Once more without the differences across the first cuts: where there are many, they passed for noise.
+    cuts = _cuts(points, noise_of(points))
+    noise = noise_of(points, cuts)
+    return _standing(points, noise, _cuts(points, noise))
+
+
+def _cuts(points: Floats, noise: Noise) -> list[int]:
     # They take a second to be imported.
     from ruptures import KernelCPD
     from scipy.stats import chi2
 
     count, curves = points.shape
-    if count < 4:
-        return [0, count]
-    noise = noise_of(points)
     penalty = float(chi2.isf(FALSE_ALARMS / count, curves))
     # With a linear kernel, the squared distance from a piece's mean: PELT as it is, in C.
     search = KernelCPD(kernel="linear", min_size=2).fit(_sharpened(points, noise) / noise.mean)
-    return _standing(points, noise, [0, *map(int, search.predict(pen=penalty))])
+    return [0, *map(int, search.predict(pen=penalty))]
 
 
 def _sharpened(points: Floats, noise: Noise) -> Floats:
@@ -109,6 +119,9 @@ def _sharpened(points: Floats, noise: Noise) -> Floats:
     from_last, to_next = points[1:-1] - points[:-2], points[2:] - points[1:-1]
     far = np.maximum(1.0, 3 * noise.point)
     between = (from_last * to_next > 0) & (np.abs(from_last) > far) & (np.abs(to_next) > far)
+    # Of a curve that rises for longer, every point is on the way.
+    rises = np.abs(np.diff(points, axis=0, prepend=points[:1], append=points[-1:]))
+    between &= np.maximum(rises[:-3], rises[3:]) < np.abs(from_last + to_next) / 4
     # All curves go to one side, or there would be a piece in which some have changed and others have not.
     to_last = (np.abs(from_last) * between).sum(axis=1) < (np.abs(to_next) * between).sum(axis=1)
     sharp = points.copy()
