@@ -39,7 +39,21 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (schedule, sweep, read, compare, highlights, interference, watch, plot, report, view, export, serve, setup):
+for module in (
+    schedule,
+    sweep,
+    read,
+    compare,
+    highlights,
+    interference,
+    watch,
+    plot,
+    report,
+    view,
+    export,
+    serve,
+    setup,
+):
     module.register(app)
 app.add_typer(database.app, name="db")
 app.add_typer(dashboards.app, name="dashboards")
