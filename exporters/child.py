@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["Child"]
+import psutil
+
+__all__ = ["Child", "cpu_seconds"]
 
 _END_SECONDS = 5.0
 # Has the kernel end the program when the thread that started it ends, which a SIGKILL of ours does; unless it was too
@@ -21,6 +23,21 @@ _BOUND = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
     "os.getppid() == int(sys.argv[1]) and os.execvp(sys.argv[2], sys.argv[2:])"
 )
+
+# CPU time of programs that run, as it was last asked for, and of all that have ended.
+_used: dict[int, float] = {}
+_used_before = [0.0]
+_using = threading.Lock()
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time that programs of this process have used, as far as it was asked while they ran: never less."""
+    with _using:
+        for pid in _used:
+            with contextlib.suppress(psutil.Error):
+                times = psutil.Process(pid).cpu_times()
+                _used[pid] = max(_used[pid], times.user + times.system)
+        return _used_before[0] + sum(_used.values())
 
 
 class Child:
@@ -97,6 +114,8 @@ class Child:
             with self.changed:
                 self._fail(f"cannot be started: {error.strerror}")
             return
+        with _using:
+            _used[process.pid] = 0.0
         with process:
             with self.changed:
                 self._process = process
@@ -108,6 +127,8 @@ class Child:
                     if self._hear is not None:
                         self._hear(line)
                     self.changed.notify_all()
+            with _using:
+                _used_before[0] += _used.pop(process.pid)
             with self.changed:
                 # It is waited for under the lock: until then its number is nobody else's, and may be sent a signal.
                 try:

@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from bench.addresses import require_loopback
 from bench.errors import ExporterUnavailable, ServiceFailed
+from exporters import child
 from exporters.registry import Exporter
 from exporters.text import render
 
@@ -192,7 +193,12 @@ class _Reading:
         )
         for reason, count in sorted(self._errors.items()):
             errors.add_metric([name, reason], count)
-        return [could, read, errors]
+        used = CounterMetricFamily(
+            "bench_exporter_cpu_seconds_total", "CPU time that the listener and what it runs have used.",
+            labels=["exporter"],
+        )  # fmt: skip
+        used.add_metric([name], time.process_time() + child.cpu_seconds())
+        return [could, read, errors, used]
 
 
 class _Server(ThreadingTCPServer):

@@ -182,7 +182,9 @@ def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any
             query(
                 f"""
                 select title as "Run", {marks}status as "Status", seconds as "Duration", started_at as "Started",
-                       coverage as "Measured", host as "Host", devices as "GPUs",
+                       coverage as "Measured", interval_seconds as "Every", overhead as "Overhead",
+                       case when throttled then 'throttled' when not throttled then 'no' else '' end as "Throttled",
+                       host as "Host", devices as "GPUs",
                        case when shared then 'shared' else 'alone' end as "Neighbours", mlflow_run_id as "MLflow",
                        params as "Parameters", coalesce(reason, '') as "Reason",
                        run_id, floor(extract(epoch from started_at) * 1000)::bigint as from_ms,
@@ -197,6 +199,9 @@ def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any
             for_name("Duration", unit="dthms", custom__width=90),
             for_name("Started", unit="dateTimeAsIso", custom__width=160),
             for_name("Measured", unit="percentunit", decimals=0, custom__width=90),
+            for_name("Every", unit="s", decimals=1, custom__width=70),
+            for_name("Overhead", unit="percentunit", decimals=1, custom__width=90),
+            for_name("Throttled", custom__width=90),
             for_name("Host", custom__width=110),
             for_name("GPUs", custom__width=120),
             for_name("Neighbours", custom__width=100),

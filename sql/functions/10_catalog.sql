@@ -49,6 +49,8 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_context_switches_total', '{}', 'context_switches', 'events/s', 1, 'counter', 'sum', 1, false, 'Times that a thread gave its core up, or had to; of a run under perf.'),
     ('bench_process_page_faults_total', '{}', 'page_faults', 'events/s', 1, 'counter', 'sum', 1, false, 'Page faults; of a run under perf.'),
     ('bench_process_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run began, Unix time.'),
+    -- the listeners of themselves
+    ('bench_exporter_cpu_seconds_total', '{}', 'listener_cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores that the listeners kept busy.'),
     -- the collector of itself
     ('bench_collector_samples_total', '{}', 'collector_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Samples written to the database.'),
     ('bench_collector_scraped_samples_total', '{}', 'collector_scraped_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Lines scraped.'),

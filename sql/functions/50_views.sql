@@ -185,7 +185,9 @@ select r.run_id, on_simulated_gpus(r) as simulated,
                                                  and other.run_id <> r.run_id))) as shared
 from runs r where r.started_at is not null;
 
--- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured.
+-- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured,
+-- `throttled` whether something kept the clocks of its GPUs down at any time, and `overhead` the share of what its host's
+-- cores had to give that the listeners used while it went on, known of what has its summary: a host's cores are many series.
 create or replace view run_quality as
 select r.run_id,
        -- Of a run that was not measured it is 0: `least` passes over a null.
@@ -193,7 +195,16 @@ select r.run_id,
            as coverage,
        q.seconds / nullif(q.n, 0) as interval_seconds,
        m.simulated, m.profiled, m.shared,
-       null::boolean as throttled,
-       null::float8 as overhead
+       q.throttled,
+       (select sum(total) filter (where quantity = 'listener_cpu_usage')
+               / nullif(sum(total) filter (where quantity <> 'listener_cpu_usage'), 0)
+        from stored_summaries s
+        where r.summarised and s.run_id = r.run_id and s.scope = 'host' and s.metric is null
+          and s.quantity = any('{listener_cpu_usage,cpu_usage,cpu_idle,cpu_iowait}')
+        having bool_or(quantity = 'cpu_idle')) as overhead
 from runs r join run_marks m using (run_id)
-left join lateral run_summary_of(array[r.run_id], '{cpu_usage}') q on q.scope = 'process' and q.metric is null;
+cross join lateral (
+    select max(seconds) filter (where own) as seconds, max(n) filter (where own) as n,
+           max(max) filter (where not own) > 0 as throttled
+    from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
+          where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) figures) q;

@@ -138,9 +138,10 @@ select r.run_id, r.mlflow_run_id, w.experiment_id, w.workload_id, w.workload, r.
        extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as seconds,
        r.host, r.devices, r.collocation, r.environment, r.owner,
        (select string_agg(format('%s=%s', key, value), ' ' order by key) from jsonb_each_text(r.params)) as params,
-       q.coverage, m.simulated, m.profiled, m.shared
+       q.coverage, m.simulated, m.profiled, m.shared, q.interval_seconds, q.throttled, q.overhead
 from runs r join workloads w using (workload_id) left join run_marks m using (run_id)
-left join lateral (select coverage from run_quality where run_id = r.run_id and r.summarised) q on true;
+left join lateral (select coverage, interval_seconds, throttled, overhead from run_quality
+                   where run_id = r.run_id and r.summarised) q on true;
 
 -- The software metrics that runs have: an index tells, a key at a time.
 create or replace function software_keys(p_runs text[]) returns table (key text) language sql stable as $$

@@ -69,7 +69,7 @@ create or replace function chart_notice(p_runs text[], p_quantities text[], p_ma
                                         p_scopes text[] default null)
 returns table (about text, notice text) language sql stable as $$
     with asked as materialized (
-        select r.run_id, run_label(w, r) as run, r.status, r.started_at, m.simulated,
+        select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, m.simulated, m.shared,
                replace(nullif(r.profilers, ''), '+', ' and ') as profilers, array_position(p_runs, r.run_id) as nth
         from runs r join workloads w using (workload_id) left join run_marks m using (run_id) where r.run_id = any(p_runs)
     ), lines as materialized (
@@ -80,6 +80,12 @@ returns table (about text, notice text) language sql stable as $$
                max(every) over one > 1.5 * min(every) over one as intervals_differ,
                trim_scale(round(every::numeric, 1 - floor(log(every))::integer)) as seconds
         from lines where not empty window one as (partition by quantity)
+    ), trusted as materialized (
+        -- Not of runs that go on: each time all of their samples would be read.
+        select a.run, a.nth, q.overhead,
+               (select max(mean) from stored_summaries s
+                where s.run_id = a.run_id and s.quantity = 'gpu_throttled' and s.metric is null) as held_down
+        from asked a join run_quality q using (run_id) where a.summarised
     ), shown as (
         select longest_run(p_runs) as longest, extract(epoch from p_to - p_from) as seconds
     ), notices as (
@@ -119,19 +125,42 @@ returns table (about text, notice text) language sql stable as $$
                       some_of(array_agg(format('%s (%s%%)', run, round(share * 100)) order by nth)))
         from measured where share < 0.9 group by quantity
         union all
-        select 7, '* simulated', null,
+        select 7, 'meaning', 'gpu_utilization',
+               format('counts the time in which any kernel ran, however little of the GPU it used; gpu_sm_active, measured in '
+                      '%s, says how busy the GPU was.', some_of(array_agg(run order by nth)))
+        from (select distinct l.run, l.nth from lines l
+              join chart_lines(case when 'gpu_utilization' = any(p_quantities) then p_runs end, '{gpu_sm_active}', null) better
+                   using (run_id)
+              where l.quantity = 'gpu_utilization' and not better.empty) each
+        having count(*) > 0
+        union all
+        select 8, 'throttled', null,
+               format('something kept the clocks of the GPUs down for a part of the time in %s.',
+                      some_of(array_agg(format('%s (%s%%)', run, greatest(round(held_down * 100), 1)) order by nth)))
+        from trusted where held_down > 0 having count(*) > 0
+        union all
+        select 9, 'overhead', null,
+               format('the listeners took more than 1%% of the host''s cores in %s.',
+                      some_of(array_agg(format('%s (%s%%)', run, round(overhead::numeric * 100, 1)) order by nth)))
+        from trusted where overhead > 0.01 having count(*) > 0
+        union all
+        select 10, 'shared', null,
+               format('%s ran beside other runs on the same GPU or host.', some_of(array_agg(run order by nth)))
+        from asked where shared having count(*) > 0
+        union all
+        select 11, '* simulated', null,
                format('%s ran on simulated GPUs: what is said of these is made up.', some_of(array_agg(run order by nth)))
         from asked where simulated having count(*) > 0
         union all
-        select 8, '◆ profiled', null,
+        select 12, '◆ profiled', null,
                format('%s ran under a profiler (%s), which slows %s down.', some_of(array_agg(run order by nth)), profilers,
                       case count(*) when 1 then 'it' else 'them' end)
         from asked where profilers is not null group by profilers
         union all
-        select 9, 'goes on', null, format('%s: figures are as of now.', some_of(array_agg(run order by nth)))
+        select 13, 'goes on', null, format('%s: figures are as of now.', some_of(array_agg(run order by nth)))
         from asked where status = 'running' having count(*) > 0
         union all
-        select 10, 'to come', null, format('%s has not started.', some_of(array_agg(run order by nth)))
+        select 14, 'to come', null, format('%s has not started.', some_of(array_agg(run order by nth)))
         from asked where started_at is null having count(*) > 0
     )
     select about, concat_ws(': ', string_agg(quantity, ', ' order by quantity), words) as notice

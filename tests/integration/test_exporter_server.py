@@ -83,6 +83,7 @@ def test_a_listener_and_what_it_says_about_itself() -> None:
     assert content_type.startswith("text/plain; version=0.0.4")
     values = samples(body)
     assert values.pop("bench_exporter_read_seconds{exporter=thermometer}") >= 0
+    assert values.pop("bench_exporter_cpu_seconds_total{exporter=thermometer}") > 0
     assert values == {"room_celsius{}": 21.5, "bench_exporter_up{exporter=thermometer}": 1}, "and nothing else"
     assert "_created" not in body
 
@@ -153,6 +154,7 @@ def test_a_source_that_hangs_gathers_no_threads(monkeypatch: pytest.MonkeyPatch)
         values = samples(get(server.url)[2])
         assert values.pop("bench_exporter_errors_total{exporter=hanging,reason=busy}") > 0
         assert values.pop("bench_exporter_read_seconds{exporter=hanging}") >= 0.2
+        assert values.pop("bench_exporter_cpu_seconds_total{exporter=hanging}") > 0
         assert values == {"bench_exporter_up{exporter=hanging}": 0}
         deadline = time.monotonic() + 20
         while threading.active_count() > threads + 2:  # the server's, and the one that hangs

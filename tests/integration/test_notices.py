@@ -52,7 +52,7 @@ def test_what_a_chart_leaves_out_is_named(world: World, runs: list[str]) -> None
 
 
 def test_what_was_not_measured_is_named(world: World, runs: list[str]) -> None:
-    extra = world.run(START, START + 100, workload=9)
+    extra = world.run(START + 600, START + 700, workload=9)
     assert notices(world, [*runs, extra], ["threads", "load"]) == [
         ("missing", "load: not measured in 20/1/1, 20/2/1, 20/3/1, 20/9/1."), ("missing", "threads: not measured in 20/9/1."),
     ]  # fmt: skip
@@ -72,6 +72,7 @@ def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, r
         ("scope", "gpu_power, gpu_temperature: that of GPUs or MIG instances that the run had to itself in 20/1/1, 20/2/1."),
         ("scope", "gpu_power, gpu_temperature: that of GPUs that others used as well in 20/3/1, 20/3/2."),
         ("scope", "load: that of the whole host."),
+        ("shared", "20/3/1, 20/3/2 ran beside other runs on the same GPU or host."),
     ]  # fmt: skip
 
 
@@ -126,8 +127,8 @@ def test_each_gpu_has_a_source_of_its_own(world: World) -> None:
 
 
 def test_intervals_that_differ(world: World, runs: list[str]) -> None:
-    rare = world.run(START, START + 100, workload=9)
-    measured(world, rare, START, seconds=100, every=5)
+    rare = world.run(START + 600, START + 700, workload=9)
+    measured(world, rare, START + 600, seconds=100, every=5)
     said = [
         ("interval", "threads: read every 1 s in 20/1/1, 20/2/1, 20/3/1."),
         ("interval", "threads: read every 5 s in 20/9/1."),
@@ -138,8 +139,8 @@ def test_intervals_that_differ(world: World, runs: list[str]) -> None:
 
 
 def test_figures_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
-    short = world.run(START, START + 100, workload=9)
-    measured(world, short, START, seconds=40)
+    short = world.run(START + 600, START + 700, workload=9)
+    measured(world, short, START + 600, seconds=40)
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, [*runs, short], ["threads"]) == [
         ("window", "threads: measured for a part of the time only in 20/9/1 (40%).")
@@ -156,11 +157,43 @@ def test_runs_that_are_made_up_profiled_or_not_over(world: World, runs: list[str
     going = world.run(time.time() - 10, None, workload=8)
     measured(world, going, time.time() - 10, seconds=9)
     assert notices(world, [*runs, going, *others[::-1]], ["threads"]) == [
+        ("shared", "20/6/9, 20/6/10 ran beside other runs on the same GPU or host."),
         ("* simulated", "20/1/1, 20/2/1 ran on simulated GPUs: what is said of these is made up."),
         ("◆ profiled", "20/3/1 ran under a profiler (nsys), which slows it down."),
         ("◆ profiled", "20/6/9, 20/6/10 ran under a profiler (ncu and torch), which slows them down."),
         ("goes on", "20/8/1: figures are as of now."),
     ]  # fmt: skip
+
+
+def test_utilization_is_told_from_how_busy_a_gpu_was_where_both_are_known(world: World, runs: list[str]) -> None:
+    times = [START + n for n in range(1, 500)]
+    world.write(world.gauge("bench_gpu_utilization_ratio", times, [0.9] * 499, {"UUID": GPU}))
+    assert notices(world, runs, ["gpu_utilization"]) == [], "there is nothing better"
+    world.write(world.gauge("bench_gpu_sm_active_ratio", times[:150], [0.3] * 150, {"UUID": GPU}))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, runs, ["gpu_utilization"]) == [
+        ("meaning", "gpu_utilization: counts the time in which any kernel ran, however little of the GPU it used; gpu_sm_active, "
+                    "measured in 20/1/1, says how busy the GPU was."),
+    ]  # fmt: skip
+    assert notices(world, [runs[0]], ["gpu_sm_active"]) == notices(world, runs[1:], ["gpu_utilization"]) == []
+
+
+def test_runs_that_were_held_back_and_runs_that_the_listeners_held_back(world: World, runs: list[str]) -> None:
+    times = [START + n for n in range(1, 300)]
+    held = [1.0] * 50 + [0.0] * 249
+    world.write(world.gauge("bench_gpu_throttled", times, held, {"UUID": GPU, "reason": "sw_power_cap"}))
+    for mode, cores in (("user", 1.0), ("idle", 3.0)):
+        world.write(world.gauge("node_cpu_seconds_total", times, [cores] * 299, {"cpu": "0", "mode": mode}))
+    used = [0.02] * 150 + [0.2] * 149
+    world.write(world.gauge("bench_exporter_cpu_seconds_total", times, used, {"exporter": "nvml"}, "nvml"))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, runs, ["threads"]) == [
+        ("throttled", "something kept the clocks of the GPUs down for a part of the time in 20/1/1 (51%)."),
+        ("overhead", "the listeners took more than 1% of the host's cores in 20/2/1 (5.0%)."),
+    ]
+    going = world.run(START + 600, workload=9, gpu="GPU-2")
+    world.write(world.gauge("bench_gpu_throttled", [START + 601], [1.0], {"UUID": "GPU-2", "reason": "sw_power_cap"}))
+    assert [about for about, _ in notices(world, [going], [])] == ["range", "goes on"]
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(90, True), (101, False), (290, False), (310, True)])

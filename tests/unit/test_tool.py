@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from exporters import child
 from exporters import tool as module
 from exporters.tool import Tool
 
@@ -204,3 +205,13 @@ def test_it_ends_with_a_listener_that_is_killed(tmp_path: Path) -> None:
         assert not is_gone(pid)
         listener.kill()
     until(lambda: is_gone(pid))
+
+
+def test_what_a_program_computes_is_counted_and_stays_counted_when_it_has_ended(shell: Callable[..., Tool]) -> None:
+    before = child.cpu_seconds()
+    tool = shell("echo begins; while :; do :; done")
+    assert tool.line() == "begins\n"
+    until(lambda: child.cpu_seconds() > before + 0.05)
+    used = child.cpu_seconds()
+    tool.close()
+    assert child.cpu_seconds() >= used
