@@ -26,6 +26,7 @@ _VARIABLES = {
     "grafana_url": "BENCH_GRAFANA_URL",
     "simulate": "BENCH_SIMULATE",
     "output_limit": "BENCH_OUTPUT_LIMIT",
+    "tariff": "BENCH_TARIFF",
 }
 # What is not a string, and what else it may be in bench.toml.
 _NUMBERS = {"interval": "a number", "output_limit": "a size such as 512MiB"}
@@ -107,6 +108,8 @@ class Settings:
         Seconds between two scrapes of a target, 0.1 to 60.
     output_limit
         Bytes that are kept of a run's output; 0 for all.
+    tariff
+        The file that says what electricity and hardware cost.
     """
 
     home: Path
@@ -117,6 +120,7 @@ class Settings:
     simulate: str | None = None
     interval: float = 1.0
     output_limit: int = 1 << 30
+    tariff: Path | None = None
 
     @classmethod
     def load(
@@ -142,6 +146,8 @@ class Settings:
         found |= {name: value for name, value in flags.items() if value is not None}
         if "output_limit" in found:
             found["output_limit"] = _size("output_limit", found["output_limit"])
+        if "tariff" in found:
+            found["tariff"] = Path(found["tariff"]).expanduser().absolute()
         home = Path(found.pop("home", None) or platformdirs.user_data_path("hypergauge"))
         settings = cls(home=home.expanduser().resolve(), **found)
         return settings.validate()
@@ -251,8 +257,11 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, NamedEnviro
         kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS.get(name, 'a string')}", file=path)
-    if "home" in content:  # relative to the file that says it, whatever the working directory
-        content["home"] = path.parent / Path(content["home"]).expanduser()
+    for name in {
+        "home",
+        "tariff",
+    } & content.keys():  # relative to the file that says it, whatever the working directory
+        content[name] = path.parent / Path(content[name]).expanduser()
     if not isinstance(sections, dict):
         raise BadRequest("environments is no section: write [environments.NAME]", file=path)
     return content, {name: _environment(name, section, path) for name, section in sections.items()}

@@ -10,7 +10,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from insight.columns import ENERGY_KEY
+from insight.columns import CO2_KEY, ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, is_of_energy
 from insight.comparison import Comparison, Entry
 from sql.highlights import Highlight
 from sql.selection import ExperimentInfo, RunInfo
@@ -45,13 +45,15 @@ _TITLES = {
     "gpu_sm_active": "SM active",
     "gpu_peak_memory_bytes": "GPU memory",
     "gpu_power_watts": "GPU power",
-    "gpu_energy_joules": "GPU energy",
+    ENERGY_KEY: "GPU energy",
+    CO2_KEY: "CO₂",
 }
 # Behind the label of a run, and behind a figure.
 SIMULATED = " *"
 _SIMULATED_NOTE = "* on simulated GPUs: their figures are made up"
 _SHARED = "†"
 _WITH_IDLE = "‡"
+_OF_HOST = "§"
 
 
 def table(*columns: str, title: str | None = None) -> Table:
@@ -81,7 +83,7 @@ def figure(key: str, value: float | None) -> str:
     """Return a figure of a comparison with its unit."""
     if value is None:
         return ""
-    if key in ("duration_seconds", "makespan_seconds", "cpu_seconds"):
+    if key in ("duration_seconds", "makespan_seconds", "cpu_seconds", TIME_TO_TARGET):
         return duration(value)
     if key.endswith("_bytes"):
         return _bytes(value)
@@ -93,7 +95,9 @@ def figure(key: str, value: float | None) -> str:
         return f"{value:.0f} W"
     if key.endswith("_joules"):
         return f"{value / 1000:.1f} kJ" if value >= 10_000 else f"{value:.0f} J"
-    return f"{value:.4g}"
+    if key == CO2_KEY:
+        return f"{value / 1000:.2f} kg" if value >= 1000 else f"{value:.3g} g"
+    return f"{value:.2f}" if key.startswith("cost_") and value >= 1 else f"{value:.4g}"
 
 
 def status(word: str) -> str:
@@ -165,8 +169,10 @@ def sheet(found: Comparison) -> Sheet:
         notes.append(f"{_SHARED} the whole GPU's, or what others on it used as well: not the run's own")
     if _WITH_IDLE in marks:
         notes.append(f"{_WITH_IDLE} all that its GPUs used, with what they draw when they have nothing to do")
+    if _OF_HOST in marks:
+        notes.append(f"{_OF_HOST} the whole host's: not the run's own")
     return Sheet(
-        found.by, (*attempts, *(_TITLES.get(key, key) for key in figures), *software), tuple(lines), tuple(notes),
+        found.by, (*attempts, *(_heading(found, key) for key in figures), *software), tuple(lines), tuple(notes),
         part=_part(found),
     )  # fmt: skip
 
@@ -255,6 +261,14 @@ def coverage(found: Iterable[Coverage]) -> Table:
     return made
 
 
+def _heading(found: Comparison, key: str) -> str:
+    if key in (TIME_TO_TARGET, ENERGY_TO_TARGET):
+        return f"{key.partition('_')[0]} to {found.entries[0].target}"
+    if key.startswith("cost_"):
+        return f"cost ({key.removeprefix('cost_').upper()})"
+    return _TITLES.get(key, key)
+
+
 def _attempts(entry: Entry) -> str:
     counted, there = len(entry.counted), len(entry.runs)
     return str(there) if counted == there else f"{counted} of {there}"
@@ -266,9 +280,11 @@ def _deviation(entry: Entry, key: str) -> str:
 
 
 def _whose(entry: Entry, key: str) -> str:
-    if key == ENERGY_KEY and key in entry.figures and entry.has_idle_energy:
+    if is_of_energy(key) and key in entry.figures and entry.has_idle_energy:
         return _WITH_IDLE
-    return _SHARED if key.startswith("gpu_") and entry.scopes.get(key) in ("device", "host") else ""
+    if key.startswith("gpu_"):
+        return _SHARED if entry.scopes.get(key) in ("device", "host") else ""
+    return _OF_HOST if entry.scopes.get(key) == "host" else ""
 
 
 def _change(entry: Entry, key: str) -> str:

@@ -8,12 +8,30 @@ from typing import Any, Literal
 
 from sql.summaries import GpuFacts, Summary
 
-__all__ = ["COLUMNS", "ENERGY_KEY", "SCOPES", "WHOLE_GPU", "Column", "Figures", "figures_of"]
+__all__ = [
+    "CO2_KEY",
+    "COLUMNS",
+    "ENERGY_KEY",
+    "ENERGY_TO_TARGET",
+    "SCOPES",
+    "TIME_TO_TARGET",
+    "WHOLE_GPU",
+    "Column",
+    "Figures",
+    "cost_key",
+    "figures_of",
+    "is_of_energy",
+    "is_summed",
+]
 
 # The narrowest first: a host's figure is never passed off as a run's own.
 SCOPES = ("process", "instance", "device", "host")
 
 ENERGY_KEY = "gpu_energy_joules"
+CO2_KEY = "co2_grams"
+TIME_TO_TARGET = "time_to_target_seconds"
+ENERGY_TO_TARGET = "energy_to_target_joules"
+_COST = "cost_"
 # How the energy of a run is known that was alone on whole GPUs where nobody says what it added to them.
 WHOLE_GPU = "whole_gpu"
 _ATTRIBUTED = "gpu_energy_attributed"
@@ -55,6 +73,23 @@ COLUMNS = (
     Column(ENERGY_KEY, _ATTRIBUTED, "total", "sum"),
 )
 
+_SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum") | {CO2_KEY, ENERGY_TO_TARGET}
+
+
+def cost_key(currency: str) -> str:
+    """Return the key of a cost, which has its unit in it as others have: ``cost_eur``."""
+    return _COST + currency.lower()
+
+
+def is_summed(key: str) -> bool:
+    """Return whether a workload has the sum of its runs' figures, and not their mean."""
+    return key in _SUMMED or key.startswith(_COST)
+
+
+def is_of_energy(key: str) -> bool:
+    """Return whether a figure stands on how the energy of a run is known."""
+    return key in (ENERGY_KEY, ENERGY_TO_TARGET, CO2_KEY) or key.startswith(_COST)
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -69,6 +104,8 @@ class Figures:
     energy_method
         How the run's share of its GPUs' energy is known: the listener's word, or ``whole_gpu`` where the run was alone on
         whole GPUs and the figure is all that their boards used, idle included.
+    coverage
+        Share of the run's time in which its own processes were measured, 0 to 1.
     gpu_coverage
         Share of the run's time in which its GPU was measured; ``None`` where it has none.
     """
@@ -77,6 +114,7 @@ class Figures:
     scopes: Mapping[str, str]
     quantities: Mapping[str, Mapping[str, Any]]
     energy_method: str | None
+    coverage: float
     gpu_coverage: float | None
 
 
@@ -119,8 +157,14 @@ def figures_of(
         scopes,
         {quantity: _quantity(one) for quantity, one in sorted(chosen.items())},
         method if ENERGY_KEY in values else None,
+        _coverage(found, duration),
         _gpu_coverage(found, facts, duration),
     )
+
+
+def _coverage(found: Iterable[Summary], duration: float | None) -> float:
+    own = (one.seconds or 0.0 for one in found if (one.quantity, one.scope) == ("cpu_usage", "process"))
+    return min(1.0, next(own, 0.0) / duration) if duration else 0.0
 
 
 def _gpu_coverage(found: Iterable[Summary], facts: GpuFacts, duration: float | None) -> float | None:

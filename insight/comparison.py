@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from bench.errors import BadRequest, NoData
 from insight.alignment import check_align
-from insight.columns import COLUMNS, ENERGY_KEY, SCOPES, figures_of
-from insight.entry import Entry
+from insight.columns import SCOPES, figures_of, is_of_energy, is_summed
+from insight.entry import Entry, Further
 from insight.verdicts import Gate
 from insight.window import Window, window
 from sql.axes import Stretch
@@ -22,8 +22,6 @@ from sql.summaries import FinalMetric, GpuFacts, Summary, final_metrics, gpu_fac
 __all__ = ["Comparison", "Entry", "compare"]
 
 One = TypeVar("One", RunInfo, Entry)
-
-_SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,7 @@ def compare(
     simulated: bool = False,
     every_attempt: bool = False,
     align: str | None = None,
+    further: Sequence[Further] = (),
 ) -> Comparison:
     """Compare runs, rows by all their attempts, or workloads by the latest attempts of their runs.
 
@@ -79,6 +78,8 @@ def compare(
     align
         An axis (see `insight.window`): figures are then those of the part of it that all runs have in common, and not of
         whole runs. A run without such an axis is left out.
+    further
+        What adds figures to those of the runs: see `insight.cost` and `insight.target`.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def compare(
             raise NoData(
                 f"--baseline {baseline} is no baseline here: {', '.join(dict.fromkeys(part.left_out.values()))}"
             )
-    entries = _entries(connection, runs, by, repeated, scope, simulated, part)
+    entries = _entries(connection, runs, by, repeated, scope, simulated, part, further)
     base_entry = None
     if base:
         wanted = {_label(run, by, repeated) for run in base}
@@ -126,7 +127,7 @@ def _label(run: RunInfo, by: str, repeated: Collection[str]) -> str:
 
 def _entries(
     connection: Connection, runs: Sequence[RunInfo], by: str, repeated: Collection[str], scope: str | None,
-    simulated: bool, part: Window | None,
+    simulated: bool, part: Window | None, further: Sequence[Further],
 ) -> list[Entry]:  # fmt: skip
     ids = [run.run_id for run in runs]
     stretches = part.stretches if part else {}
@@ -147,6 +148,8 @@ def _entries(
         )
         for run in runs
     ]  # fmt: skip
+    for add in further:
+        entries = add(connection, entries)
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(_label(entry.runs[0], by, repeated), []).append(entry)
@@ -165,7 +168,7 @@ def _run_entry(
     final = {metric.key: metric.value for metric in software}
     return Entry(
         run.label, run.name, run.status, (run,), figures, measured.scopes, final, measured.quantities,
-        simulated=facts.simulated, energy_method=measured.energy_method, gpu_coverage=measured.gpu_coverage,
+        simulated=facts.simulated, energy_method=measured.energy_method, coverage=measured.coverage, gpu_coverage=measured.gpu_coverage,
         stretches=(stretch,) if stretch else (),
     )  # fmt: skip
 
@@ -214,9 +217,11 @@ def _status(group: Iterable[Entry]) -> str:
 
 def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
     runs = tuple(run for entry in group for run in entry.runs)
+    missing = tuple(one for entry in group for one in entry.missing)
     keys = dict.fromkeys(key for entry in group for key in entry.figures)
+    keys = {key: None for key in keys if key not in {one.figure for one in missing}}
     values = {key: [entry.figures[key] for entry in group if key in entry.figures] for key in keys}
-    figures = {key: sum(found) / (1 if key in _SUMMED else len(found)) for key, found in values.items()}
+    figures = {key: sum(found) / (1 if is_summed(key) else len(found)) for key, found in values.items()}
     spread = {key: (min(found), max(found)) for key, found in values.items()}
     stretches = tuple(stretch for entry in group for stretch in entry.stretches)
     starts = [one.started_at for one in stretches or runs if one.started_at is not None]
@@ -238,7 +243,8 @@ def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
     return Entry(
         label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, figures, scopes, software, spread=spread,
         simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
-        gpu_coverage=min(covered, default=None), stretches=stretches,
+        coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), stretches=stretches,
+        target=group[0].target, missing=missing,
     )  # fmt: skip
 
 
@@ -249,7 +255,7 @@ def _against(entry: Entry, base: Entry) -> Entry:
     for mine, theirs in ((entry.figures, base.figures), (entry.software, base.software)):
         for key, value in mine.items():
             other = theirs.get(key)
-            if key == ENERGY_KEY and entry.has_idle_energy != base.has_idle_energy:
+            if is_of_energy(key) and entry.has_idle_energy != base.has_idle_energy:
                 continue  # of which the difference would be mostly what one of them counts and the other does not
             if value is not None and other:
                 changes[key] = value / other - 1

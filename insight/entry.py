@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from insight.columns import WHOLE_GPU
 from sql.axes import Stretch
+from sql.database import Connection
 from sql.selection import RunInfo
 
-__all__ = ["Entry"]
+__all__ = ["Entry", "Further", "Missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A figure that a run should have, and why it has none."""
+
+    figure: str
+    run: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +46,13 @@ class Entry:
         By column or software metric, the relative difference to the baseline: 0.1 is 10 % more.
     simulated
         Whether it ran on simulated GPUs.
+    target
+        What the time and the energy to a target are to.
+    missing
+        Figures that it lacks; a row or a workload has none that one of its runs lacks so.
     stretches
         Where figures are those of a part of each run, the times that these parts took.
-    energy_method, gpu_coverage
+    energy_method, coverage, gpu_coverage
         See `insight.columns.Figures`; of a workload, all methods joined by ``+``, and the least coverage.
     """
 
@@ -56,17 +70,11 @@ class Entry:
     changes: Mapping[str, float] = field(default_factory=dict)
     simulated: bool = False
     energy_method: str | None = None
+    coverage: float = 0.0
     gpu_coverage: float | None = None
     stretches: tuple[Stretch, ...] = ()
-
-    @property
-    def coverage(self) -> float:
-        """The share of its duration in which its own processes were measured, 0 to 1."""
-        measured = self.quantities.get("cpu_usage", {})
-        duration = self.figures.get("duration_seconds")
-        if measured.get("scope") != "process" or not duration:
-            return 0.0
-        return min(1.0, float(measured["seconds"] or 0.0) / duration)
+    target: str | None = None
+    missing: tuple[Missing, ...] = ()
 
     @property
     def profiled(self) -> tuple[str, ...]:
@@ -81,6 +89,10 @@ class Entry:
     def as_dict(self, by: str) -> dict[str, Any]:
         """Return the line of a comparison by ``run``, ``row`` or ``workload`` as it is written to JSON."""
         return _BY[by](self)
+
+
+# What adds figures to the entries of runs, before they are put together.
+Further = Callable[[Connection, Sequence[Entry]], list[Entry]]
 
 
 def _run(entry: Entry) -> dict[str, Any]:
@@ -103,6 +115,8 @@ def _run(entry: Entry) -> dict[str, Any]:
         "coverage": entry.coverage,
         "gpu_coverage": entry.gpu_coverage,
         "gpu_energy_method": entry.energy_method,
+        "target": entry.target,
+        "missing": [asdict(one) for one in entry.missing],
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "quantities": entry.quantities,
@@ -134,8 +148,11 @@ def _group(entry: Entry) -> dict[str, Any]:
         **entry.figures,
         **{f"final_{key}": value for key, value in entry.software.items()},
         "spread": {key: {"min": low, "max": high} for key, (low, high) in entry.spread.items()},
+        "coverage": entry.coverage,
         "gpu_coverage": entry.gpu_coverage,
         "gpu_energy_method": entry.energy_method,
+        "target": entry.target,
+        "missing": [asdict(one) for one in entry.missing],
         "scopes": entry.scopes,
         "software_metrics": entry.software,
         "changes": entry.changes,

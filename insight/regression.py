@@ -14,6 +14,7 @@ from bench.errors import BadRequest, NoData
 from insight.comparison import Comparison, compare
 from insight.conditions import Condition
 from insight.counterparts import Pair, pairs
+from insight.entry import Further
 from insight.run_figures import RunFigure, check_name, run_figures
 from insight.trials import Trial, method, verdicts
 from insight.verdicts import Gate, Group
@@ -29,6 +30,7 @@ Figures = Mapping[str, Mapping[str, RunFigure]]
 def judged(
     connection: Connection, selectors: Sequence[str], conditions: Sequence[Condition], *, baseline: str | None = None,
     alpha: float = 0.05, scope: str | None = None, simulated: bool = False, align: str | None = None,
+    further: Sequence[Further] = (),
 ) -> Comparison:  # fmt: skip
     """Compare the finished attempts of rows with those of a baseline, and say which conditions hold.
 
@@ -39,7 +41,7 @@ def judged(
         other.
     alpha
         How often there may be a false alarm, by any of the tests together.
-    scope, simulated, align
+    scope, simulated, align, further
         See `insight.comparison.compare`.
 
     Raises
@@ -57,7 +59,7 @@ def judged(
     finished = [run.run_id for row in (*new.values(), *old.values()) for run in row if run.status == "finished"]
     if not finished:
         raise NoData("none of the selected runs has finished")
-    found = compare(connection, finished, scope=scope, simulated=simulated, align=align)
+    found = compare(connection, finished, scope=scope, simulated=simulated, align=align, further=further)
     figures = run_figures(connection, found)
     for condition in conditions:
         check_name(condition.figure, figures)

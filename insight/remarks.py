@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-__all__ = ["from_notices", "left_out", "not_logged", "without_axis"]
+__all__ = ["from_notices", "left_out", "listed", "not_logged", "without_axis"]
 
 # More would be longer than the picture; as in `some_of`.
 _MOST_LABELS = 6
@@ -17,14 +17,14 @@ def without_axis(labels: Sequence[str], align: str) -> Iterator[str]:
     """Yield a sentence where some runs are not on the axis that the others have in common."""
     if labels:
         what = f"phase {align.removeprefix('phase:')}" if align.startswith("phase:") else f"{align}s"
-        yield f"{_listed(labels)} {'has' if len(labels) == 1 else 'have'} no {what}, and so no curve."
+        yield f"{listed(labels)} {'has' if len(labels) == 1 else 'have'} no {what}, and so no curve."
 
 
 def not_logged(labels: Mapping[str, str], logged: Mapping[str, AbstractSet[str]]) -> Iterator[str]:
     """Yield a sentence for each software metric that some runs lack: `labels` by run id, by metric the runs that have it."""
     for metric, having in logged.items():
         if without := [label for run_id, label in labels.items() if run_id not in having]:
-            yield f"{metric}: not logged in {_listed(without)}."
+            yield f"{metric}: not logged in {listed(without)}."
 
 
 def from_notices(notices: Iterable[tuple[str, str]], metrics: Sequence[str]) -> Iterator[str]:
@@ -39,9 +39,10 @@ def from_notices(notices: Iterable[tuple[str, str]], metrics: Sequence[str]) -> 
 def left_out(by: str, labels: Sequence[str]) -> Iterator[str]:
     """Yield a sentence that names what there was no place for."""
     if labels:
-        yield f"{len(labels)} more {by}{'s'[: len(labels) != 1]} left out: {_listed(labels)}."
+        yield f"{len(labels)} more {by}{'s'[: len(labels) != 1]} left out: {listed(labels)}."
 
 
-def _listed(labels: Sequence[str]) -> str:
+def listed(labels: Sequence[str]) -> str:
+    """Return the first of some labels, and how many there are besides."""
     more = len(labels) - _MOST_LABELS
     return ", ".join(labels[:_MOST_LABELS]) + (f" and {more} more" if more > 0 else "")

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from bench.errors import NoData
-from insight import neighbours, profiled
+from insight import neighbours
 from insight.chart import Chart, chart
 from insight.collocation import interference, remarks, verdict
 from insight.comparison import Comparison, compare
+from insight.entry import Further
 from insight.highlights import Highlight, of_runs
 from insight.interference import Interference
+from insight.trust import trust
 from sql.charts import software_keys
 from sql.database import Connection
-from sql.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, qualities, steps
+from sql.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, steps
 from sql.selection import ExperimentInfo, RunInfo, list_experiments, select_runs
 from sql.summaries import coverage
 
@@ -76,12 +78,13 @@ class Report:
     phases: Mapping[str, Sequence[Phase]]
     steps: Mapping[str, Sequence[Steps]]
     findings: Mapping[str, Sequence[Finding]]
-    qualities: Mapping[str, Sequence[Quality]]
+    qualities: Mapping[str, Quality]
 
 
 def report(
-    connection: Connection, selectors: Sequence[str], metrics: Sequence[str] = (), *, baseline: str | None = None
-) -> Report:
+    connection: Connection, selectors: Sequence[str], metrics: Sequence[str] = (), *, baseline: str | None = None,
+    further: Sequence[Further] = (),
+) -> Report:  # fmt: skip
     """Return what is to be told of runs.
 
     Parameters
@@ -90,6 +93,8 @@ def report(
         What is drawn; by default some that the runs have.
     baseline
         A run that the others are compared with.
+    further
+        What adds figures to those of the runs.
 
     Raises
     ------
@@ -100,14 +105,15 @@ def report(
     """
     runs = select_runs(connection, selectors)
     ids = [run.run_id for run in runs]
-    by_run = compare(connection, selectors, baseline=baseline)
+    by_run = compare(connection, selectors, baseline=baseline, further=further)
     workloads = {(run.experiment_id, run.workload) for run in runs if run.started_at is not None}
     several = len(workloads) > 1
-    by_workload = [compare(connection, selectors, by="workload")] if several else []
+    by_workload = [compare(connection, selectors, by="workload", further=further)] if several else []
     drawn = tuple(metrics) or _usual(connection, ids)
     grouped = several and len(workloads) < sum(run.started_at is not None for run in runs)
     changes = neighbours.of_comparison(connection, by_run)
     sharing = interference(connection, selectors)
+    trusted = trust(connection, by_run)
     chosen = {run.experiment_id for run in runs}
     return Report(
         experiments=tuple(one for one in list_experiments(connection) if one.experiment_id in chosen),
@@ -115,14 +121,14 @@ def report(
         comparisons=(by_run, *by_workload),
         verdict=tuple(verdict(sharing)),
         interference=sharing,
-        warnings=(*profiled.footnotes(by_run), *neighbours.footnotes(by_run, changes), *remarks(sharing)),
+        warnings=(*trusted.remarks, *neighbours.footnotes(by_run, changes), *remarks(sharing)),
         charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
         devices=_by_run(devices(connection, ids)),
         highlights=of_runs(connection, [run for run in runs if run.started_at is not None]),
         phases=_by_run(phases(connection, ids)),
         steps=_by_run(steps(connection, ids)),
         findings=_by_run(findings(connection, ids)),
-        qualities=_by_run(qualities(connection, ids)),
+        qualities=trusted.qualities,
     )
 
 

@@ -67,14 +67,17 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far a run's figures can be trusted; see the view ``run_quality``."""
+    """How far a run's figures can be trusted, and which listeners measured it; see the view ``run_quality``."""
 
     run_id: str
     coverage: float
     interval_seconds: float | None
+    listeners: list[str]
     simulated: bool
     profiled: bool
     shared: bool
+    throttled: bool | None
+    overhead: float | None
 
 
 def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
@@ -148,7 +151,11 @@ def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
         connection,
         Quality,
         """
-        select run_id, coverage, interval_seconds, simulated, profiled, shared from run_quality where run_id = any(%s)
+        with asked as (select %s::text[] as runs)
+        select run_id, coverage, interval_seconds, coalesce(listeners, '{}') as listeners, simulated, profiled, shared,
+               throttled, overhead
+        from run_quality left join (select l.* from asked cross join lateral run_listeners(runs) l) found using (run_id)
+        where run_id = any((select runs from asked)::text[])
         """,
         run_ids,
     )

@@ -150,16 +150,19 @@ def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
     return _summaries(connection, "run_summary s", {"runs": list(run_ids)})
 
 
-def summaries_between(connection: Connection, stretches: Sequence[Stretch]) -> list[Summary]:
-    """Return the same of a stretch of each run, from its raw samples."""
+def summaries_between(
+    connection: Connection, stretches: Sequence[Stretch], quantities: Sequence[str] | None = None
+) -> list[Summary]:
+    """Return the same of a stretch of each run, of all quantities or some, from its raw samples."""
     source = """
         unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as stretch (run, starts, ends)
-        cross join lateral summary_between(run, null, starts, ends) s
+        cross join lateral summary_between(run, %(quantities)s::text[], starts, ends) s
     """
     values = {
         "runs": [one.run_id for one in stretches],
         "starts": [one.started_at for one in stretches],
         "ends": [one.ended_at for one in stretches],
+        "quantities": None if quantities is None else list(quantities),
     }
     return _summaries(connection, source, values)
 

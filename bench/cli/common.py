@@ -16,16 +16,23 @@ from rich.console import Console
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Gpu
+from insight.cost import costs
+from insight.entry import Further
+from insight.target import Target, towards
+from insight.tariff import Tariff
 from sql.database import Connection, Database
 
 __all__ = [
     "Attempts",
     "Json",
     "Selectors",
+    "TargetOption",
+    "TariffFile",
     "as_json",
     "check_folder",
     "console",
     "every_attempt",
+    "further",
     "gpu_words",
     "reading",
 ]
@@ -36,6 +43,11 @@ Selectors = Annotated[
     typer.Argument(metavar="[SELECTOR]...", help="EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id."),
 ]
 Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
+
+TariffFile = Annotated[Path | None, typer.Option("--tariff", help="The file that says what electricity and GPUs cost.")]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", help="Time and energy until a software metric reached it: 'accuracy>=0.95'.")
+]
 
 
 def console() -> Console:
@@ -48,6 +60,16 @@ def reading(settings: Settings | None = None) -> Iterator[Connection]:
     """Open the database for questions."""
     with Database(settings or Settings.load()) as database, database.session(read_only=True) as connection:
         yield connection
+
+
+def further(settings: Settings, target: str | None, *, simulated: bool = False) -> list[Further]:
+    """Return what a comparison is to have besides what was measured: costs where there is a tariff, and a target."""
+    asked: list[Further] = []
+    if target is not None:
+        asked.append(towards(Target.parse(target), simulated=simulated))
+    if settings.tariff is not None:
+        asked.append(costs(Tariff.load(settings.tariff), simulated=simulated))
+    return asked
 
 
 def every_attempt(attempts: str) -> bool:

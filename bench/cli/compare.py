@@ -7,19 +7,28 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from bench.cli.common import Attempts, Json, as_json, console, every_attempt, reading
+from bench.cli.common import (
+    Attempts,
+    Json,
+    TargetOption,
+    TariffFile,
+    as_json,
+    console,
+    every_attempt,
+    further,
+    reading,
+)
+from bench.config import Settings
 from bench.errors import BadRequest, did_you_mean
 from dashboards import gates, tables
-from insight import neighbours, profiled
+from insight import neighbours
 from insight.columns import SCOPES
 from insight.comparison import Comparison
 from insight.comparison import compare as compare_runs
 from insight.conditions import Condition
+from insight.trust import Trust, trust
 
 __all__ = ["register"]
-
-# Below this share of a run's duration its means and totals are said to be incomplete.
-LEAST_COVERAGE = 0.9
 
 
 def register(app: typer.Typer) -> None:
@@ -45,6 +54,8 @@ def compare(
     alpha: Annotated[
         float | None, typer.Option(help="The rate of false alarms of --fail-on, of all together; 0.05 by default.")
     ] = None,
+    tariff: TariffFile = None,
+    target: TargetOption = None,
     json: Json = False,
 ) -> None:
     """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
@@ -54,7 +65,11 @@ def compare(
         raise BadRequest("--fail-on is about rows by their attempts, and shows these: it goes without --by")
     if alpha is not None and not conditions:
         raise BadRequest("--alpha goes with --fail-on")
-    with reading() as connection:
+    if target is not None and align is not None:
+        raise BadRequest("--target is of whole runs, from their start: leave out --align")
+    settings = Settings.load(tariff=tariff)
+    more = further(settings, target, simulated=simulated)
+    with reading(settings) as connection:
         if conditions:
             from insight.regression import judged  # with scipy, which other commands do without
 
@@ -67,6 +82,7 @@ def compare(
                 scope=scope,
                 simulated=simulated,
                 align=align,
+                further=more,
             )
         else:
             found = compare_runs(
@@ -78,12 +94,14 @@ def compare(
                 simulated=simulated,
                 every_attempt=every,
                 align=align,
+                further=more,
             )
         changes = neighbours.of_comparison(connection, found)
+        trusted = trust(connection, found, scope)
     if json:
-        as_json(neighbours.marked(found.as_dict(), changes))
+        as_json({**neighbours.marked(found.as_dict(), changes), **trusted.as_dict()})
     else:
-        _show(found, changes, scope)
+        _show(found, changes, trusted)
     if found.gate and found.gate.failed:
         raise typer.Exit(1)
 
@@ -101,18 +119,12 @@ def _check(by: str, attempts: str, scope: str | None) -> bool:
     return every
 
 
-def _show(found: Comparison, changes: neighbours.Changes, scope: str | None) -> None:
+def _show(found: Comparison, changes: neighbours.Changes, trusted: Trust) -> None:
     console().print(tables.comparison(found))
     for label, reason in found.window.left_out.items() if found.window else ():
         console().print(f"[yellow]![/] {label} is left out: {escape(reason)}")
-    for line in [*profiled.footnotes(found), *neighbours.footnotes(found, changes)]:
+    for line in [*trusted.remarks, *neighbours.footnotes(found, changes)]:
         console().print(f"[yellow]![/] {escape(line)}")
-    for entry in found.entries:
-        if found.by == "run" and scope is None and entry.status != "running" and entry.coverage < LEAST_COVERAGE:
-            console().print(f"[yellow]![/] {entry.label} was measured for {entry.coverage:.0%} of its time only")
-        gpu = entry.gpu_coverage
-        if found.by == "run" and gpu is not None and entry.status != "running" and gpu < LEAST_COVERAGE:
-            console().print(f"[yellow]![/] the GPU of {entry.label} was measured for {gpu:.0%} of its time only")
     if found.gate:
         console().print(gates.table(found.gate))
         for line in gates.lines(found.gate):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from bench.cli.common import Json, as_json, check_folder, console, reading
+from bench.cli.common import Json, TargetOption, TariffFile, as_json, check_folder, console, further, reading
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.runfolder import write_atomically
@@ -31,20 +31,23 @@ def report(
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="Show differences to this run.")] = None,
     title: Annotated[str, typer.Option(help="What stands above it.")] = "",
+    tariff: TariffFile = None,
+    target: TargetOption = None,
     json: Json = False,
 ) -> None:
     """Tell the whole story of runs on one page: what ran, how it compares, curves, phases, environment."""
     if output.suffix.lower() not in (".html", ".htm"):
         raise BadRequest(f"a report is a file that ends in .html; {output.name!r} does not")
     check_folder(output)
-    settings = Settings.load()
+    settings = Settings.load(tariff=tariff)
+    more = further(settings, target)
     # With numpy and psutil, which other commands do without.
     from dashboards.report import render
     from insight.report import report as whole
     from scheduler.records import records_of
 
     with reading(settings) as connection:
-        found = whole(connection, selectors, metrics or (), baseline=baseline)
+        found = whole(connection, selectors, metrics or (), baseline=baseline, further=more)
     local = Stack(settings).recorded().get("mlflow")
     records = records_of(settings.runs_dir, settings.tracking_uri or (local.url if local else None), found.runs)
     title = title or " and ".join(f"{one.experiment_id} {one.name}".rstrip() for one in found.experiments)

@@ -208,3 +208,21 @@ cross join lateral (
            max(max) filter (where not own) > 0 as throttled
     from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
           where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) figures) q;
+
+-- The listeners that runs were measured by: of a run that goes on those of all series of its places.
+create or replace function run_listeners(p_runs text[])
+returns table (run_id text, listeners text[]) language sql stable as $$
+    with placed as materialized (
+        select distinct rs.run_id, r.summarised, rs.place_id
+        from run_sets rs join runs r using (run_id) where rs.run_id = any(p_runs)
+    ), sources as materialized (
+        select distinct s.place_id, s.quantity, s.metric, t.listener
+        from series s join targets t using (target_id) where s.place_id = any(array(select place_id from placed))
+    )
+    select p.run_id, array_agg(distinct s.listener order by s.listener)
+    from placed p join sources s using (place_id)
+    where not p.summarised
+       or exists (select from stored_summaries x
+                  where (x.run_id, x.quantity, x.metric) = (p.run_id, s.quantity, s.metric))
+    group by p.run_id
+$$;

@@ -171,10 +171,11 @@ def test_utilization_is_told_from_how_busy_a_gpu_was_where_both_are_known(world:
     assert notices(world, runs, ["gpu_utilization"]) == [], "there is nothing better"
     world.write(world.gauge("bench_gpu_sm_active_ratio", times[:150], [0.3] * 150, {"UUID": GPU}))
     world.connection.execute("select summarise(run_id) from runs")
-    assert notices(world, runs, ["gpu_utilization"]) == [
-        ("meaning", "gpu_utilization: counts the time in which any kernel ran, however little of the GPU it used; gpu_sm_active, "
-                    "measured in 20/1/1, says how busy the GPU was."),
-    ]  # fmt: skip
+    words = (
+        "gpu_utilization: counts the time in which any kernel ran, however little of the GPU it used; "
+        "gpu_sm_active, measured in 20/1/1, says how busy the GPU was."
+    )
+    assert notices(world, runs, ["gpu_utilization"]) == [("meaning", words)]
     assert notices(world, [runs[0]], ["gpu_sm_active"]) == notices(world, runs[1:], ["gpu_utilization"]) == []
 
 

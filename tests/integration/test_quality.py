@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ GPU = "GPU-1"
 TIMES = [START + 1 + at for at in range(SECONDS)]
 
 
-def quality(world: World) -> list[tuple[bool | None, float | None]]:
+def quality(world: World) -> list[tuple[Any, ...]]:
     return world.connection.execute(
         "select throttled, overhead from run_quality join runs using (run_id) order by position"
     ).fetchall()
