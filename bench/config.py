@@ -257,10 +257,8 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, NamedEnviro
         kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS.get(name, 'a string')}", file=path)
-    for name in {
-        "home",
-        "tariff",
-    } & content.keys():  # relative to the file that says it, whatever the working directory
+    for name in {"home", "tariff"} & content.keys():
+        # Relative to the file that says it, whatever the working directory.
         content[name] = path.parent / Path(content[name]).expanduser()
     if not isinstance(sections, dict):
         raise BadRequest("environments is no section: write [environments.NAME]", file=path)

@@ -148,13 +148,14 @@ def _entries(
         )
         for run in runs
     ]  # fmt: skip
+    entries = [replace(entry, label=_label(entry.runs[0], "run", repeated)) for entry in entries]
     for add in further:
         entries = add(connection, entries)
+    if by == "run":
+        return entries
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(_label(entry.runs[0], by, repeated), []).append(entry)
-    if by == "run":
-        return [replace(entry, label=label) for label, [entry] in groups.items()]
     return [(_row_entry if by == "row" else _workload_entry)(label, group) for label, group in groups.items()]
 
 
@@ -168,8 +169,8 @@ def _run_entry(
     final = {metric.key: metric.value for metric in software}
     return Entry(
         run.label, run.name, run.status, (run,), figures, measured.scopes, final, measured.quantities,
-        simulated=facts.simulated, energy_method=measured.energy_method, coverage=measured.coverage, gpu_coverage=measured.gpu_coverage,
-        stretches=(stretch,) if stretch else (),
+        simulated=facts.simulated, energy_method=measured.energy_method, coverage=measured.coverage,
+        gpu_coverage=measured.gpu_coverage, stretches=(stretch,) if stretch else (),
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -52,9 +53,9 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
     scope
         The scope of all figures; by default each has its own.
     """
-    labels = {run.run_id: run.label for entry in comparison.entries for run in entry.runs}
-    if comparison.by == "run":
-        labels = {entry.runs[0].run_id: entry.label for entry in comparison.entries}
+    runs = [run for entry in comparison.entries for run in entry.runs]
+    attempts = Counter(run.label for run in runs)
+    labels = {run.run_id: f"{run.label}@{run.attempt}" if attempts[run.label] > 1 else run.label for run in runs}
     found = {one.run_id: one for one in qualities(connection, list(labels))}
     shown = {key for entry in comparison.entries for key in entry.figures}
     quantities = [column.quantity for column in COLUMNS if column.key in shown]

@@ -83,3 +83,32 @@ def test_what_is_wrong_is_said_and_nothing_written(
     found, _, said = bench(*words.split())
     assert (found, message in said) == (status, True), said
     assert not list(tmp_path.glob("*.*"))
+
+
+def test_costs_and_a_target_stand_in_comparison_and_report(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text('tariff = "tariff.toml"\n')
+    (tmp_path / "tariff.toml").write_text("currency = 'DKK'\n[host_hour]\nnode1 = 60\n")
+    status, said, _ = bench("compare", "20/1", "--target", "loss<=0.3", "--json")
+    content = json.loads(said)
+    [run] = content["runs"]
+    # Half of the host: the run that waits has been placed there as well.
+    assert (status, run["cost_dkk"], run["time_to_target_seconds"]) == (0, pytest.approx(0.5), 30)
+    assert run["missing"] == [
+        {"figure": "energy_to_target_joules", "run": "20/1/1", "reason": "no energy was measured that is its own"}
+    ]
+    assert "20/1/1: no energy_to_target_joules: no energy was measured that is its own." in content["remarks"]
+    assert [one["run"] for one in content["quality"]] == ["20/1/1"]
+    status, said, _ = bench("compare", "20/1", "--target", "loss<=0.3")
+    assert status == 0
+    assert "cost (DKK)" in said
+    assert "time to loss<=0.3" in said
+    assert bench("report", "20", "-o", "report.html", "--target", "loss<=0.1")[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "cost (DKK)" in page
+    assert "it never reached loss&lt;=0.1 (0.1667 at best)" in page
+    (tmp_path / "other.toml").write_text("[host_hours]\nnode1 = 60\n")
+    refused = bench("compare", "20", "--tariff", "other.toml")
+    assert refused[0] == 2
+    assert refused[2].endswith("other.toml: unknown key 'host_hours' (did you mean 'host_hour'?)")
+    status, _, error = bench("compare", "20", "--target", "loss<=0.3", "--align", "time")
+    assert (status, error) == (2, "error: --target is of whole runs, from their start: leave out --align")
