@@ -182,14 +182,16 @@ def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any
             query(
                 f"""
                 select title as "Run", {marks}status as "Status", seconds as "Duration", started_at as "Started",
-                       coverage as "Measured", interval_seconds as "Every", overhead as "Overhead",
+                       coverage as "Measured", interval_seconds as "Every",
+                       coalesce(array_to_string(listeners, ', '), '') as "Listeners", overhead as "Overhead",
                        case when throttled then 'throttled' when not throttled then 'no' else '' end as "Throttled",
                        host as "Host", devices as "GPUs",
                        case when shared then 'shared' else 'alone' end as "Neighbours", mlflow_run_id as "MLflow",
                        params as "Parameters", coalesce(reason, '') as "Reason",
                        run_id, floor(extract(epoch from started_at) * 1000)::bigint as from_ms,
                        ceil(extract(epoch from coalesce(ended_at, now())) * 1000)::bigint as to_ms
-                from run_list where run_id = any({runs}) order by experiment_id, workload, position, attempt
+                from run_list left join run_listeners({runs}) measured using (run_id)
+                where run_id = any({runs}) order by experiment_id, workload, position, attempt
                 """
             )
         ],
@@ -200,6 +202,7 @@ def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any
             for_name("Started", unit="dateTimeAsIso", custom__width=160),
             for_name("Measured", unit="percentunit", decimals=0, custom__width=90),
             for_name("Every", unit="s", decimals=1, custom__width=70),
+            for_name("Listeners", custom__width=150),
             for_name("Overhead", unit="percentunit", decimals=1, custom__width=90),
             for_name("Throttled", custom__width=90),
             for_name("Host", custom__width=110),
