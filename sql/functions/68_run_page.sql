@@ -5,7 +5,8 @@ create or replace function run_card(p_run text)
 returns table (what text, value text) language sql stable rows 20 as $$
     select x.what, x.value
     from runs r join workloads w using (workload_id) join experiments e using (experiment_id)
-    left join lateral (select coverage, interval_seconds from run_quality where run_id = r.run_id and r.summarised) q on true
+    left join lateral (select coverage, interval_seconds, throttled, overhead from run_quality
+                       where run_id = r.run_id and r.summarised) q on true
     cross join lateral (values
         (1, 'run', concat_ws(' ', run_label(w, r), nullif(r.name, ''))),
         (2, 'experiment', concat_ws(' ', e.experiment_id, nullif(e.name, ''))),
@@ -19,8 +20,10 @@ returns table (what text, value text) language sql stable rows 20 as $$
         (10, 'collocation', nullif(r.collocation, '-')),
         (11, 'measured', round(100 * q.coverage::numeric, 1) || ' % of its time, every '
                          || round(q.interval_seconds::numeric, 1) || ' s'),
-        (12, 'id', r.run_id),
-        (13, 'MLflow''s id', r.mlflow_run_id)
+        (12, 'overhead', round(100 * q.overhead::numeric, 1) || ' % of the host''s cores, for the listeners'),
+        (13, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
+        (14, 'id', r.run_id),
+        (15, 'MLflow''s id', r.mlflow_run_id)
     ) as x (ord, what, value)
     where r.run_id = p_run and x.value <> '' order by x.ord
 $$;

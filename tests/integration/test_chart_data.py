@@ -184,6 +184,7 @@ def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
         "cpu_usage: read every 1 s in 20/1/1, 20/1/3.",
         "cpu_usage: read every 5 s in 20/1/2.",
         "cpu_usage: measured for a part of the time only in 20/1/3 (50%).",
+        "20/1/2, 20/1/3 ran beside other runs on the same GPU or host.",
         "* 20/1/3 ran on simulated GPUs: what is said of these is made up.",
     )
     assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]
@@ -196,7 +197,10 @@ def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) 
     found = drawn(world, "loss", max_series=2)
     assert [one.label for one in found.series] == ["20/1/1 train", "20/1/2 train"]
     assert found.left_out == ("20/1/3", "20/1/4")
-    assert found.notes == ("2 more runs left out: 20/1/3, 20/1/4.",)
+    assert found.notes == (
+        "20/1/1, 20/1/2 ran beside other runs on the same GPU or host.",
+        "2 more runs left out: 20/1/3, 20/1/4.",
+    )
 
 
 def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -> None:
