@@ -66,6 +66,22 @@ def test_the_card_of_a_run_says_what_it_has(world: World, start: float) -> None:
     assert asked(world, "select * from run_card('')") == []
 
 
+def test_what_measuring_a_run_cost_and_what_held_it_back_stand_on_its_card(world: World, start: float) -> None:
+    run = world.run(start, start + 60, gpu=uuid(0))
+    times = [start + 1 + at for at in range(59)]
+    for mode, cores in (("user", 1.0), ("idle", 3.0)):
+        world.write(world.gauge("node_cpu_seconds_total", times, [cores] * 59, {"cpu": "0", "mode": mode}))
+    world.write(
+        world.gauge("bench_exporter_cpu_seconds_total", times, [0.02] * 59, {"exporter": "nvml"}, "nvml"),
+        world.gauge(
+            "bench_gpu_throttled", times, [0.0] * 58 + [1.0], {"UUID": uuid(0), "reason": "sw_power_cap"}, "nvml"
+        ),
+    )
+    card = dict(asked(world, "select what, value from run_card(%s)", run))
+    assert card["overhead"] == "0.5 % of the host's cores, for the listeners"
+    assert card["throttled"] == "the clocks of its GPUs were kept down at some time"
+
+
 def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
     run = world.run(start, start + 60, gpu=uuid(0), simulated=True)
     world.run(start, start + 60, position=2, gpu=uuid(0))
