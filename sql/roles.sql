@@ -32,6 +32,8 @@ select format('grant create on database %I to bench_owner', current_database()) 
 
 -- Who writes SQL may lift a time limit of their own role: what they ask for too long is cancelled in the owner's name.
 grant bench_reader to bench_owner;
+-- Who may write gives that up for the rules that it asks, which are files of users.
+grant bench_reader to bench_writer;
 
 -- MLflow's tables are MLflow's; the owner backs them up and restores them with the rest.
 grant mlflow to bench_owner;

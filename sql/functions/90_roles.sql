@@ -25,6 +25,14 @@ exception when insufficient_privilege or undefined_object or internal_error then
     raise notice 'rights were left as they are: %', sqlerrm;
 end $$;
 
+-- What may write gives that up where it executes rules.
+do $$
+begin
+    grant bench_reader to bench_writer, bench_owner;
+exception when insufficient_privilege or undefined_object or internal_error then
+    raise notice 'roles were left as they are: %', sqlerrm;
+end $$;
+
 do $$
 begin
     alter role bench_owner set search_path = bench, public;

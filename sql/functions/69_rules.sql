@@ -1,0 +1,65 @@
+-- What rules are made of: the points of a run that they judge, and the stretches of time in which a condition holds.
+
+-- Figures of a run as means over `p_point`, or over more where that would be too many: a row a point and quantity, and
+-- where it is asked for a device, by what people call it. Of each quantity the narrowest scope, as in a chart.
+create or replace function rule_points(
+    p_run text, p_quantities text[], p_start timestamptz, p_stop timestamptz, p_point interval,
+    p_per_device boolean default false, p_scopes text[] default null
+) returns table (started_at timestamptz, quantity text, scope text, device text, value float8, low float8, high float8)
+language sql stable as $$
+    select c.time, c.quantity, c.scope, coalesce(d.device, c.id), c.value, c.low, c.high
+    from (select x.*, case when p_per_device then regexp_replace(x.series, '^.* ', '') end as id
+          from run_chart(array[p_run], p_quantities, p_start, p_stop, 1000 * extract(epoch from p_point)::float8, false,
+                         cardinality(p_quantities) * case when p_per_device then (
+                             select greatest(count(*), 1)::integer from placements where run_id = p_run) else 1 end,
+                         p_scopes, p_per_device) x) c
+    left join (select distinct host, origin from placements where run_id = p_run) p on p_per_device
+    left join devices d on d.host = p.host and d.origin = p.origin and concat_ws('/', d.gpu_uuid, d.gpu_instance_id) = c.id
+$$;
+
+-- The distribution of such points over windows, which follow each other from `p_skip` after the run's start. A window counts
+-- when it is over, and was measured for at least half of it.
+create or replace function rule_windows(
+    p_run text, p_quantities text[], p_start timestamptz, p_stop timestamptz, p_point interval, p_window interval,
+    p_skip interval, p_per_device boolean default false
+) returns table (started_at timestamptz, quantity text, scope text, device text, p5 float8, p50 float8, p95 float8,
+                 mean float8)
+language sql stable as $$
+    select w.begins, x.quantity, x.scope, x.device,
+           percentile_cont(0.05) within group (order by x.value), percentile_cont(0.5) within group (order by x.value),
+           percentile_cont(0.95) within group (order by x.value), avg(x.value)
+    from runs r
+    cross join lateral rule_points(p_run, p_quantities, greatest(p_start, r.started_at + p_skip), p_stop, p_point,
+                                   p_per_device) x
+    cross join lateral (select date_bin(p_window, x.started_at, r.started_at + p_skip) as begins) w
+    where r.run_id = p_run and w.begins >= p_start and w.begins + p_window <= p_stop
+    group by w.begins, x.quantity, x.scope, x.device
+    having max(x.started_at) - min(x.started_at) + p_point >= p_window / 2
+$$;
+
+-- The stretches in which a condition holds at one point after the other, for at least `p_patience`. One that holds still at
+-- `p_stop`, as far as that is known, has no `ended_at`; `until` is how far it was seen. What was not measured for a minute, a
+-- scrape's longest interval, beyond the usual distance of the points ends a stretch.
+create or replace function rule_stretches(
+    p_times timestamptz[], p_holds boolean[], p_patience interval, p_stop timestamptz
+) returns table (started_at timestamptz, ended_at timestamptz, until timestamptz) language sql immutable as $$
+    with points as (
+        select time, holds, lead(time) over (order by time) as following
+        from unnest(p_times, p_holds) as p (time, holds)
+    ), width as (
+        select coalesce(percentile_disc(0.5) within group (order by following - time), p_stop - min(time)) as width from points
+    ), bounded as (
+        select time, holds, following is null as newest,
+               case when following <= time + width + interval '1 min' then following else time + width end as ends
+        from points, width
+    ), parted as (
+        select *, count(*) filter (where begins) over (order by time) as part
+        from (select *, (lag(holds) over line and lag(ends) over line = time) is not true as begins
+              from bounded window line as (order by time)) x
+    ), whole as (
+        select min(time) as begins, least(max(ends), p_stop) as until, bool_or(newest) as newest
+        from parted where holds group by part
+    )
+    select begins, case when not newest or until + interval '1 min' < p_stop then until end, until
+    from whole where until - begins >= p_patience order by begins
+$$;
