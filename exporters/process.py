@@ -91,6 +91,11 @@ class _Families:
         self.peak = _gauge("peak_memory_bytes", "Largest sum of proportional set sizes that was seen.")
         self.threads = _gauge("threads", "Threads of the run's processes.")
         self.processes = _gauge("processes", "Processes of the run.")
+        self.cores = _gauge(
+            "available_cores",
+            "Cores that the run may use: those of its affinity, within the quota of its control group.",
+        )
+        self.memory_limit = _gauge("memory_limit_bytes", "Memory that the run's control group may have at most.")
         self.by_tree = GaugeMetricFamily(
             "bench_process_attributed_by_tree",
             "Processes that belong to a run by their ancestors alone, since their environment does not say.",
@@ -100,7 +105,7 @@ class _Families:
     def all(self) -> Iterator[Metric]:
         """Yield the families."""
         yield from (self.start, self.cpu, self.read, self.written, self.resident, self.proportional, self.peak)
-        yield from (self.threads, self.processes, self.by_tree)
+        yield from (self.threads, self.processes, self.cores, self.memory_limit, self.by_tree)
 
     def add(self, run_id: str, usage: RunUsage, started_at: float | None) -> None:
         """Add what a run uses now."""
@@ -114,6 +119,8 @@ class _Families:
             (self.peak, usage.peak_bytes),
             (self.threads, usage.threads),
             (self.processes, usage.processes),
+            (self.cores, usage.allowance.cores),
+            (self.memory_limit, usage.allowance.memory_bytes),
         )
         for family, figure in figures:
             if figure is not None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import psutil
 
 from bench.processes import ProcessStat, RunTree, read_stat
+from exporters.allowance import Allowance
 
 __all__ = ["RunUsage"]
 
@@ -52,6 +53,8 @@ class RunUsage:
         The largest of the proportional sums, ``None`` before there is one.
     threads, processes
         How many live; zombies do not.
+    allowance
+        What they may have at most.
     seen_at
         Unix time of the last update.
     """
@@ -63,6 +66,7 @@ class RunUsage:
         self.resident_bytes = self.threads = self.processes = 0
         self.proportional_bytes: int | None = None
         self.peak_bytes: int | None = None
+        self.allowance = Allowance()
         self.seen_at = 0.0
         self._last: dict[int, _Figures] = {}
         self._proportional = _Proportional()
@@ -104,6 +108,7 @@ class RunUsage:
         self.proportional_bytes = self._proportional.total(living)
         if self.proportional_bytes is not None:
             self.peak_bytes = max(self.proportional_bytes, self.peak_bytes or 0)
+        self.allowance.update(living)
 
     def _last_storage(self, stat: ProcessStat) -> tuple[int, int]:
         last = self._last.get(stat.pid)

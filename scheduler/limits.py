@@ -1,18 +1,17 @@
 """How much memory processes here may have, and how many the kernel has killed for lack of it: from files of the kernel.
 
-A control group limits what is below it, in version 2 as in version 1, so the tightest limit on the way up counts. Where
-nothing limits, that is the host's memory. The counters are those of the innermost group that has any: version 2's knows
+The tightest limit of the control groups counts. Where nothing limits, that is the host's memory. The counters are those of the innermost group that has any: version 2's knows
 of the groups below as well. Without a group it is the host's own, which knows of every process that was killed.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from bench import control_groups
 
 __all__ = ["Memory"]
 
@@ -41,14 +40,13 @@ class Memory:
         """Read what holds for the calling process; `root` is where ``proc`` and ``sys`` are."""
         total = _number(root / "proc/meminfo", "MemTotal:")
         host = None if total is None else total * 1024
-        groups = list(_groups(root))
-        limits = [limit for group in groups if (limit := _limit(group)) is not None]
+        groups = list(control_groups.groups("memory", root=root))
+        limits = [limit for group in groups if (limit := control_groups.memory_bytes(group)) is not None]
         limit = min(limits, default=None)
         kills = (count for group in groups if (count := _group_kills(group)) is not None)
         killed = next(kills, None)
         if killed is None:
             killed = _number(root / "proc/vmstat", "oom_kill")
-        # Version 1 writes "no limit" as a number that no host has.
         if limit is not None and (host is None or limit < host):
             return cls(limit, "cgroup", killed)
         return cls(host, "host", killed)
@@ -58,30 +56,6 @@ class Memory:
         if self.oom_kills is None or before.oom_kills is None:
             return 0
         return max(0, self.oom_kills - before.oom_kills)
-
-
-def _groups(root: Path) -> Iterator[Path]:
-    """Yield the folders of this process's memory control group and of those above it, the innermost first."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, name = rest.partition(":")
-        if number == "0":
-            mount = root / "sys/fs/cgroup"
-        elif "memory" in controllers.split(","):
-            mount = root / "sys/fs/cgroup/memory"
-        else:
-            continue
-        # In a container the name may be that outside of it, where the folder here is already the group's own.
-        parts = [part for part in name.split("/") if part not in ("", "..")]
-        folders = (mount.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
-        yield from (folder for folder in folders if folder.is_dir())
-
-
-def _limit(group: Path) -> int | None:
-    for name in ("memory.max", "memory.limit_in_bytes"):
-        with contextlib.suppress(ValueError):
-            return int(_text(group / name))
-    return None
 
 
 def _group_kills(group: Path) -> int | None:

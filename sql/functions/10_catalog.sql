@@ -36,6 +36,8 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_written_bytes_total', '{}', 'disk_write', 'bytes/s', 1, 'counter', 'sum', 1, false, 'Written to disks by the run.'),
     ('bench_process_threads', '{}', 'threads', 'threads', 1, 'gauge', 'sum', 1, false, 'Threads of the run.'),
     ('bench_process_processes', '{}', 'processes', 'processes', 1, 'gauge', 'sum', 1, false, 'Processes of the run.'),
+    ('bench_process_available_cores', '{}', 'cpu_available', 'cores', 1, 'gauge', 'sum', 1, false, 'Cores that the run may use, by its affinity and the quota of its control group.'),
+    ('bench_process_memory_limit_bytes', '{}', 'memory_limit', 'bytes', 1, 'gauge', 'sum', 1, false, 'Memory that the run''s control group may have at most.'),
     -- of a run under perf
     ('bench_process_instructions_per_cycle', '{}', 'cpu_ipc', 'instructions/cycle', 1, 'gauge', 'mean', 1, false, 'Instructions that a core executed in a cycle; of a run under perf.'),
     ('bench_process_cache_miss_ratio', '{}', 'cpu_cache_miss_ratio', 'ratio', 1, 'gauge', 'mean', 1, false, 'Share of loads that the last-level cache did not have; of a run under perf.'),
