@@ -95,13 +95,24 @@ class Rule:
         made = {name: one.default for name, one in self.parameters.items()}
         made |= self.presets.get(preset or PRESETS[0], {})
         for name, value in (given or {}).items():
-            if name not in self.parameters:
-                raise BadRequest(f"{self.name} has no parameter {name!r}{did_you_mean(name, self.parameters)}")
+            parameter = self.parameter(name)
             try:
-                made[name] = self.parameters[name].value(value)
+                made[name] = parameter.value(value)
             except BadRequest as error:
                 raise BadRequest(f"{self.name}: {error}") from None
         return made
+
+    def parameter(self, name: str) -> Parameter:
+        """Return a parameter.
+
+        Raises
+        ------
+        BadRequest
+            There is none of that name.
+        """
+        if name not in self.parameters:
+            raise BadRequest(f"{self.name} has no parameter {name!r}{did_you_mean(name, self.parameters)}")
+        return self.parameters[name]
 
     def stretch(self, values: Mapping[str, Value]) -> timedelta | None:
         """Return how much of the time before now is to be judged while a run goes on; ``None`` for all of it.

@@ -145,7 +145,7 @@ def _together(found: Sequence[Found]) -> list[Found]:
     groups: list[list[Found]] = []
     for one in found:
         ends = [end for _, end, _ in groups[-1]] if groups else []
-        if ends and (None in ends or one[0] <= max(end for end in ends if end is not None)):
+        if ends and (None in ends or one[0] < max(end for end in ends if end is not None)):
             groups[-1].append(one)
         else:
             groups.append([one])
@@ -201,8 +201,9 @@ def end_those_of_ended_runs(connection: Connection) -> None:
 
 
 def _overlap(one: Firing, other: Firing) -> bool:
-    return (one.ended_at is None or other.started_at <= one.ended_at) and (
-        other.ended_at is None or one.started_at <= other.ended_at
+    return one.started_at == other.started_at or (
+        (one.ended_at is None or other.started_at < one.ended_at)
+        and (other.ended_at is None or one.started_at < other.ended_at)
     )
 
 

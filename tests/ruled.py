@@ -52,3 +52,20 @@ def spans(world: World, run: str, kind: str, edges: Sequence[tuple[float, float 
 
 def rows(world: World, statement: str, *parameters: object) -> list[Any]:
     return world.connection.execute(statement.encode(), parameters).fetchall()
+
+
+def figures(
+    world: World, start: float, labels: dict[str, str], listener: str = "process", **metrics: Sequence[float] | float
+) -> None:
+    """Give metrics a value for each second from `start` on; those that are one number are it for as long as the others."""
+    length = max(len(values) for values in metrics.values() if not isinstance(values, float | int))
+    times = [start + 0.5 + at for at in range(length)]
+    for metric, values in metrics.items():
+        every = [float(values)] * length if isinstance(values, float | int) else list(values)
+        world.write(world.gauge(metric, times, every, labels, listener))
+
+
+def cpu(world: World, run: str, start: float, used: Sequence[float], available: float | None = 4) -> None:
+    """Let a run use so many cores in each second, of those that it may; a counter is stored as its rate."""
+    allowed: dict[str, Any] = {} if available is None else {"bench_process_available_cores": available}
+    figures(world, start, {"run_id": run}, bench_process_cpu_seconds_total=used, **allowed)

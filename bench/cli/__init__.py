@@ -20,6 +20,7 @@ from bench.cli import (
     plot,
     read,
     report,
+    rules,
     schedule,
     serve,
     setup,
@@ -57,6 +58,7 @@ for module in (
     module.register(app)
 app.add_typer(database.app, name="db")
 app.add_typer(dashboards.app, name="dashboards")
+app.add_typer(rules.app, name="rules")
 
 
 def _show_version(wanted: bool) -> None:

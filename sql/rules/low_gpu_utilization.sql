@@ -32,6 +32,6 @@ select s.started_at, s.ended_at,
                           'what', case when bool_and(w.low) then 'low' when bool_or(w.low) then 'low and fluctuating'
                                        else 'fluctuating' end) as evidence
 from devices d
-cross join lateral rule_stretches(d.times, d.found, '0', %(stop)s) s
+cross join lateral rule_stretches(d.times, d.found, '0', %(stop)s, %(window)s) s
 join windows w on w.device = d.device and w.started_at >= s.started_at and w.started_at < s.until
 group by d.device, s.started_at, s.ended_at

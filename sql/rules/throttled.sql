@@ -1,0 +1,39 @@
+-- name = "Throttled"
+-- means = "Heat or power keeps a GPU's clocks down, so that figures of this time should not be compared with others."
+-- advice = "Look at its cooling and its neighbours in the chassis (heat), or at its power limit (power); then measure again."
+-- severity = "warning"
+-- lookback = "5 min"
+-- [parameters.threshold]
+-- default = 0.1
+-- unit = "ratio"
+-- help = "of the time, from which on it counts"
+-- [parameters.patience]
+-- default = "30 s"
+-- help = "how long it has to be so"
+-- [parameters.point]
+-- default = "10 s"
+-- help = "means are taken over this"
+
+with sources as (
+    -- An idle GPU and one whose clocks somebody has set are kept down as well, and nothing is wrong with that.
+    select s.series_id, coalesce(d.device, s.device) as device, s.labels ->> 'reason' as reason
+    from placements p join places x on (x.host, x.gpu_uuid, x.origin) = (p.host, p.gpu_uuid, p.origin) and x.kind = 'gpu'
+    join series s using (place_id) left join devices d using (place_id)
+    where p.run_id = %(run)s and s.quantity = 'gpu_throttled' and s.labels ->> 'reason' ~ 'thermal|power|hw_slowdown'
+), points as (
+    select f.device, f.reason, x.time as started_at, sum(x.area) / nullif(sum(x.seconds), 0) as share
+    from sources f
+    join series_steps(array(select series_id from sources),
+                      greatest(%(start)s, (select started_at from runs where run_id = %(run)s)),
+                      least(%(stop)s, (select ended_at from runs where run_id = %(run)s)),
+                      1000 * extract(epoch from %(point)s)::float8) x using (series_id)
+    group by f.device, f.reason, x.time
+), found as (
+    select device, reason, array_agg(started_at) as times, array_agg(share >= %(threshold)s) as throttled
+    from points group by device, reason
+)
+select s.started_at, s.ended_at, jsonb_build_object('device', f.device, 'reason', f.reason, 'share', avg(p.share)) as evidence
+from found f
+cross join lateral rule_stretches(f.times, f.throttled, %(patience)s, %(stop)s) s
+join points p on (p.device, p.reason) = (f.device, f.reason) and p.started_at >= s.started_at and p.started_at < s.until
+group by f.device, f.reason, s.started_at, s.ended_at
