@@ -87,6 +87,7 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
         surroundings=_surroundings(found.runs, records),
         without=[_label(run) for run in found.runs if run.run_id not in records],
         duration=tables.duration,
+        evidence=tables.evidence,
     )  # fmt: skip
 
 

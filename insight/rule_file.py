@@ -59,15 +59,16 @@ class RuleFile:
         except OSError as error:
             raise BadRequest(f"cannot be read: {error.strerror}", file=path) from None
         length = next((at for at, line in enumerate(lines) if not line.startswith("--")), len(lines))
+        begins = next((at for at in range(length, len(lines)) if lines[at].strip()), length)
         header = [line.removeprefix("--").removeprefix(" ") for line in lines[:length]]
-        statement = "\n".join(lines[length:]).rstrip().removesuffix(";")
+        statement = "\n".join(lines[begins:]).rstrip().removesuffix(";")
         try:
             content = tomllib.loads("\n".join(header))
         except tomllib.TOMLDecodeError as error:
             place = _PLACE.fullmatch(str(error))
             what, line = (place[1], int(place[2])) if place else (str(error), None)
             raise BadRequest(f"the header is not valid TOML: {what}", file=path, line=line) from None
-        file = cls(path, header, content, statement, length + 1)
+        file = cls(path, header, content, statement, begins + 1)
         file._known(content, _KEYS, "")
         if not statement.strip():
             raise BadRequest("there is no statement below the header", file=path, line=max(length, 1))

@@ -16,7 +16,19 @@ from sql import firings
 from sql.database import Connection
 from sql.firings import Firing, RuleFailed
 
-__all__ = ["BUILT_IN", "PRESETS", "Firing", "Parameter", "Rule", "RuleFailed", "Value", "evaluate", "load", "read"]
+__all__ = [
+    "BUILT_IN",
+    "PRESETS",
+    "Firing",
+    "Parameter",
+    "Rule",
+    "RuleFailed",
+    "Value",
+    "check_preset",
+    "evaluate",
+    "load",
+    "read",
+]
 
 Value = float | timedelta
 

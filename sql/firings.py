@@ -88,12 +88,10 @@ def evaluate(connection: Connection, statement: str, values: Mapping[str, Any], 
             with psycopg.RawCursor(connection) as cursor:
                 cursor.execute(asked.encode(), [*(values[name] for name in names), _MOST + 1], prepare=False)
                 rows = cursor.fetchall()
-    except psycopg.errors.QueryCanceled as error:
-        raise RuleFailed(f"it took longer than {limit.total_seconds():g} s", too_slow=True) from error
-    except psycopg.OperationalError:
-        raise
     except psycopg.Error as error:
-        raise RuleFailed(*_refusal(error), line=_line(error, asked)) from error
+        if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
+            raise  # that is no fault of the rule
+        raise _refused(error, asked, limit) from error
     return _together(_checked(rows))
 
 
@@ -112,10 +110,15 @@ def _become_reader(connection: Connection) -> None:
         raise RuleFailed(f"{user} may write, and may not become bench_reader: {_UNPREPARED.format(user)}") from error
 
 
-def _refusal(error: psycopg.Error) -> tuple[str]:
+def _refused(error: psycopg.Error, asked: str, limit: timedelta) -> RuleFailed:
     """Return what the database says, with its hint."""
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return RuleFailed(f"it took longer than {limit.total_seconds():g} s", too_slow=True)
+    line = _line(error, asked)
+    if isinstance(error, psycopg.errors.UndefinedColumn) and line is None:  # not in its own statement
+        return RuleFailed(f"it has to answer with {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}")
     said = (error.diag.message_primary or str(error), error.diag.message_detail, error.diag.message_hint)
-    return ("; ".join(part for part in said if part),)
+    return RuleFailed("; ".join(part for part in said if part), line=line)
 
 
 def _line(error: psycopg.Error, asked: str) -> int | None:

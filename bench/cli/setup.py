@@ -68,6 +68,7 @@ def demo() -> None:
         "  bench compare 0 --by workload        workloads instead of runs\n"
         "  bench interference 0                 what sharing cost whom, and whether it paid\n"
         "  bench report 0 -o report.html        all of it on one page, with charts\n"
+        "  bench rules replay 0                 what held them up: one is confined to a core\n"
         "  bench logs 0/1/1                     a run's output\n"
         "  bench metrics 0                      all that was measured\n"
         "  bench db shell                       SQL: select * from run_summary\n"

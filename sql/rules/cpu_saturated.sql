@@ -11,17 +11,19 @@
 -- default = "5 s"
 -- help = "how long they have to be"
 -- [parameters.point]
--- default = "10 s"
+-- default = "1 s"
 -- help = "means are taken over this"
 
 with points as (
-    select started_at, used, available, used / nullif(available, 0) as share
-    from rule_cpu(%(run)s, %(start)s, %(stop)s, %(point)s)
+    select started_at, max(value) filter (where quantity = 'cpu_usage') as used,
+           max(value) filter (where quantity = 'cpu_available') as available
+    from rule_points(%(run)s, '{cpu_usage,cpu_available}', %(start)s, %(stop)s, %(point)s, false, '{process}')
+    group by started_at
 ), judged as (
-    select array_agg(started_at) as times, array_agg(share >= %(threshold)s) as saturated from points
+    select array_agg(started_at) as times, array_agg(used >= %(threshold)s * available) as saturated from points
 )
 select s.started_at, s.ended_at,
-       jsonb_build_object('share', avg(p.share), 'cores', avg(p.used), 'available', max(p.available)) as evidence
+       jsonb_build_object('share', avg(p.used) / avg(p.available), 'cores', avg(p.used), 'available', avg(p.available)) as evidence
 from judged
 cross join lateral rule_stretches(times, saturated, %(patience)s, %(stop)s) s
 join points p on p.started_at >= s.started_at and p.started_at < s.until

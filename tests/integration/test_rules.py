@@ -89,7 +89,7 @@ ANSWER = "select now() as started_at, now() as ended_at, '{}'::jsonb as evidence
         ("select 1 as started_at, null as ended_at, '{}'::jsonb as evidence", "started_at is 1, but must be timestamptz"),
         ("select now() as started_at, null as ended_at, '{}'::jsonb as evidence", "ended_at"),
         ("select now() as started_at, null::timestamptz as ended_at, '[]'::jsonb as evidence", "evidence is"),
-        ("select now() as started_at, null::timestamptz as ended_at", 'column "evidence" does not exist'),
+        ("select now() as started_at, null::timestamptz as ended_at", "has to answer with started_at, ended_at and evidence"),
         (f"{ANSWER} from generate_series(1, 5000)", "more than 1000"),
     ],
 )  # fmt: skip
@@ -126,7 +126,7 @@ def test_what_the_database_refuses_names_the_line(world: World, start: float, tm
     wrong = rule(tmp_path, "\n" + using("select now() as started_at,\n  nowhere as ended_at, '{}'::jsonb as evidence"))
     with pytest.raises(RuleFailed, match='column "nowhere" does not exist') as failure:
         found(world, wrong, run, start, start + 60)
-    assert failure.value.line == 4
+    assert failure.value.line == 3
     lines = (tmp_path / "mine.sql").read_text().splitlines()
     assert "nowhere" in lines[wrong.line + failure.value.line - 2]
 

@@ -6,6 +6,7 @@ It knows nothing of hypergauge but for two optional lines (`track`), and logs to
 from __future__ import annotations
 
 import argparse
+import os
 
 import mlflow
 import numpy as np
@@ -29,7 +30,10 @@ def main() -> None:
     arguments.add_argument("--epochs", type=int, default=20)
     arguments.add_argument("--batch-size", type=int, default=64)
     arguments.add_argument("--threads", type=int, default=1, help="threads of the linear algebra")
+    arguments.add_argument("--cores", type=int, help="cores that it confines itself to")
     options = arguments.parse_args()
+    if options.cores:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cores])
 
     with track.phase("load"):
         digits = load_digits()
