@@ -19,8 +19,12 @@ with points as (
            max(value) filter (where quantity = 'cpu_available') as available
     from rule_points(%(run)s, '{cpu_usage,cpu_available}', %(start)s, %(stop)s, %(point)s, false, '{process}')
     group by started_at
+), smooth as (
+    -- Of three each, or a moment in which something else had a core would end a stretch.
+    select started_at, avg(used) over line >= %(threshold)s * avg(available) over line as saturated
+    from points window line as (order by started_at rows between 1 preceding and 1 following)
 ), judged as (
-    select array_agg(started_at) as times, array_agg(used >= %(threshold)s * available) as saturated from points
+    select array_agg(started_at) as times, array_agg(saturated) as saturated from smooth
 )
 select s.started_at, s.ended_at,
        jsonb_build_object('share', avg(p.used) / avg(p.available), 'cores', avg(p.used), 'available', avg(p.available)) as evidence
