@@ -161,7 +161,7 @@ def _show(judged: Sequence[Judged], runs: int) -> None:
     if fired:
         console().print(made)
     of = len({run.run_id for run, _ in fired})
-    console().print(f"{len(fired)} firings in {of} of {runs} runs")
+    console().print(f"{len(fired)} firing{'s'[: len(fired) != 1]} in {of} of {runs} run{'s'[: runs != 1]}")
     for one in judged:
         if one.failure:
             console().print(

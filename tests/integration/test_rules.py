@@ -176,6 +176,11 @@ def test_values_are_those_given_then_the_presets_then_the_defaults(tmp_path: Pat
         "threshold": 0.1,
         "patience": timedelta(minutes=1),
     }
+    assert one.stretch(one.values()) is None
+    (tmp_path / "back").mkdir()
+    back = rule(tmp_path / "back", STATEMENT, HEADER.replace("-- [param", '-- lookback = "15 s"\n-- [param', 1))
+    assert back.stretch(back.values()) == 2 * ten
+    assert back.stretch(back.values(None, {"patience": "1 s"})) == timedelta(seconds=15)
     for given, complaint in (
         ({"treshold": 1}, "did you mean 'threshold'"),
         ({"threshold": "much"}, "Mine: threshold is a number in ratio, not 'much'"),

@@ -64,7 +64,7 @@ def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Bench, world:
     assert rows(world, kept) == [("CpuSaturated", "info", True, False)]
     said = bench("replay")[1]
     assert "cores: 2; share: 1; available: 2" in said
-    assert "1 firings in 1 of 3 runs" in said
+    assert "1 firing in 1 of 3 runs" in said
     assert "2 firings in 2 of 3 runs" in bench("replay", "--set", "CpuSaturated.threshold=0.75")[1]
     assert "0 firings in 0 of 2 runs" in bench("replay", "20/1", "20/3", "--rule", "IdleDevice")[1]
 
@@ -98,7 +98,7 @@ def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Bench, tmp_path: Pa
     file.write_text(MINE)
     status, said, _ = bench("check", str(file))
     assert (status, said) == (0, f"{file}: Short is right, asked about 20/1/1\n")
-    assert "1 firings in 1 of 3 runs" in bench("replay", "--rule", "Short", "--set", "Short.threshold=35 s")[1]
+    assert "1 firing in 1 of 3 runs" in bench("replay", "--rule", "Short", "--set", "Short.threshold=35 s")[1]
     for broken, line, complaint in (
         (MINE.replace("severity", "severty"), 4, "unknown key 'severty' (did you mean 'severity'?)"),
         (MINE.replace("from runs", "from rums"), 9, 'relation "rums" does not exist'),
@@ -118,7 +118,7 @@ def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Bench, tmp_path:
     (tmp_path / "more" / "slow.sql").write_text(MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"))
     status, said, _ = bench("replay", "20/3", "--folder", "more", "--limit", "1 s")
     assert status == 1
-    assert "1 firings in 1 of 1 runs" in said
+    assert "1 firing in 1 of 1 run" in said
     assert "20/3/1: Short could not be asked: it took longer than 1 s" in said
 
 
