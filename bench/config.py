@@ -14,7 +14,7 @@ import platformdirs
 
 from bench.errors import BadRequest, did_you_mean
 
-__all__ = ["CONFIG_FILE", "NamedEnvironment", "Settings", "named_environments", "secret"]
+__all__ = ["CONFIG_FILE", "NamedEnvironment", "Settings", "config_file", "named_environments", "secret", "sections"]
 
 CONFIG_FILE = "bench.toml"
 
@@ -30,6 +30,8 @@ _VARIABLES = {
 }
 # What is not a string, and what else it may be in bench.toml.
 _NUMBERS = {"interval": "a number", "output_limit": "a size such as 512MiB"}
+# Sections that are no part of `Settings`, which travel to other processes.
+_SECTIONS = ("environments", "rules", "actions")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
 _UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
 _LEAST_OUTPUT = 1 << 20
@@ -139,7 +141,8 @@ class Settings:
             ``bench.toml`` cannot be parsed, or holds a setting that does not exist.
         """
         environment = os.environ if environment is None else environment
-        found, _ = _from_file(_nearest_file(directory or Path.cwd()))
+        found = _from_file(config_file(directory))
+        named_environments(directory)  # a file that is wrong anywhere is refused, whatever is asked
         for name, variable in _VARIABLES.items():
             if value := _variable(environment, variable):
                 found[name] = value
@@ -203,7 +206,29 @@ def named_environments(directory: Path | None = None) -> Mapping[str, NamedEnvir
     BadRequest
         As `Settings.load`.
     """
-    return _from_file(_nearest_file(directory or Path.cwd()))[1]
+    if (path := config_file(directory)) is None:
+        return {}
+    return {name: _environment(name, section, path) for name, section in sections(path, "environments").items()}
+
+
+def config_file(directory: Path | None = None) -> Path | None:
+    """Return the ``bench.toml`` that a command started in `directory` sees, ``None`` where there is none."""
+    start = (directory or Path.cwd()).absolute()
+    return next((path for folder in (start, *start.parents) if (path := folder / CONFIG_FILE).is_file()), None)
+
+
+def sections(path: Path, kind: str) -> dict[str, Any]:
+    """Return what stands below ``[KIND]`` in a ``bench.toml``, such as ``[environments.NAME]``.
+
+    Raises
+    ------
+    BadRequest
+        The file cannot be parsed, or has no such sections under that name.
+    """
+    found = _content(path).get(kind, {})
+    if not isinstance(found, dict):
+        raise BadRequest(f"{kind} is no section: write [{kind}.NAME]", file=path)
+    return found
 
 
 def secret(name: str) -> str | None:
@@ -235,24 +260,16 @@ def _size(name: str, value: int | str) -> int:
     return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
 
 
-def _nearest_file(directory: Path) -> Path | None:
-    candidates = (folder / CONFIG_FILE for folder in (directory, *directory.parents))
-    return next((path for path in candidates if path.is_file()), None)
-
-
-def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, NamedEnvironment]]:
-    """Return the settings that a file holds, and the environments that it names."""
+def _from_file(path: Path | None) -> dict[str, Any]:
+    """Return the settings that a file holds."""
     if path is None:
-        return {}, {}
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"not valid TOML: {error}", file=path) from error
-    known = {*_VARIABLES, "interval", "environments"}
+        return {}
+    content = _content(path)
+    known = {*_VARIABLES, "interval", *_SECTIONS}
     for name in content:
         if name not in known:
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
-    sections = content.pop("environments", {})
+    content = {name: value for name, value in content.items() if name not in _SECTIONS}
     for name, value in content.items():
         kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):
@@ -260,9 +277,14 @@ def _from_file(path: Path | None) -> tuple[dict[str, Any], dict[str, NamedEnviro
     for name in {"home", "tariff"} & content.keys():
         # Relative to the file that says it, whatever the working directory.
         content[name] = path.parent / Path(content[name]).expanduser()
-    if not isinstance(sections, dict):
-        raise BadRequest("environments is no section: write [environments.NAME]", file=path)
-    return content, {name: _environment(name, section, path) for name, section in sections.items()}
+    return content
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"not valid TOML: {error}", file=path) from error
 
 
 def _environment(name: str, section: object, path: Path) -> NamedEnvironment:

@@ -7,7 +7,6 @@ import getpass
 import os
 import platform
 import select
-import signal
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -16,13 +15,12 @@ from pathlib import Path
 from typing import IO
 
 from bench.errors import ServiceFailed
-from bench.processes import is_alive
 from bench.runfolder import RunEnd, RunFolder
 from scheduler import profilers
 from scheduler.devices import Given
 from scheduler.job import Job
 from scheduler.launch import launched
-from scheduler.supervision import is_supervised
+from scheduler.supervision import ask_to_stop, is_supervised
 from scheduler.supervisor import Order
 from sql import runs
 
@@ -105,6 +103,7 @@ class ActiveRun:
             fingerprint=job.fingerprint,
             simulated=self.is_simulated,
             profilers="+".join(job.profilers),
+            actions=job.actions,
         )
 
     def start_supervisor(self) -> None:
@@ -160,9 +159,8 @@ class ActiveRun:
         """Ask its supervisor to end it."""
         if self.process is not None:
             self.process.terminate()
-        elif (state := self.folder.state()) is not None and is_alive(state.pid, state.created):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(state.pid, signal.SIGTERM)
+        else:
+            ask_to_stop(self.folder)
 
     def let_go(self) -> None:
         """Close what connects us to its supervisor, which goes on alone if the run does."""

@@ -1,4 +1,4 @@
-"""What one cell of an experiment file says: devices, collocation, environment, listeners, parameters, status."""
+"""What one cell of an experiment file says: devices, collocation, environment, listeners, parameters, actions, status."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ __all__ = [
     "WRAPPERS",
     "Collocation",
     "Environment",
+    "parse_actions",
     "parse_devices",
     "parse_listeners",
     "parse_number",
@@ -170,6 +171,22 @@ def parse_listeners(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     names = [name for word in words for name in _RADT_LISTENERS.get(word, (word,))]
     once = dict.fromkeys(names)
     return tuple(n for n in once if n not in WRAPPERS), tuple(n for n in once if n in WRAPPERS)
+
+
+def parse_actions(text: str) -> tuple[tuple[str, str], ...]:
+    """Split ``IdleDevice:stop-run+CpuSaturated:tell-us`` into pairs of a rule and an action, each once.
+
+    Whether there are such is known only where they are looked up.
+    """
+    pairs = []
+    for word in text.split("+") if text else []:
+        rule, colon, action = (part.strip() for part in word.partition(":"))
+        if not (rule and colon and action):
+            raise BadRequest(
+                f"{word.strip()!r} is no action: write RULE:ACTION, and several as RULE:ACTION+RULE:ACTION"
+            )
+        pairs.append((rule, action))
+    return tuple(dict.fromkeys(pairs))
 
 
 def listener_words() -> list[str]:

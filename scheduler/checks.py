@@ -1,8 +1,9 @@
-"""Whether this host can do what an experiment file asks for: its scripts, environments, devices and listeners."""
+"""Whether this host can do what an experiment file asks for: scripts, environments, devices, listeners, actions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.errors import BadRequest, did_you_mean
@@ -14,21 +15,44 @@ from scheduler.commands import command_problems, environment_of
 from scheduler.csv_text import Problem
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
 
-__all__ = ["check", "load"]
+__all__ = ["Reactions", "check", "load"]
 
 _TO_DO = ("", "running")
 
 
-def load(path: Path, inventory: Inventory, exporters: Mapping[str, str | None]) -> ExperimentFile:
+@dataclass(frozen=True, slots=True)
+class Reactions:
+    """The rules that are asked, those that are switched off, and the actions that may be asked for, by name."""
+
+    rules: Collection[str] = ()
+    off: Collection[str] = ()
+    actions: Collection[str] = ()
+
+    def problem(self, rule: str, action: str) -> str | None:
+        """Return why `action` cannot be what is done when `rule` fires."""
+        if rule in self.off:
+            return f"the rule {rule!r} is switched off in bench.toml"
+        if rule not in self.rules:
+            return f"there is no rule {rule!r}{did_you_mean(rule, self.rules)}"
+        if action not in self.actions:
+            return f"there is no action {action!r}{did_you_mean(action, self.actions)}"
+        return None
+
+
+def load(
+    path: Path, inventory: Inventory, exporters: Mapping[str, str | None], reactions: Reactions | None = None
+) -> ExperimentFile:
     """Read a file and check it, so that everything that is wrong with it is said at once; see `check`."""
     file, problems = ExperimentFile.parse(path)
-    problems += _problems(file, inventory, exporters)
+    problems += _problems(file, inventory, exporters, reactions or Reactions())
     if problems:
         raise BadExperimentFile(path, problems)
     return file
 
 
-def check(file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None]) -> None:
+def check(
+    file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None], reactions: Reactions | None = None
+) -> None:
     """Refuse a file that cannot be run on this host.
 
     Parameters
@@ -39,20 +63,24 @@ def check(file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, st
         The GPUs that there are.
     exporters
         The listeners that there are, by name, with the reason where one cannot work on this host.
+    reactions
+        The rules and actions that there are; none by default.
 
     Raises
     ------
     BadExperimentFile
         With all that is wrong.
     """
-    if problems := list(_problems(file, inventory, exporters)):
+    if problems := list(_problems(file, inventory, exporters, reactions or Reactions())):
         raise BadExperimentFile(file.path, problems)
 
 
-def _problems(file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None]) -> Iterator[Problem]:
+def _problems(
+    file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None], reactions: Reactions
+) -> Iterator[Problem]:
     sound = []
     for row in file.rows:
-        before = list(_row_problems(file, row, inventory, exporters))
+        before = [*_row_problems(file, row, inventory, exporters), *_action_problems(row, reactions)]
         for column, message in before:
             yield _problem(row, column, message)
         if not before and row.status in _TO_DO:
@@ -98,6 +126,12 @@ def _profiler_problems(file: ExperimentFile, row: Row) -> Iterator[str]:
     if row.wrappers and environment.problem() is None:
         python = None if environment.container else environment.python()
         yield from profilers.problems(row.wrappers, python, script=file.script(row) is not None)
+
+
+def _action_problems(row: Row, reactions: Reactions) -> Iterator[tuple[str, str]]:
+    for rule, action in row.actions:
+        if message := reactions.problem(rule, action):
+            yield "Actions", message
 
 
 def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:

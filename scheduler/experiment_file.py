@@ -59,6 +59,8 @@ class Row:
         Profilers that wrap the run: ``nsys``, ``ncu``, ``perf``, ``torch``.
     params
         Words for the script's command line.
+    actions
+        Pairs of a rule and what is to be done when it fires.
     cells
         The cells as they stand in the file by column; those of `COLUMNS` by that spelling.
     """
@@ -78,6 +80,7 @@ class Row:
     listeners: tuple[str, ...]
     wrappers: tuple[str, ...]
     params: list[str] = field(hash=False)
+    actions: tuple[tuple[str, str], ...]
     cells: Mapping[str, Cell] = field(compare=False, repr=False)
 
 
@@ -283,6 +286,7 @@ def _parse_row(table: Table, record: tuple[Cell, ...], problems: list[Problem]) 
         listeners=listeners,
         wrappers=wrappers,
         params=value("Params", cells.parse_params, []),
+        actions=value("Actions", cells.parse_actions, ()),
         cells=by_column,
     )
     return row if len(problems) == known else None

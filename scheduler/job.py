@@ -30,7 +30,8 @@ class Job:
 
     `devices` is ``None`` where the run sees the GPUs that the shell sees, and empty where they are hidden from it;
     `line` is that of its row in the experiment file; `previous` the run that the plan found at its position: the one to
-    attach to, or that this one is the next attempt of; `profilers` wrap it; `asked` is what it takes to ask for the same
+    attach to, or that this one is the next attempt of; `profilers` wrap it; `actions` are what is to be done when rules
+    fire, by rule; `asked` is what it takes to ask for the same
     again, in the words of the file or the command line, without secrets.
     """
 
@@ -46,6 +47,7 @@ class Job:
     attempt: int
     line: int | None = None
     profilers: tuple[str, ...] = ()
+    actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     previous: KnownRun | None = None
     asked: Mapping[str, Any] = field(default_factory=dict)
 
@@ -73,6 +75,7 @@ def job_from_row(
         attempt=attempt,
         line=row.line,
         profilers=row.wrappers,
+        actions={rule: [action for name, action in row.actions if name == rule] for rule, _ in row.actions},
         previous=previous,
         asked={"directory": str(Path.cwd()), "file": str(file.path.absolute()), "cells": _asked(row)},
     )

@@ -13,6 +13,7 @@ from bench.gpu import Inventory
 from bench.runfolder import RunFolder
 from scheduler import checks
 from scheduler.cells import Collocation
+from scheduler.checks import Reactions
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile
 from scheduler.job import Job, job_from_command, job_from_row
 from scheduler.parameters import HIDDEN
@@ -71,7 +72,10 @@ class RecordedRun:
             raise BadRequest(f"run {self.label} was scheduled in {path}, which is no longer there")
         return path
 
-    def job(self, inventory: Inventory, exporters: Mapping[str, str | None], previous: KnownRun, attempt: int) -> Job:
+    def job(
+        self, inventory: Inventory, exporters: Mapping[str, str | None], previous: KnownRun, attempt: int,
+        reactions: Reactions | None = None,
+    ) -> Job:  # fmt: skip
         """Return the job of its next attempt; the working directory has to be `directory`.
 
         Raises
@@ -91,16 +95,22 @@ class RecordedRun:
             collocation = Collocation.parse(self.content["collocation"])
             job = job_from_command(asked["words"], name=name, devices=devices, collocation=collocation)
         else:
-            job = self._row_job(asked, inventory, exporters)
+            job = self._row_job(asked, inventory, exporters, reactions)
         return replace(
             job, name=name, devices=devices, fingerprint=previous.fingerprint,
             position=previous.position, attempt=attempt, previous=previous, line=None,
         )  # fmt: skip
 
-    def _row_job(self, asked: Mapping[str, Any], inventory: Inventory, exporters: Mapping[str, str | None]) -> Job:
+    def _row_job(
+        self,
+        asked: Mapping[str, Any],
+        inventory: Inventory,
+        exporters: Mapping[str, str | None],
+        reactions: Reactions | None,
+    ) -> Job:
         file = ExperimentFile.from_cells(Path(asked["file"]), asked["cells"])
         try:
-            checks.check(file, inventory, exporters)
+            checks.check(file, inventory, exporters, reactions)
         except BadExperimentFile as error:
             what = "; ".join(problem.message for problem in error.problems)
             raise BadRequest(f"run {self.label} cannot be repeated: {what}") from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 
 from bench.processes import end_run as end_processes
@@ -11,13 +13,27 @@ from scheduler.containers import end_container
 from sql import runs
 from sql.database import Connection
 
-__all__ = ["end_lost_run", "is_supervised", "was_seen"]
+__all__ = ["ask_to_stop", "end_lost_run", "is_supervised", "was_seen"]
 
 
 def is_supervised(folder: RunFolder) -> bool:
     """Return whether the supervisor of a run is alive, on this host."""
     state = folder.state()
     return state is not None and is_alive(state.pid, state.created)
+
+
+def ask_to_stop(folder: RunFolder, reason: str | None = None) -> bool:
+    """Ask the supervisor of a run on this host to end it; return whether there is one."""
+    state = folder.state()
+    if state is None or not is_alive(state.pid, state.created):
+        return False
+    if reason is not None:
+        folder.ask_to_stop(reason)
+    try:
+        os.kill(state.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def was_seen(end: RunEnd) -> bool:

@@ -24,6 +24,7 @@ COLUMNS = (
     "Data",
     "Listeners",
     "Params",
+    "Actions",
 )
 _REQUIRED = ("Experiment", "Workload")
 _WRITTEN_BACK = ("Status", "Run")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bench.config import Settings
+from bench.config import Settings, config_file
 from bench.processes import end_run as end_processes
 from bench.runfolder import RunFolder
 from scheduler.active import ActiveRun, launched_with
@@ -153,7 +153,14 @@ class Workload:
     def _prepare(self, run_id: str, job: Job, given: Given) -> ActiveRun:
         folder = RunFolder(self.settings.runs_dir / run_id)
         container = job.command.container.name(run_id) if job.command.container else None
-        folder.create({"label": self._label(job), "command": job.shown_command, "container": container})
+        folder.create(
+            {
+                "label": self._label(job),
+                "command": job.shown_command,
+                "container": container,
+                "config": str(file) if (file := config_file()) else None,
+            }
+        )
         return ActiveRun(job, folder, None, given=given)
 
     def _order(self, active: ActiveRun, client: Path) -> Order:

@@ -52,6 +52,7 @@ TABLES: dict[str, LiteralString] = {
     "repeats": _OF_RUNS + " and series_id = any({series})",
     "rule_firings": _OF_RUNS,
     "highlights": _OF_RUNS,
+    "rule_actions": _OF_RUNS,
 }
 # What is said of this database, and not of the runs.
 _OURS = [("placements", "origin"), ("places", "origin"), ("series", "target_id")]

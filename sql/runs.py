@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
@@ -34,7 +34,10 @@ LEASE_SECONDS = 15
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What is known of a run before it begins; `simulated` where its GPUs are; `profilers` joined by ``+``."""
+    """What is known of a run before it begins.
+
+    `simulated` where its GPUs are; `profilers` joined by ``+``; `actions` that are asked for when rules fire, by rule.
+    """
 
     run_id: str
     mlflow_run_id: str | None
@@ -52,6 +55,7 @@ class NewRun:
     fingerprint: str
     simulated: bool = False
     profilers: str = ""
+    actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +101,13 @@ def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
         cursor.executemany(
             """
             insert into runs (run_id, mlflow_run_id, workload_id, position, attempt, name, owner, command, environment,
-                              collocation, devices, params, host, fingerprint, simulated, profilers)
-            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+                              collocation, devices, params, host, fingerprint, simulated, profilers, actions)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
             """,
             [
                 (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,
                  r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint,
-                 r.simulated, r.profilers)
+                 r.simulated, r.profilers, Jsonb(dict(r.actions)))
                 for r in runs
             ],
         )  # fmt: skip

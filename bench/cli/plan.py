@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from bench.cli.common import console
-from bench.config import Settings
+from bench.config import Settings, config_file
 from bench.errors import BadRequest
 from bench.gpu import Inventory
 from dashboards import tables
+from insight.chosen_rules import ChosenRules
 from scheduler import parameters
+from scheduler.checks import Reactions
 from scheduler.experiment_file import ExperimentFile
 from scheduler.instances import shown
 from scheduler.plan import Action, PlannedWorkload
@@ -21,7 +23,19 @@ from sql.database import Database
 if TYPE_CHECKING:
     from scheduler.collocation import Partition
 
-__all__ = ["check", "refuse_foreign"]
+__all__ = ["check", "reactions", "refuse_foreign"]
+
+
+def reactions() -> Reactions:
+    """Return the rules and actions that rows may name, as the ``bench.toml`` that is seen from here says.
+
+    Raises
+    ------
+    BadRequest
+        It is wrong, or a rule's file: runs would be judged otherwise than was meant.
+    """
+    chosen = ChosenRules.read(config_file())
+    return Reactions([one.rule.name for one in chosen.asked], chosen.off, chosen.settings.action_names())
 
 
 def refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None:

@@ -20,7 +20,6 @@ from bench.cli.stack import LocalStack, availability, local_stack
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from bench.gpu import inventory
-from bench.processes import is_alive
 from bench.runfolder import RunFolder
 from dashboards.progress import Progress
 from scheduler import checks
@@ -28,6 +27,7 @@ from scheduler.cells import Collocation
 from scheduler.collocation import collocation_problem
 from scheduler.experiment_file import ExperimentFile
 from scheduler.policy import Policy
+from scheduler.supervision import ask_to_stop
 from sql.database import Database
 from sql.selection import select_run, select_runs
 from sql.summaries import Live, live_figures, summarised
@@ -98,7 +98,7 @@ def schedule(
     if file is None:
         raise BadRequest("an experiment file is missing; `bench init` writes one, --from-run RUN repeats a run")
     gpus = inventory(settings.simulate, settings.home)
-    checked = checks.load(file, gpus, availability(settings))
+    checked = checks.load(file, gpus, availability(settings), plan.reactions())
     with Database(settings) as database:
         plan.refuse_foreign(database, checked, into)
         plan.check(settings, database, checked, gpus, rerun, repeat, show=dry_run)
@@ -128,7 +128,8 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
     [previous] = [one for one in attempts if one.run_id == chosen.run_id]
     with contextlib.chdir(recorded.directory):
         gpus = inventory(settings.simulate, settings.home)
-        job = recorded.job(gpus, availability(settings), previous, max(one.attempt for one in attempts) + 1)
+        attempt = max(one.attempt for one in attempts) + 1
+        job = recorded.job(gpus, availability(settings), previous, attempt, plan.reactions())
         console().print(f"{chosen.label}@{job.attempt} {escape(job.name)}: {escape(job.shown_command)}")
         if show:
             return
@@ -186,6 +187,7 @@ def run(
         raise BadRequest(f"--collocation {wanted} needs --devices")
     if problem := collocation_problem(wanted, words, chosen or ()):
         raise BadRequest(f"--collocation: {problem}")
+    plan.reactions()
     job = job_from_command(command, name=name, devices=chosen, collocation=wanted)
     with scheduling(settings, policy=policy) as scheduler:
         outcome = scheduler.run_command(job)
@@ -202,12 +204,10 @@ def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) 
     if not running:
         raise BadRequest(f"nothing of {selector} is running")
     for one in running:
-        state = RunFolder(settings.runs_dir / one.run_id).state()
         if one.host != platform.node():
             raise BadRequest(f"run {one.label} goes on at host {one.host}; stop it there")
-        if state is None or not is_alive(state.pid, state.created):
+        if not ask_to_stop(RunFolder(settings.runs_dir / one.run_id)):
             raise BadRequest(f"run {one.label} has lost its supervisor; `bench schedule` on its file ends it")
-        os.kill(state.pid, signal.SIGTERM)
         console().print(f"{one.label} {escape(one.name)} is asked to stop")
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline and any(

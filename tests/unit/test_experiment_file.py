@@ -15,7 +15,7 @@ import pytest
 from bench.errors import BadRequest
 from bench.gpu import Inventory, inventory
 from scheduler.cells import Collocation, Environment
-from scheduler.checks import check, load
+from scheduler.checks import Reactions, check, load
 from scheduler.commands import command_of
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row, fingerprint
 from tests.fake_mps import installed_mps
@@ -245,6 +245,32 @@ def test_says_everything_at_once_in_order(write: Write) -> None:
         ["6:17", "Listeners"],
     ]
     assert (caught.value.line, caught.value.column) == (2, 3)
+
+
+def test_actions_are_pairs_of_a_rule_and_what_is_done(write: Write) -> None:
+    file = ExperimentFile.read(
+        write("Experiment,Workload,File,actions\n1,1,a,Idle : stop-run+Idle:mark+ Busy:x\n1,1,a,\n")
+    )
+    assert [row.actions for row in file.rows] == [(("Idle", "stop-run"), ("Idle", "mark"), ("Busy", "x")), ()]
+
+
+@pytest.mark.parametrize(
+    ("cell", "problem"),
+    [
+        ("Idle", "'Idle' is no action: write RULE:ACTION, and several as RULE:ACTION+RULE:ACTION"),
+        ("Idle:mark+", "'' is no action: write RULE:ACTION"),
+        ("Idel:mark", "there is no rule 'Idel' (did you mean 'Idle'?)"),
+        ("Busy:mark", "the rule 'Busy' is switched off in bench.toml"),
+        ("Idle:stop", "there is no action 'stop' (did you mean 'stop-run'?)"),
+        ("Idle:http://a/b", "there is no action 'http://a/b' (one of: mark, stop-run)"),
+    ],
+)
+def test_actions_that_there_are_not(write: Write, cell: str, problem: str) -> None:
+    path = write(f"Experiment,Workload,File,Actions\n1,1,train.py,{cell}\n")
+    path.with_name("train.py").touch()
+    with pytest.raises(BadExperimentFile) as caught:
+        load(path, Inventory(), EXPORTERS, Reactions(["Idle"], ["Busy"], ["mark", "stop-run"]))
+    assert str(caught.value).startswith(f"{path}:2:14: Actions: {problem}")
 
 
 def test_a_file_that_is_none(write: Write) -> None:
