@@ -1,4 +1,4 @@
-"""The services of the local stack: listeners, collector, tracking server and Grafana, each a process of its own.
+"""The services of the local stack: listeners, collector, rules, tracking server and Grafana, each a process of its own.
 
 They belong to nobody in particular: the first command that needs them starts them, the last one that holds them stops
 them, and ``bench up`` keeps them until ``bench down``. What runs is written down in ``BENCH_HOME/stack``.

@@ -17,6 +17,7 @@ from bench.cli import (
     export,
     highlights,
     interference,
+    judging,
     plot,
     read,
     report,
@@ -57,6 +58,7 @@ for module in (
 ):
     module.register(app)
 app.add_typer(database.app, name="db")
+judging.register(rules.app)
 app.add_typer(dashboards.app, name="dashboards")
 app.add_typer(rules.app, name="rules")
 

@@ -1,4 +1,4 @@
-"""How the local stack is put together: database, tracking server, listeners, collector, Grafana."""
+"""How the local stack is put together: database, tracking server, listeners, collector, rules, Grafana."""
 
 from __future__ import annotations
 
@@ -125,6 +125,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
             if reason is None:
                 serve(f"exporter-{name}", "exporter", "run", name, "--own-runs")
         serve("collector", "collector", "run", "--interval", str(settings.interval))
+        serve("rules", "rules", "run")
         if started:
             say(f"Starting {', '.join(service.name for service in started)} …")
         for service in started:

@@ -1,0 +1,105 @@
+"""``bench rules run``: the process that judges runs while they go on, and does what is to be done when a rule fires."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import platform
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+
+import psycopg
+import typer
+from prometheus_client import start_http_server
+
+from bench.addresses import require_loopback
+from bench.claims import Claim
+from bench.cli.serve import Bind, Insecure, Port
+from bench.config import Settings
+from bench.errors import BenchError
+from insight.judge import Judge
+from insight.rule_metrics import RuleMetrics
+from scheduler.actions import Actions
+from sql.database import Database
+
+__all__ = ["register"]
+
+# Between two looks at which runs there are; how often each is judged, its settings say.
+_LOOK_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 30.0
+# What has ended and is not judged by then is judged at the next start; a service has some more to end.
+_LAST_SECONDS = 6.0
+
+
+def register(rules: typer.Typer) -> None:
+    """Add the command to those about rules."""
+    rules.command()(run)
+
+
+def run(port: Port = 0, bind: Bind = "127.0.0.1", insecure: Insecure = False) -> None:
+    """Ask rules about the runs of this BENCH_HOME while they go on, until SIGTERM or Ctrl-C."""
+    require_loopback(bind, insecure=insecure)
+    settings = Settings.load()
+    told = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: told.set())
+    metrics = RuleMetrics()
+    with _served(metrics, port, bind), Database(settings) as database:
+        if _alone(settings, told):
+            _judge_until(told, database, metrics)
+
+
+@contextlib.contextmanager
+def _served(metrics: RuleMetrics, port: int, bind: str) -> Iterator[None]:
+    server, thread = start_http_server(port, addr=bind, registry=metrics.registry)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _alone(settings: Settings, told: threading.Event) -> bool:
+    """Wait until no other process judges the runs of this home; return whether that came about before `told`."""
+    claim = Claim(f"rules/{hashlib.sha256(str(settings.home).encode()).hexdigest()[:32]}")
+    if not claim.take():
+        sys.stderr.write("another process judges the runs of this BENCH_HOME; waiting until it ends\n")
+        while not claim.take():
+            if told.wait(_LOOK_SECONDS):
+                return False
+    return True
+
+
+def _judge_until(told: threading.Event, database: Database, metrics: RuleMetrics) -> None:
+    host, runs_dir = platform.node(), database.settings.runs_dir
+    judge = Judge(host, runs_dir, metrics)
+    actions = Actions(database, host, runs_dir, lambda name, outcome: metrics.actions.labels(name, outcome).inc())
+    pause = _LOOK_SECONDS
+    try:
+        while True:
+            try:
+                with database.connect() as connection, database.connect(read_only=True) as reader:
+                    while True:
+                        last = told.is_set()
+                        until = time.monotonic() + _LAST_SECONDS if last else math.inf
+                        begin = partial(actions.begin, connection)
+                        begin()  # what another process was asked for and did not come to
+                        judge.look(connection, reader, begin, until=until)
+                        pause = _LOOK_SECONDS
+                        if last:
+                            return
+                        told.wait(_LOOK_SECONDS)
+            except (BenchError, psycopg.Error) as error:
+                metrics.errors.labels("database").inc()
+                sys.stderr.write(f"{error}\n")
+            if told.wait(pause):
+                return
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    finally:
+        actions.close()

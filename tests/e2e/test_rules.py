@@ -1,0 +1,279 @@
+"""Rules that fire while runs go on, and what is done then: only what was asked for, once, and on record."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.home import SCRIPTS, Home, Sheet, Started, wait_for
+
+HEADER = "Experiment,Workload,Name,File,Params,Actions"
+BUSY = """\
+-- name = "Busy"
+-- means = "The run uses more of a core than a start does."
+-- advice = "None: this is a test."
+-- severity = "warning"
+-- lookback = "60 s"
+-- [parameters.threshold]
+-- default = 64
+-- unit = "cores"
+-- help = "What is too much."
+select min(time) as started_at, null::timestamptz as ended_at, jsonb_build_object('cores', max(value)) as evidence
+from run_chart(array[%(run)s], array['cpu_usage'], %(start)s, %(stop)s, 1000, false, 1, array['process'])
+where value > %(threshold)s having count(*) > 3
+"""
+SLOW = """\
+-- name = "Slow"
+-- means = "Nothing."
+-- advice = "None: this is a test."
+-- severity = "info"
+select now() as started_at, now() as ended_at, '{}'::jsonb as evidence from pg_sleep(60) where %(run)s <> ''
+"""
+BROKEN = SLOW.replace("Slow", "Broken").replace("pg_sleep(60)", "generate_series(1, 1 / length(left(%(run)s, 0)))")
+# A program that writes down what it was told; it is none of ours, and neither a shell nor standard input helps it.
+TELLING = """
+import json, os, sys
+told = {name: value for name, value in os.environ.items() if name.startswith("BENCH_")}
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps([sys.argv[2:], sys.stdin.read(), told]) + "\\n")
+print("told", "x" * 100_000)
+"""
+
+
+@dataclass
+class Receiver:
+    """A real server that is told of firings; it says at first that it cannot hear."""
+
+    server: ThreadingHTTPServer
+    told: list[dict[str, Any]] = field(default_factory=list)
+    tries: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}/hook?token=s3cret"
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        return [one for one in self.told if one["name"] == name]
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.tries += 1
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if received.tries > 1:
+                received.told.append({**body, "path": self.path})
+            self.send_response(200 if received.tries > 1 else 503)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    received = Receiver(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+    thread = threading.Thread(target=received.server.serve_forever)
+    thread.start()
+    yield received
+    received.server.shutdown()
+    thread.join()
+    received.server.server_close()
+
+
+@dataclass
+class Scene:
+    """A workload of which one run is to be stopped, one only told about, and one left alone."""
+
+    home: Home
+    sheet: Sheet
+    schedule: Started
+    gate: Path
+    notes: Path
+
+    def run(self, name: str) -> dict[str, Any]:
+        [found] = [run for run in self.home.runs(95) if run["name"] == name]
+        return found
+
+    def ended(self, name: str) -> dict[str, Any]:
+        def ended() -> dict[str, Any] | None:
+            return run if (run := self.run(name))["status"] not in ("pending", "running") else None
+
+        return wait_for(ended, f"the end of {name}", 60)
+
+    def actions(self, name: str) -> list[dict[str, Any]]:
+        """What was done about a run's firings; all of it is done by then."""
+
+        def done() -> list[dict[str, Any]] | None:
+            found = self.home.ask(
+                "select * from rule_actions where run_id = %s order by action", self.run(name)["run_id"]
+            )
+            return found if found and all(one["outcome"] for one in found) else None
+
+        return wait_for(done, f"what is done about {name}")
+
+
+@pytest.fixture(scope="module")
+def project(home: Home, receiver: Receiver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """A folder with settings and rules of its own, on the same home."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "rules").mkdir()
+    for name, text in (("busy", BUSY), ("slow", SLOW), ("broken", BROKEN)):
+        (folder / "rules" / f"{name}.sql").write_text(text)
+    (folder / "telling.py").write_text(TELLING)
+    command = json.dumps([sys.executable, "telling.py", "notes", "$HOME; echo", "*"])
+    (folder / "bench.toml").write_text(
+        "[rules]\nevery = '1 s'\nlimit = '300 ms'\n"
+        "[rules.Busy]\nthreshold = 0.1\nactions = ['mark', 'note']\n"
+        f"[actions.tell-us]\nwebhook = '{receiver.url}'\n[actions.note]\ncommand = {command}\n"
+    )
+    own = Home(home.path, folder)
+    yield own
+    own.end()
+
+
+@pytest.fixture(scope="module")
+def scene(project: Home) -> Scene:
+    gate = project.folder / "gate"
+    rows = [
+        "95,1,busy,{scripts}/clocked.py,--seconds 100,Busy:stop-run+Busy:tell-us",
+        f"95,1,idle,{{scripts}}/gate.py,{gate},Busy:stop-workload",
+        "95,1,told,{scripts}/clocked.py,--seconds 100,Busy : tell-us",
+        "95,2,short,{scripts}/clocked.py,--seconds 9,Busy:stop-run",
+    ]
+    sheet = project.sheet("rules", HEADER, rows)
+    return Scene(project, sheet, project.start("schedule", sheet.path), gate, project.folder / "notes")
+
+
+def test_a_run_is_stopped_and_its_workload_goes_on(scene: Scene) -> None:
+    wait_for(lambda: len(scene.home.runs(95)) == 3, "three runs")
+    busy = scene.ended("busy")
+    assert busy["status"] == "stopped"
+    assert busy["reason"].startswith("stopped by the rule Busy: cores ")
+    assert busy["duration"] < 60
+    assert [scene.run(name)["status"] for name in ("idle", "told")] == ["running", "running"]
+    assert wait_for(lambda: scene.sheet.column("Status")[0] == "stopped", "writing back")
+
+
+def test_what_was_done_is_on_record_with_its_evidence(scene: Scene) -> None:
+    [firing] = scene.home.ask(
+        "select * from rule_firings where run_id = %s and rule = 'Busy'", scene.run("busy")["run_id"]
+    )
+    done = scene.actions("busy")
+    assert [(one["action"], one["outcome"]) for one in done] == [
+        ("note", "done"), ("stop-run", "done"), ("tell-us", "done"),
+    ]  # fmt: skip
+    assert {one["started_at"] for one in done} == {firing["started_at"]}
+    assert all(one["evidence"]["cores"] > 0.1 for one in done)
+
+
+def test_a_command_gets_the_facts_and_no_shell(scene: Scene) -> None:
+    scene.actions("busy")
+    run = scene.run("busy")
+    told = [json.loads(line) for line in scene.notes.read_text().splitlines()]
+    [(words, stdin, facts)] = [one for one in told if one[2]["BENCH_RULE_NAME"] == "busy"]
+    assert (words, stdin) == (["$HOME; echo", "*"], "")
+    assert {"BENCH_DSN", "BENCH_RUN_ID"}.isdisjoint(facts)
+    assert (facts["BENCH_RULE"], facts["BENCH_RULE_RUN"]) == ("Busy", "95/1/1@1")
+    assert (facts["BENCH_RULE_RUN_ID"], facts["BENCH_RULE_EXPERIMENT"]) == (run["run_id"], "95")
+    assert json.loads(facts["BENCH_RULE_EVIDENCE"])["cores"] > 0.1
+    [note] = [one for one in scene.actions("busy") if one["action"] == "note"]
+    assert note["detail"].startswith("exit status 0: told xxx")
+    assert len(note["detail"]) < 5000
+
+
+def test_a_webhook_is_told_once_also_when_the_process_dies(scene: Scene, receiver: Receiver) -> None:
+    wait_for(lambda: receiver.of("told"), "the webhook of the run that goes on")
+    scene.actions("told")
+    service = scene.home.path / "stack" / "rules.service"
+    os.kill(json.loads(service.read_text())["pid"], signal.SIGKILL)
+    scene.home.bench("up")
+    wait_for(lambda: figures(scene.home).get("judged_runs_total", 0) >= 4, "rounds of the new process")
+    [busy], [told] = receiver.of("busy"), receiver.of("told")
+    assert (busy["rule"], busy["run"], told["run"], told["severity"]) == ("Busy", "95/1/1@1", "95/1/3@1", "warning")
+    assert told["path"] == "/hook?token=s3cret"
+    assert told["text"].startswith("Busy (warning) fired in 95/1/3@1 told: cores ")
+    assert receiver.tries == 3  # the first was not heard, and was made again
+    assert len(scene.actions("told")) == 2
+
+
+def test_a_rule_that_is_slow_or_fails_is_skipped_and_counted(scene: Scene) -> None:
+    skipped = figures(scene.home)
+    assert skipped["skipped_total slow Slow"] >= 1
+    assert skipped["skipped_total failed Broken"] >= 1
+    assert skipped["skipped_total paused Slow"] >= 1
+    assert scene.home.json("status")["services"]["rules"]["up"]
+
+
+def test_a_run_is_judged_as_a_whole_when_it_has_ended(scene: Scene) -> None:
+    scene.home.bench("stop", "95/1/3")
+    scene.gate.touch()
+    assert scene.ended("idle")["status"] == "finished"
+    scene.schedule.wait(1)
+    assert scene.ended("short")["status"] in ("finished", "stopped")
+    ids = [run["run_id"] for run in scene.home.runs(95)]
+    judged = "select count(*) as n from runs where judged and run_id = any(%s)"
+    wait_for(lambda: scene.home.ask(judged, ids)[0]["n"] == 4, "judgement")
+    found = scene.home.ask("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
+    assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "told", "short")}
+    assert all(one["ended_at"] for one in found)
+    assert {one["action"] for one in scene.actions("short")} == {"note", "stop-run"}
+
+
+def test_secrets_are_in_no_log(scene: Scene) -> None:
+    logs = [path.read_text(errors="replace") for path in (scene.home.path / "log").glob("*.log")]
+    assert logs
+    assert not any("s3cret" in log for log in logs)
+
+
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [
+        ("Bussy:stop-run", ":2:5: Actions: there is no rule 'Bussy' (did you mean 'Busy'?)"),
+        ("Busy:mark+Busy:stop", ":2:5: Actions: there is no action 'stop' (did you mean 'stop-run'?)"),
+        ("Busy:http://example.org", ":2:5: Actions: there is no action 'http://example.org' (one of: mark, "),
+        ("Slow:mark", ":2:5: Actions: the rule 'Slow' is switched off in bench.toml"),
+        ("stop-run", ":2:5: Actions: 'stop-run' is no action: write RULE:ACTION"),
+    ],
+)
+def test_what_the_operator_does_not_list_is_refused(tmp_path: Path, actions: str, message: str) -> None:
+    nowhere = Home(tmp_path / "home", tmp_path)
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "busy.sql").write_text(BUSY)
+    (tmp_path / "rules" / "slow.sql").write_text(SLOW)
+    (tmp_path / "bench.toml").write_text("[rules.Slow]\nenabled = false\n")
+    sheet = nowhere.sheet("bad", "Experiment,Workload,Actions,File", [f"1,1,{actions},{SCRIPTS}/clocked.py"])
+    assert message in nowhere.bench("schedule", sheet.path, status=2)
+    assert not nowhere.path.exists()
+
+
+def test_settings_that_are_wrong_are_refused_before_anything_starts(tmp_path: Path) -> None:
+    nowhere = Home(tmp_path / "home", tmp_path)
+    (tmp_path / "bench.toml").write_text("[rules.IdleDevise]\nenabled = false\n")
+    said = nowhere.bench("run", "--", "true", status=2)
+    assert (
+        f"{tmp_path}/bench.toml: [rules.IdleDevise]: there is no rule 'IdleDevise' (did you mean 'IdleDevice'?)" in said
+    )
+    assert not nowhere.path.exists()
+
+
+def figures(home: Home) -> dict[str, float]:
+    """Return what the process says of itself: `name`, or `name label label`."""
+    url = home.json("status")["services"]["rules"]["url"]
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        families = text_string_to_metric_families(answer.read().decode())
+    return {
+        " ".join([sample.name.removeprefix("bench_rules_"), *sample.labels.values()]): sample.value
+        for family in families
+        for sample in family.samples
+    }
