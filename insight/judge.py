@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 # What was scraped can be read after this; a judgement of now is one of then.
 _LAG = timedelta(seconds=2)
+# In less there are no two scrapes, and nothing to be found.
+_SHORTEST = timedelta(seconds=2)
 # How long a rule that was too slow or failed is left alone: twice as long each time, up to the latter.
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 600.0
 
@@ -108,7 +110,7 @@ class Judge:
     def _judge(
         self, connection: Connection, reader: Connection, run: RunToJudge, chosen: ChosenRules, stop: datetime
     ) -> None:
-        if stop <= run.started_at:
+        if stop - run.started_at < _SHORTEST:
             return
         began = time.monotonic()
         for one in chosen.asked:

@@ -55,7 +55,10 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule found, seconds since the run's start; `ended` is ``None`` where it holds still."""
+    """What a rule found, seconds since the run's start; `ended` is ``None`` where it holds still.
+
+    `done` is what was done about it, in words; ``None`` where nothing was asked for.
+    """
 
     run_id: str
     rule: str
@@ -63,6 +66,7 @@ class Finding:
     start: float
     ended: float | None
     evidence: dict[str, Any]
+    done: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,8 @@ def findings(connection: Connection, run_ids: Sequence[str]) -> list[Finding]:
         Finding,
         """
         select f.run_id, rule, severity, extract(epoch from f.started_at - r.started_at)::float8 as start,
-               extract(epoch from f.ended_at - r.started_at)::float8 as ended, evidence
+               extract(epoch from f.ended_at - r.started_at)::float8 as ended, evidence,
+               firing_done(f.run_id, rule, f.started_at) as done
         from rule_firings f join runs r using (run_id)
         where f.run_id = any(%s) order by f.run_id, f.started_at, rule
         """,

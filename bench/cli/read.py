@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -23,7 +23,9 @@ from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
 from scheduler.supervision import is_supervised
+from sql.database import Connection
 from sql.flavour import inspect
+from sql.report import findings
 from sql.selection import RunInfo, list_experiments, select_run, select_runs
 from sql.summaries import coverage, live_figures
 from sql.targets import ClockOffset, clock_offsets
@@ -51,6 +53,7 @@ def status(json: Json = False) -> None:
     running: list[RunInfo] = []
     clocks: list[ClockOffset] = []
     figures: dict[str, Any] = {}
+    firing: Mapping[str, list[str]] = {}
     database, reason = "", None
     try:
         with reading(settings) as connection:
@@ -58,6 +61,7 @@ def status(json: Json = False) -> None:
             running = [run for run in select_runs(connection, []) if run.status == "running"]
             figures = live_figures(connection, [run.run_id for run in running])
             clocks = clock_offsets(connection)
+            firing = _firing(connection, running)
     except BenchError as error:
         reason = str(error)
     # Those that are measured, where that goes on.
@@ -76,6 +80,7 @@ def status(json: Json = False) -> None:
                         **asdict(run),
                         "run": run.label,
                         "live": asdict(figures[run.run_id]) if run.run_id in figures else None,
+                        "firing": firing[run.run_id],
                     }
                     for run in running
                 ],
@@ -94,16 +99,23 @@ def status(json: Json = False) -> None:
         out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
     _warn_of_clocks(clocks)
     if running:
-        made = tables.table("run", "id", "name", ">for", ">CPU", ">memory")
+        made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
         for run in running:
             live = figures.get(run.run_id)
             cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
             memory = tables.figure("_bytes", live.memory_used) if live else ""
             label = run.label + (tables.SIMULATED if run.simulated else "")
-            made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory)
+            rules = escape(", ".join(firing[run.run_id]))
+            made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory, rules)
         out.print(made)
     else:
         out.print("no run goes on")
+
+
+def _firing(connection: Connection, runs: Sequence[RunInfo]) -> dict[str, list[str]]:
+    """Return the rules that hold now, by run."""
+    holding = [one for one in findings(connection, [run.run_id for run in runs]) if one.ended is None]
+    return {run.run_id: [one.rule for one in holding if one.run_id == run.run_id] for run in runs}
 
 
 def _services(settings: Settings, recorded: Mapping[str, Service]) -> dict[str, tuple[bool, str]]:

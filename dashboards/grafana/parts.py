@@ -157,6 +157,11 @@ def phases(runs: str) -> Json:
     return annotation("Phases", f"select time, timeend, text from chart_phases({runs}, {ALIGN})")
 
 
+def firings(runs: str) -> Json:
+    """Return the annotations of where rules fired, on the common axis; of few runs only, as `phases`."""
+    return annotation("Rules", f"select time, timeend, text, tags from chart_firings({runs}, {ALIGN})", color="orange")
+
+
 def run_table(runs: str, *, chosen: Mapping[str, str] | None = None, **more: Any) -> Json:
     """Return the table of runs, each with links to its own dashboard and to MLflow.
 

@@ -196,6 +196,8 @@ def test_a_webhook_is_told_once_also_when_the_process_dies(scene: Scene, receive
     wait_for(lambda: receiver.of("told"), "the webhook of the run that goes on")
     scene.actions("told")
     service = scene.home.path / "stack" / "rules.service"
+    [running] = [run for run in scene.home.json("status")["runs"] if run["name"] == "told"]
+    assert running["firing"] == ["Busy"]
     os.kill(json.loads(service.read_text())["pid"], signal.SIGKILL)
     scene.home.bench("up")
     wait_for(lambda: figures(scene.home).get("judged_runs_total", 0) >= 4, "rounds of the new process")

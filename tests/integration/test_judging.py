@@ -23,6 +23,7 @@ from insight.judge import Judge
 from insight.rule_metrics import RuleMetrics
 from scheduler.actions import Actions
 from sql import runs
+from sql.report import findings
 from tests.world import HOST, World
 
 ALWAYS = """\
@@ -291,3 +292,22 @@ def test_a_stop_names_the_rule_and_its_evidence(desk: Desk) -> None:
         assert processes[2].poll() is None
     said = "stopped with its workload by the rule Always, which fired in 20/1/1@1: share 0.25"
     assert [RunFolder(desk.folder / "runs" / run_id).stop_reason() for run_id in ids] == [said, said, None]
+
+
+def test_firings_and_what_was_done_are_shown(desk: Desk) -> None:
+    desk.toml.write_text("[actions.it]\ncommand = ['echo', 'heard']\n")
+    run_id = desk.run({"Always": ["it", "stop-run"]})
+    desk.look()
+    [before] = findings(desk.world.connection, [run_id])
+    assert (before.rule, before.ended, before.done) == ("Always", None, "it: to be done; stop-run: to be done")
+    desk.end(run_id)
+    desk.act()
+    desk.look()
+    [after] = findings(desk.world.connection, [run_id])
+    assert after.done == "it: done (exit status 0: heard); stop-run: needless (it had ended)"
+    axis = "select extract(epoch from time)::float8, extract(epoch from timeend)::float8, text, tags from chart_firings(%s)"
+    [(start, end, text, severity)] = desk.ask(axis, [run_id])
+    assert (text, severity) == ("Always", "info")
+    assert start == pytest.approx(0, abs=0.01)
+    assert end == pytest.approx(60, abs=30)
+    assert desk.ask("select * from chart_firings(%s, 'time', 0)", [run_id]) == []

@@ -33,6 +33,7 @@ RELATIONS = {
     "spans": "run_id span_id parent_id name kind step started_at ended_at pid thread",
     "rule_firings": "run_id rule started_at ended_at severity evidence",
     "highlights": "run_id started_at ended_at kind text weight",
+    "rule_actions": "run_id rule started_at action severity evidence asked_at begun_at ended_at outcome detail",
     "run_quality": "run_id coverage interval_seconds simulated profiled shared throttled overhead",
     "owned_devices": "owned_id kind host boot_id home simulated holder_pid holder_created run_ids gpu_uuids profile start "
     "gpu_instance_id mig_uuid folder made_at",

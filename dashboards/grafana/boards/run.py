@@ -271,7 +271,8 @@ def _rules() -> Json:
         [
             query(
                 f"""
-                select severity as "Severity", rule as "Rule", started_at as "From", ended_at as "To", evidence::text as "Evidence"
+                select severity as "Severity", rule as "Rule", started_at as "From", ended_at as "To", evidence::text as "Evidence",
+                       firing_done(run_id, rule, started_at) as "Done about it"
                 from rule_firings where run_id = {RUN} order by started_at
                 """
             )
@@ -279,7 +280,7 @@ def _rules() -> Json:
         overrides=[
             parts.NO_WORDS,
             *(for_name(name, unit="dateTimeAsIso", custom__width=160) for name in ("From", "To")),
-            for_name("Evidence", custom__wrapText=True),
+            *(for_name(name, custom__wrapText=True) for name in ("Evidence", "Done about it")),
         ],
         empty="None: no rule has fired, or none has looked at this run.",
         width=24,
