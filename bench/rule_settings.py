@@ -108,6 +108,10 @@ class RuleSettings:
             raise BadRequest(f"[rules]: {error}", file=file) from None
         return cls(**{"file": file, "folder": file.parent / "rules", "rules": rules, "actions": actions, **given})
 
+    def values(self, rule: str) -> Mapping[str, Any]:
+        """Return the values that a rule's parameters are given."""
+        return self.rules[rule].values if rule in self.rules else {}
+
     def action_names(self) -> tuple[str, ...]:
         """Return what may be asked for when a rule fires."""
         return (*BUILT_IN, *self.actions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.errors import BadRequest, did_you_mean
@@ -29,19 +29,29 @@ class ChosenRules:
 
     Attributes
     ----------
-    asked
-        Those that are asked.
+    known
+        All that there are, by name.
     off
-        The names of those that are switched off.
+        The names of those that are never asked.
     """
 
     settings: RuleSettings
-    asked: tuple[ChosenRule, ...]
+    known: Mapping[str, ChosenRule]
     off: tuple[str, ...]
 
+    @property
+    def asked(self) -> tuple[ChosenRule, ...]:
+        """Those that are asked."""
+        return tuple(one for name, one in self.known.items() if name not in self.off)
+
     @classmethod
-    def read(cls, file: Path | None) -> ChosenRules:
+    def read(cls, file: Path | None, *, preset: str | None = None, folder: Path | None = None) -> ChosenRules:
         """Read the rules of a ``bench.toml``; without one, all of ours with their defaults.
+
+        Parameters
+        ----------
+        preset, folder
+            Instead of those that the file names.
 
         Raises
         ------
@@ -49,21 +59,23 @@ class ChosenRules:
             The file is wrong, or a rule's, or there is no such rule, parameter or preset.
         """
         settings = RuleSettings.read(file)
-        own = [settings.folder] if settings.folder is not None and settings.folder.is_dir() else []
-        known = rules.load(own)
+        settings = replace(settings, preset=preset or settings.preset, folder=folder or settings.folder)
+        own = settings.folder
+        known = rules.load([own] if own is not None and (folder is not None or own.is_dir()) else [])
+        rules.check_preset(known, preset)
         try:
             rules.check_preset(known, settings.preset)
             for name in settings.rules:
                 if name not in known:
                     raise BadRequest(f"[rules.{name}]: there is no rule {name!r}{did_you_mean(name, known)}")
-            asked = tuple(_chosen(rule, settings) for rule in known.values())
+            chosen = {name: _chosen(rule, settings) for name, rule in known.items()}
         except BadRequest as error:
             raise BadRequest(str(error), file=file) from None
-        off = tuple(name for name, section in settings.rules.items() if not section.enabled)
-        return cls(settings, tuple(one for one in asked if one.rule.name not in off), off)
+        return cls(settings, chosen, tuple(name for name, section in settings.rules.items() if not section.enabled))
 
 
 def _chosen(rule: Rule, settings: RuleSettings) -> ChosenRule:
     section = settings.rules.get(rule.name)
-    values = rule.values(settings.preset, section.values if section else None)
-    return ChosenRule(rule, values, section.actions if section else ())
+    return ChosenRule(
+        rule, rule.values(settings.preset, settings.values(rule.name)), section.actions if section else ()
+    )

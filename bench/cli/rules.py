@@ -14,11 +14,12 @@ from rich.markup import escape
 
 from bench import durations
 from bench.cli.common import Json, Selectors, as_json, console, reading
-from bench.config import CONFIG_FILE, Settings
+from bench.config import CONFIG_FILE, Settings, config_file
 from bench.errors import BadRequest, did_you_mean
 from dashboards import tables
 from insight import replay as replays
 from insight import rules
+from insight.chosen_rules import ChosenRules
 from insight.replay import Judged
 from insight.rules import Parameter, Rule, Value
 from sql import firings
@@ -39,16 +40,20 @@ _ASSIGNMENT = re.compile(r"(\w+)\.(\w+)=(.+)")
 @app.command("list")
 def list_(preset: Preset = None, folder: Folder = None, json: Json = False) -> None:
     """Show all rules: what each means, and what can be set."""
-    known = _rules(folder)
-    rules.check_preset(known, preset)
+    chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
     if json:
-        as_json([_as_dict(rule, rule.values(preset)) for rule in known.values()])
+        as_json(
+            [
+                {**_as_dict(one.rule, one.values), "enabled": name not in chosen.off}
+                for name, one in chosen.known.items()
+            ]
+        )
         return
     made = tables.table("rule", "severity", "means", "parameters")
-    for rule in known.values():
-        values = rule.values(preset)
+    for name, one in chosen.known.items():
+        rule, values = one.rule, one.values
         made.add_row(
-            rule.name,
+            rule.name + (" (off)" if name in chosen.off else ""),
             rule.severity,
             escape(rule.means),
             escape("\n".join(f"{name} = {_words(values[name], one)}" for name, one in rule.parameters.items())),
@@ -109,16 +114,16 @@ def replay(
     json: Json = False,
 ) -> None:
     """Ask rules about past runs; without a selector, about all."""
-    known = _rules(folder)
-    rules.check_preset(known, preset)
+    chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
+    known = {name: one.rule for name, one in chosen.known.items()}
     seconds = durations.parse(limit)
-    values = _values(known, preset, given or ())
+    values = _values(chosen, given or ())
     if swept is not None:
         if store or rule:
             raise BadRequest("--sweep shows numbers of one rule: leave out --store and --rule")
         _sweep(_swept(known, swept), values, selectors or [], seconds, json)
         return
-    names = list(known) if not rule else [_known(known, name).name for name in rule]
+    names = [_known(known, name).name for name in rule] if rule else [one.rule.name for one in chosen.asked]
     settings = Settings.load()
     with Database(settings) as database:
         with database.session(read_only=True) as connection:
@@ -204,27 +209,20 @@ def _sweep(
         )
 
 
-def _rules(folder: Path | None) -> dict[str, Rule]:
-    """Return ours and those of a folder, by default of the one beside the settings."""
-    if folder is None:
-        here = Path.cwd()
-        beside = next((at for at in (here, *here.parents) if (at / CONFIG_FILE).is_file()), None)
-        folder = beside / "rules" if beside is not None and (beside / "rules").is_dir() else None
-    return rules.load([folder] if folder is not None else [])
-
-
 def _known(known: Mapping[str, Rule], name: str) -> Rule:
     if name not in known:
         raise BadRequest(f"there is no rule {name!r}{did_you_mean(name, known)}")
     return known[name]
 
 
-def _values(known: Mapping[str, Rule], preset: str | None, given: Iterable[str]) -> dict[str, dict[str, Value]]:
-    chosen: dict[str, dict[str, object]] = {name: {} for name in known}
+def _values(chosen: ChosenRules, given: Iterable[str]) -> dict[str, dict[str, Value]]:
+    """Return the values of all rules: as the settings say, and as is `given` beside them."""
+    known = {name: one.rule for name, one in chosen.known.items()}
+    values = {name: dict(chosen.settings.values(name)) for name in known}
     for text in given:
         name, parameter, value = _assignment("--set", text)
-        chosen[_known(known, name).name][parameter] = value
-    return {name: rule.values(preset, chosen[name]) for name, rule in known.items()}
+        values[_known(known, name).name][parameter] = value
+    return {name: rule.values(chosen.settings.preset, values[name]) for name, rule in known.items()}
 
 
 def _swept(known: Mapping[str, Rule], text: str) -> _Sweep:

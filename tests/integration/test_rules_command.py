@@ -69,6 +69,23 @@ def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Bench, world:
     assert "0 firings in 0 of 2 runs" in bench("replay", "20/1", "20/3", "--rule", "IdleDevice")[1]
 
 
+def test_settings_say_which_rules_are_asked_and_how(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text(
+        "[rules]\npreset = 'smdebug'\n[rules.CpuSaturated]\nthreshold = 0.75\n[rules.IdleDevice]\nenabled = false\n"
+    )
+    listed = {one["rule"]: one for one in json.loads(bench("list", "--json")[1])}
+    assert listed["CpuSaturated"]["parameters"]["threshold"]["value"] == 0.75
+    assert listed["StepOutlier"]["parameters"]["stddev"]["value"] == 3
+    assert [name for name, one in listed.items() if not one["enabled"]] == ["IdleDevice"]
+    said = json.loads(bench("replay", "--json")[1])
+    assert "IdleDevice" not in {one["rule"] for one in said}
+    assert sum(len(one["firings"]) for one in said) == 2
+    (tmp_path / "bench.toml").write_text("[rules.CpuSaturatd]\nthreshold = 0.75\n")
+    status, _, complaint = bench("list")
+    assert status == 2
+    assert "[rules.CpuSaturatd]: there is no rule 'CpuSaturatd' (did you mean 'CpuSaturated'?)" in complaint
+
+
 def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Bench) -> None:
     status, said, _ = bench("replay", "--sweep", "CpuSaturated.threshold=0.4,0.7,0.9,1.1", "--json")
     content = json.loads(said)
