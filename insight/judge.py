@@ -70,8 +70,8 @@ class Judge:
 
     def look(
         self, connection: Connection, reader: Connection, judged: Callable[[], None], *, until: float = math.inf
-    ) -> None:
-        """Judge the runs whose time has come.
+    ) -> list[str]:
+        """Judge the runs whose time has come; return those that had ended and are worth a further look.
 
         Parameters
         ----------
@@ -88,10 +88,11 @@ class Judge:
         going = {run.run_id for run, _ in runs if run.ended_at is None}
         self._due = {run_id: due for run_id, due in self._due.items() if run_id in going}
         self.metrics.runs.set(len(going))
+        concluded: list[str] = []
         for run, folder in runs:
             now = time.monotonic()
             if now >= until:
-                return
+                break
             if run.ended_at is None and now >= self._due.get(run.run_id, 0.0):
                 chosen = self._chosen(folder)
                 self._judge(connection, reader, run, chosen, datetime.now(UTC) - _LAG)
@@ -99,13 +100,12 @@ class Judge:
                 judged()
             elif run.ended_at is not None and run.settled:
                 self._judge(connection, reader, run, self._chosen(folder), run.ended_at)
-                self._conclude(connection, run)
+                firings.end_those_of_ended_runs(connection)
+                mark_judged(connection, run.run_id)
+                if run.ended_at - run.started_at >= _SHORTEST:
+                    concluded.append(run.run_id)
                 judged()
-
-    def _conclude(self, connection: Connection, run: RunToJudge) -> None:
-        """Do what is to be done once for a run that has ended and of which everything is known."""
-        firings.end_those_of_ended_runs(connection)
-        mark_judged(connection, run.run_id)
+        return concluded
 
     def _judge(
         self, connection: Connection, reader: Connection, run: RunToJudge, chosen: ChosenRules, stop: datetime

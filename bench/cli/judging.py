@@ -7,10 +7,11 @@ import hashlib
 import math
 import platform
 import signal
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import psycopg
@@ -33,7 +34,8 @@ __all__ = ["register"]
 _LOOK_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
 # What has ended and is not judged by then is judged at the next start; a service has some more to end.
-_LAST_SECONDS = 6.0
+_LAST_SECONDS = 4.0
+_REMEMBER_SECONDS = 8.0
 
 
 def register(rules: typer.Typer) -> None:
@@ -90,7 +92,7 @@ def _judge_until(told: threading.Event, database: Database, metrics: RuleMetrics
                         until = time.monotonic() + _LAST_SECONDS if last else math.inf
                         begin = partial(actions.begin, connection)
                         begin()  # what another process was asked for and did not come to
-                        judge.look(connection, reader, begin, until=until)
+                        _remember(judge.look(connection, reader, begin, until=until))
                         pause = _LOOK_SECONDS
                         if last:
                             return
@@ -103,3 +105,15 @@ def _judge_until(told: threading.Event, database: Database, metrics: RuleMetrics
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
     finally:
         actions.close()
+
+
+def _remember(run_ids: Sequence[str]) -> None:
+    """Have the highlights of runs that have ended kept, before anybody asks for them."""
+    if run_ids:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # they are computed when they are asked for
+            subprocess.run(
+                [sys.executable, "-m", "insight.remembering", *run_ids],
+                stdin=subprocess.DEVNULL,
+                timeout=_REMEMBER_SECONDS,
+                check=False,
+            )

@@ -229,6 +229,8 @@ def test_a_run_is_judged_as_a_whole_when_it_has_ended(scene: Scene) -> None:
     found = scene.home.ask("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
     assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "told", "short")}
     assert all(one["ended_at"] for one in found)
+    told = "select count(distinct run_id) as n from highlights where run_id = any(%s)"
+    assert wait_for(lambda: scene.home.ask(told, ids)[0]["n"], "highlights")
     assert {one["action"] for one in scene.actions("short")} == {"note", "stop-run"}
 
 
