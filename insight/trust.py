@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -73,19 +74,22 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
 
 
 def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapping[str, Quality]) -> Iterator[str]:
-    """Yield a sentence for all runs that were measured by the same listeners at the same interval."""
+    """Yield a sentence for all runs that were measured by the same listeners about as often."""
     covered = {run.run_id: entry.coverage for entry in comparison.entries for run in entry.runs}
-    groups: dict[tuple[str, str], list[str]] = {}
-    for run, one in found.items():
-        if one.listeners:
-            every = f"every {one.interval_seconds:.2g} s " if one.interval_seconds else ""
-            groups.setdefault((every, _words(one.listeners)), []).append(run)
-    for (every, listeners), runs in groups.items():
+    groups: dict[tuple[str, int | None], list[str]] = {}
+    for run in labels:
+        if run in found and found[run].listeners:
+            # A run's first and last sample stand for less, which shows in the mean of a short one.
+            often = round(math.log2(seconds)) if (seconds := found[run].interval_seconds) else None
+            groups.setdefault((_words(found[run].listeners), often), []).append(run)
+    for (listeners, _), runs in groups.items():
         whose = f"{listed([labels[run] for run in runs])}: " if len(groups) > 1 else ""
-        sentence = f"{whose}measured {every}by {listeners}, {_share([covered[run] for run in runs])} of the time"
+        intervals = [seconds for run in runs if (seconds := found[run].interval_seconds)]
+        every = f"every {_range(intervals, '.2g')} s " if intervals else ""
+        sentence = f"{whose}measured {every}by {listeners}, {_range([covered[run] for run in runs], '.0%')} of the time"
         costs = [cost for run in runs if (cost := found[run].overhead) is not None]
         if costs:
-            sentence += f"; the listeners took {_share(costs, 1)} of the host's cores"
+            sentence += f"; the listeners took {_range(costs, '.1%')} of the host's cores"
         yield f"{sentence}."
 
 
@@ -111,8 +115,8 @@ def _missing(comparison: Comparison) -> Iterator[str]:
         yield f"{labels_}: no {' and no '.join(lacking)}: {reason}."
 
 
-def _share(shares: list[float], digits: int = 0) -> str:
-    least, most = f"{min(shares):.{digits}%}", f"{max(shares):.{digits}%}"
+def _range(figures: list[float], form: str) -> str:
+    least, most = format(min(figures), form), format(max(figures), form)
     return most if least == most else f"{least} to {most}"
 
 
