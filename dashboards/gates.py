@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dashboards import tables
-from insight.verdicts import Gate, Group, Verdict, interval
+from insight.regression.verdicts import Gate, Group, Verdict, interval
 
 __all__ = ["lines", "table"]
 

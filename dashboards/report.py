@@ -13,8 +13,8 @@ from dashboards import sharing, tables
 from dashboards.plots.page import chart_data, environment
 from dashboards.plots.palette import LIGHT
 from dashboards.plots.panels import PROFILED, lay_out
-from insight.collocation import advice
 from insight.report import Report
+from insight.sharing.collocation import advice
 from sql.report import Device
 from sql.selection import RunInfo
 

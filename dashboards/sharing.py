@@ -10,8 +10,8 @@ from rich.table import Table
 
 from dashboards.plots.shades import INK, shade
 from dashboards.tables import SIMULATED, duration, figure, table
-from insight.interference import Against, Interference, Member, Set
-from insight.ratio import CONFIDENCE, Ratio
+from insight.sharing.interference import Against, Interference, Member, Set
+from insight.sharing.ratio import CONFIDENCE, Ratio
 
 __all__ = ["Cell", "Grid", "Sheet", "grids", "heatmap", "notes", "outcomes", "slowdowns", "tables_of"]
 

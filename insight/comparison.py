@@ -12,7 +12,7 @@ from bench.errors import BadRequest, NoData
 from insight.alignment import check_align
 from insight.columns import SCOPES, figures_of, is_of_energy, is_summed
 from insight.entry import Entry, Further
-from insight.verdicts import Gate
+from insight.regression.verdicts import Gate
 from insight.window import Window, window
 from sql.axes import Stretch
 from sql.database import Connection

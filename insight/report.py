@@ -9,11 +9,11 @@ from typing import Protocol, TypeVar
 from bench.errors import NoData
 from insight import neighbours
 from insight.chart import Chart, chart
-from insight.collocation import interference, remarks, verdict
 from insight.comparison import Comparison, compare
 from insight.entry import Further
 from insight.highlights import Highlight, of_runs
-from insight.interference import Interference
+from insight.sharing.collocation import interference, remarks, verdict
+from insight.sharing.interference import Interference
 from insight.trust import trust
 from sql.charts import software_keys
 from sql.database import Connection

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from insight.signals import Signals, assembled
+from insight.highlights.signals import Signals, assembled
 from sql.charts import Curve
 
 Floats = npt.NDArray[np.float64]

@@ -25,7 +25,7 @@ from insight import neighbours
 from insight.columns import SCOPES
 from insight.comparison import Comparison
 from insight.comparison import compare as compare_runs
-from insight.conditions import Condition
+from insight.regression.conditions import Condition
 from insight.trust import Trust, trust
 
 __all__ = ["register"]
@@ -71,7 +71,7 @@ def compare(
     more = further(settings, target, simulated=simulated)
     with reading(settings) as connection:
         if conditions:
-            from insight.regression import judged  # with scipy, which other commands do without
+            from insight.regression.gate import judged  # with scipy, which other commands do without
 
             found = judged(
                 connection,

@@ -14,7 +14,7 @@ from bench.errors import BadRequest, NoData
 from bench.runfolder import write_atomically
 
 if TYPE_CHECKING:
-    from insight.interference import Interference
+    from insight.sharing.interference import Interference
 
 __all__ = ["register"]
 
@@ -47,7 +47,7 @@ def interference(
         check_folder(output)
     width_and_height = inches(size)
     # With scipy, which other commands do without.
-    from insight import collocation
+    from insight.sharing import collocation
 
     with reading() as connection:
         found = collocation.interference(connection, selectors, metric=metric, simulated=simulated)
@@ -79,7 +79,7 @@ def _draw(found: Interference, output: Path, style: str, size: tuple[float, floa
 
 def _show(found: Interference) -> None:
     from dashboards import sharing
-    from insight import collocation
+    from insight.sharing import collocation
 
     out = console()
     for made in sharing.tables_of(found):

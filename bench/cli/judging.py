@@ -23,8 +23,8 @@ from bench.claims import Claim
 from bench.cli.serve import Bind, Insecure, Port
 from bench.config import Settings
 from bench.errors import BenchError
-from insight.judge import Judge
-from insight.rule_metrics import RuleMetrics
+from insight.rules.judge import Judge
+from insight.rules.metrics import RuleMetrics
 from scheduler.actions import Actions
 from sql.database import Database
 
@@ -112,7 +112,7 @@ def _remember(run_ids: Sequence[str]) -> None:
     if run_ids:
         with contextlib.suppress(subprocess.TimeoutExpired):  # they are computed when they are asked for
             subprocess.run(
-                [sys.executable, "-m", "insight.remembering", *run_ids],
+                [sys.executable, "-m", "insight.highlights.remembering", *run_ids],
                 stdin=subprocess.DEVNULL,
                 timeout=_REMEMBER_SECONDS,
                 check=False,

@@ -12,7 +12,7 @@ from bench.config import Settings, config_file
 from bench.errors import BadRequest
 from bench.gpu import Inventory
 from dashboards import tables
-from insight.chosen_rules import ChosenRules
+from insight.rules.chosen import ChosenRules
 from scheduler import parameters
 from scheduler.checks import Reactions
 from scheduler.experiment_file import ExperimentFile

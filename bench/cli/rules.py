@@ -17,11 +17,11 @@ from bench.cli.common import Json, Selectors, as_json, console, reading
 from bench.config import CONFIG_FILE, Settings, config_file
 from bench.errors import BadRequest, did_you_mean
 from dashboards import tables
-from insight import replay as replays
 from insight import rules
-from insight.chosen_rules import ChosenRules
-from insight.replay import Judged
 from insight.rules import Parameter, Rule, Value
+from insight.rules import replay as replays
+from insight.rules.chosen import ChosenRules
+from insight.rules.replay import Judged
 from sql import firings
 from sql.database import Database
 from sql.selection import RunInfo, select_runs

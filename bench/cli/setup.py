@@ -54,7 +54,7 @@ def demo() -> None:
         out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): what is said of it is made up.")
     outcomes = run_file(settings, file)
     failed = [outcome for outcome in outcomes if outcome.status != "finished"]
-    from insight.collocation import interference, verdict  # with scipy, which other commands do without
+    from insight.sharing.collocation import interference, verdict  # with scipy, which other commands do without
 
     with reading(settings) as connection:
         out.print()

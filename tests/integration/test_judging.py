@@ -19,8 +19,8 @@ import pytest
 
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
-from insight.judge import Judge
-from insight.rule_metrics import RuleMetrics
+from insight.rules.judge import Judge
+from insight.rules.metrics import RuleMetrics
 from scheduler.actions import Actions
 from sql import runs
 from sql.report import findings

@@ -12,9 +12,9 @@ import pytest
 
 from bench.cli import main
 from bench.errors import NoData
-from insight.conditions import Condition
-from insight.regression import judged
-from insight.verdicts import Gate, Verdict
+from insight.regression.conditions import Condition
+from insight.regression.gate import judged
+from insight.regression.verdicts import Gate, Verdict
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from tests.world import World
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from insight.collocation import advice, left_out, remarks, verdict
-from insight.interference import Interference
-from insight.progress import Progress
-from insight.sittings import sit
-from insight.slowdowns import Measured, sets_of
+from insight.sharing.collocation import advice, left_out, remarks, verdict
+from insight.sharing.interference import Interference
+from insight.sharing.progress import Progress
+from insight.sharing.sittings import sit
+from insight.sharing.slowdowns import Measured, sets_of
 from sql.selection import RunInfo
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bench.errors import BadRequest
-from insight.conditions import Condition
+from insight.regression.conditions import Condition
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from insight.highlights import lines, most_telling
-from insight.phases import phases, scaled
-from insight.segments import edges
-from insight.signals import Signals
-from insight.telling import Line
+from insight.highlights.phases import phases, scaled
+from insight.highlights.segments import edges
+from insight.highlights.signals import Signals
+from insight.highlights.telling import Line
 from sql.report import Phase as Tracked
 from tests.telemetry import GIB, MIB, coarser, measured, signals
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from insight.ratio import CONFIDENCE, Ratio, ratio
+from insight.sharing.ratio import CONFIDENCE, Ratio, ratio
 
 DRAWS = 600
 

@@ -7,8 +7,8 @@ import pytest
 from dashboards import sharing
 from dashboards.plots.shades import shade
 from dashboards.sharing import Cell, Sheet
-from insight.interference import Against, Alone, Interference, Member, Set, Slowdown
-from insight.ratio import Ratio
+from insight.sharing.interference import Against, Alone, Interference, Member, Set, Slowdown
+from insight.sharing.ratio import Ratio
 
 
 def member(name: str, ratio: Ratio | None, **fields: object) -> Member:

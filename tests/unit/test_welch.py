@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from insight import welch
-from insight.conditions import Condition
-from insight.trials import Trial, adjusted, verdicts
-from insight.verdicts import Group
+from insight.regression import welch
+from insight.regression.conditions import Condition
+from insight.regression.trials import Trial, adjusted, verdicts
+from insight.regression.verdicts import Group
 
 Floats = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Floats]

@@ -11,7 +11,7 @@ from typing import Any
 
 from bench import durations
 from bench.errors import BadRequest, did_you_mean
-from insight import rule_file
+from insight.rules import rule_file
 from sql import firings
 from sql.database import Connection
 from sql.firings import Firing, RuleFailed

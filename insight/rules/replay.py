@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from insight import rules
-from insight.rules import Firing, Rule, RuleFailed, Value
+from insight.rules.rule import Firing, Rule, RuleFailed, Value
 from sql.database import Connection
 from sql.selection import RunInfo
 

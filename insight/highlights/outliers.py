@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from insight.phases import Phase, similar
-from insight.repetition import Repetition
-from insight.segments import spikes
-from insight.signals import Signal, Signals
-from insight.telling import Line, lasting
+from insight.highlights.phases import Phase, similar
+from insight.highlights.repetition import Repetition
+from insight.highlights.segments import spikes
+from insight.highlights.signals import Signal, Signals
+from insight.highlights.telling import Line, lasting
 
 __all__ = ["changes", "gaps", "moments", "stretches", "trends"]
 

@@ -1,4 +1,4 @@
-"""Keeps the highlights of runs that have ended: ``python -m insight.remembering RUN_ID…``.
+"""Keeps the highlights of runs that have ended: ``python -m insight.highlights.remembering RUN_ID…``.
 
 In a process of its own, for its libraries take more memory than all that judges runs while they go on.
 """

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 
-from insight.interference import Against, Alone, Member, Set, Slowdown
-from insight.progress import Progress
-from insight.ratio import ratio
-from insight.sittings import Configuration, Sitting, configuration, full_label
+from insight.sharing.interference import Against, Alone, Member, Set, Slowdown
+from insight.sharing.progress import Progress
+from insight.sharing.ratio import ratio
+from insight.sharing.sittings import Configuration, Sitting, configuration, full_label
 from sql.selection import RunInfo
 
 __all__ = ["Measured", "sets_of", "uneven"]

@@ -1,6 +1,6 @@
 """A run in ten lines: its phases, what came time and again, where it changed, and what was far off.
 
-All is read from what was measured (`insight.signals`); spans that the run tracked only lend their names.
+All is read from what was measured (`insight.highlights.signals`); spans that the run tracked only lend their names.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from bench.errors import NoData
-from insight import outliers
-from insight.phases import phases, scaled
-from insight.repetition import Repetition, folded
-from insight.segments import edges, spikes, without_spikes
-from insight.signals import Signals, read
-from insight.telling import Line, Telling, lasting
+from insight.highlights import outliers
+from insight.highlights.phases import phases, scaled
+from insight.highlights.repetition import Repetition, folded
+from insight.highlights.segments import edges, spikes, without_spikes
+from insight.highlights.signals import Signals, read
+from insight.highlights.telling import Line, Telling, lasting
 from sql import highlights as kept
 from sql.database import Connection
 from sql.highlights import Highlight, slow_steps

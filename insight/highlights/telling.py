@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from insight.phases import Phase
-from insight.repetition import Node, Repetition, unfolded
-from insight.signals import Signals
+from insight.highlights.phases import Phase
+from insight.highlights.repetition import Node, Repetition, unfolded
+from insight.highlights.signals import Signals
 from sql.report import Phase as Tracked
 
 __all__ = ["Line", "Telling", "lasting"]

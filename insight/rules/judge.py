@@ -14,9 +14,9 @@ from bench.errors import BadRequest
 from bench.rule_settings import MARK
 from bench.runfolder import RunFolder
 from insight import rules
-from insight.chosen_rules import ChosenRule, ChosenRules
-from insight.rule_metrics import RuleMetrics
-from insight.rules import RuleFailed
+from insight.rules.chosen import ChosenRule, ChosenRules
+from insight.rules.metrics import RuleMetrics
+from insight.rules.rule import RuleFailed
 from sql import firings, rule_actions
 from sql.database import Connection
 from sql.judging import RunToJudge, mark_judged, runs_to_judge

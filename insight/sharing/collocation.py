@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.errors import BadRequest, did_you_mean
-from insight.interference import Interference, Set
-from insight.progress import Progress, progress_of
-from insight.sittings import LeftOut, Sitting, sit
-from insight.slowdowns import Measured, sets_of, uneven
+from insight.sharing.interference import Interference, Set
+from insight.sharing.progress import Progress, progress_of
+from insight.sharing.sittings import LeftOut, Sitting, sit
+from insight.sharing.slowdowns import Measured, sets_of, uneven
 from sql.database import Connection
 from sql.neighbours import strangers
 from sql.report import steps

@@ -9,7 +9,7 @@ from pathlib import Path
 from bench.errors import BadRequest, did_you_mean
 from bench.rule_settings import RuleSettings
 from insight import rules
-from insight.rules import Rule, Value
+from insight.rules.rule import Rule, Value
 
 __all__ = ["ChosenRule", "ChosenRules"]
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from bench.errors import BadRequest, NoData
 from insight.comparison import Comparison, compare
-from insight.conditions import Condition
-from insight.counterparts import Pair, pairs
 from insight.entry import Further
-from insight.run_figures import RunFigure, check_name, run_figures
-from insight.trials import Trial, method, verdicts
-from insight.verdicts import Gate, Group
+from insight.regression.conditions import Condition
+from insight.regression.counterparts import Pair, pairs
+from insight.regression.run_figures import RunFigure, check_name, run_figures
+from insight.regression.trials import Trial, method, verdicts
+from insight.regression.verdicts import Gate, Group
 from sql.database import Connection
 from sql.selection import RunInfo, select_runs
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insight.sittings import full_label
+from insight.sharing.sittings import full_label
 from sql.axes import places
 from sql.database import Connection
 from sql.selection import RunInfo

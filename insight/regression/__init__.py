@@ -1,0 +1,1 @@
+"""Whether runs became worse than those before them, tested over repetitions."""

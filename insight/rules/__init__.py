@@ -1,0 +1,29 @@
+"""Rules: what is looked for in runs, while they go on and in past ones."""
+
+from insight.rules.rule import (
+    BUILT_IN,
+    PRESETS,
+    Firing,
+    Parameter,
+    Rule,
+    RuleFailed,
+    Value,
+    check_preset,
+    evaluate,
+    load,
+    read,
+)
+
+__all__ = [
+    "BUILT_IN",
+    "PRESETS",
+    "Firing",
+    "Parameter",
+    "Rule",
+    "RuleFailed",
+    "Value",
+    "check_preset",
+    "evaluate",
+    "load",
+    "read",
+]

@@ -1,0 +1,1 @@
+"""What running side by side cost whom, and whether it paid."""
