@@ -166,7 +166,7 @@ class _Board:
             share = None
             if one.run_id is not None:
                 share = Share(one.run_id, _alike(one.instance), method)
-            yield share, weight / whole
+            yield share, weight / whole if whole else 1 / len(weights)  # an activity may be too small to be divided
 
     def _weights(self, reading: GpuReading, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
         if reading.gpu.mig_enabled:

@@ -21,7 +21,8 @@ end $$;
 
 -- The series that do not count for runs, of some quantities or of all where null: another target gives the same metric of
 -- the same place, of a GPU's the same device. Of those that cover the run the one counts that was there first. What the
--- catalog does not know is no place's: two servers on a host may each count their own requests.
+-- catalog does not know is no place's: two servers on a host may each count their own requests, and so does each listener
+-- its own CPU time.
 --
 -- What was found when a run's summary was written stays. Until then it is asked when a target was last seen; `p_measured`
 -- asks the samples.
@@ -33,7 +34,7 @@ returns setof repeats language sql stable as $$
         from (select distinct place_id from run_sets where run_id = any(p_runs)) there
         join series s using (place_id) join targets t using (target_id)
         cross join lateral (select case when s.quantity like 'gpu\_%' then s.device end as device) d
-        where s.metric_id is not null and (p_quantities is null or s.quantity = any(p_quantities))
+        where s.metric_id is not null and s.quantity <> 'listener_cpu_usage' and (p_quantities is null or s.quantity = any(p_quantities))
         group by s.place_id, s.quantity, s.metric, d.device, t.target_id
     ), heard as (
         select r.run_id, t.*,
