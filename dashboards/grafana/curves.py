@@ -27,12 +27,14 @@ __all__ = [
 # More curves than this tell nobody anything, and Grafana is told not to draw more: `[dashboards] panel_series_limit`.
 MAX_SERIES = 40
 # To find where a run is on an axis takes its spans, some 8 ms a run: of more than these a chart would take too long.
-_MAX_PLACES = 20
+_MAX_PLACES = 12
 FIRST_PLACES = f"Of more than {_MAX_PLACES} runs the first {_MAX_PLACES}."
 # More bands than this hide each other.
 MAX_BANDS = 5
 CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
 RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
+# For many lines in one query, of which nobody sees every point.
+_COARSE = "$__timeFrom(), $__timeTo(), 2 * $__interval_ms"
 
 
 def run_curves(
@@ -117,7 +119,11 @@ def workload_curves(workloads: str, metric: str) -> list[Json]:
             for n in range(1, MAX_BANDS + 1)
         ),
         workload_curve(
-            f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]", metric, among=workloads, ref=chr(65 + MAX_BANDS)
+            f"({workloads})[{MAX_BANDS + 1}:{MAX_SERIES}]",
+            metric,
+            among=workloads,
+            span=_COARSE,
+            ref=chr(65 + MAX_BANDS),
         ),
     ]
 
@@ -145,6 +151,7 @@ def workload_curve(
     scopes: str = "null",
     align: str = ALIGN,
     among: str | None = None,
+    span: str = RANGE,
     band: str = "",
     ref: str = "A",
 ) -> Json:
@@ -156,7 +163,7 @@ def workload_curve(
     return query(
         f"""
         select time, {title} as title, color, stroke, {columns}
-        from workload_chart({workloads}, {metric}, {RANGE}, true, {MAX_SERIES}, {scopes}, {align})
+        from workload_chart({workloads}, {metric}, {span}, true, {MAX_SERIES}, {scopes}, {align})
         join workload_titles({among or workloads}) using (workload) order by time, nth
         """,
         series=True,
