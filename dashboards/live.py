@@ -122,8 +122,7 @@ def _state(one: WatchedRun) -> tuple[object, ...]:
 
 
 def _label(one: WatchedRun) -> str:
-    label = one.run.label if one.run.attempt == 1 else f"{one.run.label}@{one.run.attempt}"
-    return label + (tables.SIMULATED if one.run.simulated else "")
+    return one.run.full_label + (tables.SIMULATED if one.run.simulated else "")
 
 
 def _progress(one: WatchedRun) -> str:

@@ -92,8 +92,7 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
 
 
 def _label(run: RunInfo, name: str = "") -> str:
-    label = run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
-    return f"{label} {name}".rstrip() + tables.SIMULATED * run.simulated + PROFILED * bool(run.profilers)
+    return f"{run.full_label} {name}".rstrip() + tables.SIMULATED * run.simulated + PROFILED * bool(run.profilers)
 
 
 def _summary(found: Report) -> str:

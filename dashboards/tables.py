@@ -235,8 +235,7 @@ def runs(found: Sequence[RunInfo]) -> Table:
     """Return runs with status and duration."""
     made = table("run", "id", "name", "status", ">duration", "started", "params", "reason")
     for run in found:
-        label = run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
-        label += SIMULATED if run.simulated else ""
+        label = run.full_label + (SIMULATED if run.simulated else "")
         started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
         params = " ".join(f"{key}={value}" for key, value in run.params.items())
         made.add_row(

@@ -89,14 +89,13 @@ class _Rows:
         moments = np.round(block.times * 1e6).astype(np.int64)
         assert run.started_at is not None
         same = np.zeros(len(block), np.int32)
-        label = run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
         return pa.table(
             {
                 "experiment_id": same + np.int32(run.experiment_id),
                 "workload": same + np.int32(run.workload),
                 "run_id": pa.DictionaryArray.from_arrays(same, [run.run_id]),
                 "position": same + np.int32(run.position),
-                "run": pa.DictionaryArray.from_arrays(same, [label]),
+                "run": pa.DictionaryArray.from_arrays(same, [run.full_label]),
                 **{name: self._taken(name, source) for name in _TEXTS},
                 "time": pa.array(moments, pa.timestamp("us", tz="UTC")),
                 "elapsed": (moments - (run.started_at - _EPOCH) // timedelta(microseconds=1)) / 1e6,

@@ -147,7 +147,7 @@ def _label(run: RunInfo, by: str) -> str:
     """Return how the database names a run or its workload in charts."""
     if by == "workload":
         return f"{run.experiment_id}/{run.workload}"
-    return run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
+    return run.full_label
 
 
 def _logged(connection: Connection, run_ids: Sequence[str], metrics: Sequence[str]) -> dict[str, set[str]]:

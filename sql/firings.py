@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 from bench.errors import BenchError
 from sql.database import Connection
 
-__all__ = ["COLUMNS", "PLACEHOLDER", "Firing", "RuleFailed", "end_those_of_ended_runs", "evaluate", "store"]
+__all__ = ["COLUMNS", "PLACEHOLDER", "Firing", "RuleFailed", "end_with_run", "evaluate", "store"]
 
 COLUMNS = ("started_at", "ended_at", "evidence")
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
@@ -193,13 +193,14 @@ def store(
     return new
 
 
-def end_those_of_ended_runs(connection: Connection) -> None:
-    """End what still held when its run ended."""
+def end_with_run(connection: Connection, run_id: str) -> None:
+    """End what still held when a run ended."""
     connection.execute(
         """
         update rule_firings f set ended_at = greatest(r.ended_at, f.started_at)
-        from runs r where r.run_id = f.run_id and f.ended_at is null and r.ended_at is not null
-        """
+        from runs r where r.run_id = f.run_id and f.run_id = %s and f.ended_at is null and r.ended_at is not null
+        """,
+        (run_id,),
     )
 
 

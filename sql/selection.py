@@ -61,6 +61,11 @@ class RunInfo:
         """What selects its position: ``20/1/3``."""
         return f"{self.experiment_id}/{self.workload}/{self.position}"
 
+    @property
+    def full_label(self) -> str:
+        """What selects this attempt, as ``run_label`` in SQL: ``20/1/3``, ``20/1/3@2`` where it is not the first."""
+        return self.label if self.attempt == 1 else f"{self.label}@{self.attempt}"
+
 
 @dataclass(frozen=True, slots=True)
 class ExperimentInfo:

@@ -24,7 +24,7 @@ from insight.rules.chosen import ChosenRules
 from insight.rules.replay import Judged
 from sql import firings
 from sql.database import Database
-from sql.selection import RunInfo, select_runs
+from sql.selection import select_runs
 
 __all__ = ["app"]
 
@@ -156,7 +156,7 @@ def _show(judged: Sequence[Judged], runs: int) -> None:
         assert run.started_at is not None
         ended_at = firing.ended_at or datetime.now(UTC)
         made.add_row(
-            _label(run),
+            run.full_label,
             firing.rule,
             firing.severity,
             tables.duration((firing.started_at - run.started_at).total_seconds()),
@@ -170,7 +170,7 @@ def _show(judged: Sequence[Judged], runs: int) -> None:
     for one in judged:
         if one.failure:
             console().print(
-                f"[yellow]![/] {_label(one.run)}: {one.rule.name} could not be asked: {escape(one.failure)}"
+                f"[yellow]![/] {one.run.full_label}: {one.rule.name} could not be asked: {escape(one.failure)}"
             )
 
 
@@ -241,10 +241,6 @@ def _assignment(option: str, text: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3]
 
 
-def _label(run: RunInfo) -> str:
-    return run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
-
-
 def _words(value: Value, parameter: Parameter) -> str:
     return f"{_plain(value)} {parameter.unit}".rstrip()
 
@@ -272,7 +268,7 @@ def _as_dict(rule: Rule, values: Mapping[str, Value]) -> dict[str, Any]:
 
 def _judged_as_dict(one: Judged) -> dict[str, Any]:
     return {
-        "run": _label(one.run),
+        "run": one.run.full_label,
         "run_id": one.run.run_id,
         "rule": one.rule.name,
         "failure": one.failure,

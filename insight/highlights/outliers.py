@@ -62,25 +62,24 @@ def _means(signal: Signal, *pieces: tuple[int, int]) -> list[float]:
     return [float(signal.value[first:end].mean()) for first, end in pieces]
 
 
-def _to_another(signals: Signals, change: Floats, before: tuple[int, int], after: tuple[int, int]) -> Line:
+def _moved(signals: Signals, change: Floats, before: tuple[int, int], after: tuple[int, int]) -> str:
+    """Return what changed most from one piece to another, from where to where."""
     parts = []
     for at in _most_changed(change):
-        signal = signals.signals[at]
-        old, new = _means(signal, before, after)
-        parts.append(signal.far(new, old))
+        old, new = _means(signals.signals[at], before, after)
+        parts.append(signals.signals[at].far(new, old))
+    return ", ".join(parts)
+
+
+def _to_another(signals: Signals, change: Floats, before: tuple[int, int], after: tuple[int, int]) -> Line:
     start, end = signals.time(after[0]), signals.time(after[1])
     weight = 0.35 + 0.4 * min(1.0, float(np.abs(change).max()) / 10)
-    return Line(start, end, "change", ", ".join(parts), weight)
+    return Line(start, end, "change", _moved(signals, change, before, after), weight)
 
 
 def _back_and_forth(signals: Signals, change: Floats, before: tuple[int, int], off: tuple[int, int]) -> Line:
-    parts = []
-    for at in _most_changed(change):
-        signal = signals.signals[at]
-        usual, now = _means(signal, before, off)
-        parts.append(signal.far(now, usual))
     start, end = signals.time(off[0]), signals.time(off[1])
-    return Line(start, end, "outlier", f"for {lasting(end - start)} {', '.join(parts)}", 0.55)
+    return Line(start, end, "outlier", f"for {lasting(end - start)} {_moved(signals, change, before, off)}", 0.55)
 
 
 def _restless(signals: Signals, means: Sequence[Floats], pieces: Sequence[tuple[int, int]]) -> Line:

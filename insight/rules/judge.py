@@ -100,7 +100,7 @@ class Judge:
                 judged()
             elif run.ended_at is not None and run.settled:
                 self._judge(connection, reader, run, self._chosen(folder), run.ended_at)
-                firings.end_those_of_ended_runs(connection)
+                firings.end_with_run(connection, run.run_id)
                 mark_judged(connection, run.run_id)
                 if run.ended_at - run.started_at >= _SHORTEST:
                     concluded.append(run.run_id)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from insight.sharing.sittings import full_label
 from sql.axes import places
 from sql.database import Connection
 from sql.selection import RunInfo
@@ -47,5 +46,5 @@ def progress_of(connection: Connection, runs: Sequence[RunInfo], align: str) -> 
     return {
         run.run_id: Progress(*found[label], run.duration or 0.0)
         for run in runs
-        if (label := full_label(run)) in found and found[label][1][0] < found[label][1][-1]
+        if (label := run.full_label) in found and found[label][1][0] < found[label][1][-1]
     }

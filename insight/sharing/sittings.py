@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sql.selection import RunInfo
 
-__all__ = ["Configuration", "LeftOut", "Sitting", "configuration", "full_label", "sit"]
+__all__ = ["Configuration", "LeftOut", "Sitting", "configuration", "sit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,6 @@ def configuration(run: RunInfo) -> Configuration:
     """Return the configuration of a run."""
     params = json.dumps(run.params, sort_keys=True)
     return Configuration(run.command, params, run.environment, run.host, run.devices, run.simulated, run.profilers)
-
-
-def full_label(run: RunInfo) -> str:
-    """Return what selects this attempt: ``20/1/3``, ``20/1/3@2``."""
-    return run.label if run.attempt == 1 else f"{run.label}@{run.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +80,7 @@ def sit(
     for group in _groups([run for run in runs if run.started_at is not None]):
         sitting = Sitting(group)
         if reason := _problem(sitting, strangers):
-            left_out.append(LeftOut(tuple(map(full_label, group)), reason))
+            left_out.append(LeftOut(tuple(run.full_label for run in group), reason))
         else:
             sittings.append(sitting)
     return tuple(sittings), tuple(left_out)
@@ -116,12 +111,12 @@ def _problem(sitting: Sitting, strangers: Mapping[str, Sequence[str]]) -> str | 
 
 def _problem_of(run: RunInfo, strangers: Mapping[str, Sequence[str]]) -> str | None:
     if run.ended_at is None:
-        return f"{full_label(run)} goes on"
+        return f"{run.full_label} goes on"
     if run.status != "finished":
         how = "ran into its time limit" if run.status == "timeout" else run.status
-        return f"{full_label(run)} {how} after {run.duration or 0.0:.1f} s"
+        return f"{run.full_label} {how} after {run.duration or 0.0:.1f} s"
     if found := strangers.get(run.run_id):
-        return f"{', '.join(found[:4])} used the GPU of {full_label(run)} as well"
+        return f"{', '.join(found[:4])} used the GPU of {run.full_label} as well"
     return None
 
 

@@ -11,7 +11,7 @@ from itertools import chain, combinations
 from insight.sharing.interference import Against, Alone, Member, Set, Slowdown
 from insight.sharing.progress import Progress
 from insight.sharing.ratio import ratio
-from insight.sharing.sittings import Configuration, Sitting, configuration, full_label
+from insight.sharing.sittings import Configuration, Sitting, configuration
 from sql.selection import RunInfo
 
 __all__ = ["Measured", "sets_of", "uneven"]
@@ -91,7 +91,7 @@ def _names(sittings: Iterable[Sitting]) -> dict[Configuration, str]:
         for run in sitting.runs:
             first.setdefault(configuration(run), run)
     shared = Counter(run.name for run in first.values())
-    return {one: run.name if shared[run.name] == 1 else f"{run.name} ({full_label(run)})" for one, run in first.items()}
+    return {one: run.name if shared[run.name] == 1 else f"{run.name} ({run.full_label})" for one, run in first.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Group:
         asked = chain(chain.from_iterable(runs), alone[1], own[1] if own else ())
         known = all(run.run_id in self.measured.progress for run in asked)
         over = "together" if known and (self.paced or together < 1) else "whole"
-        labels = tuple(full_label(run) for some in runs for run in some)
+        labels = tuple(run.full_label for some in runs for run in some)
         return Member(
             f"{name} {kind[1]}" if mixed and kind[1] != "-" else name, name, kind[1], len(runs[0]), labels, over, together,
             self._slowdown(runs, *alone, over), own and self._slowdown(runs, *own, over),
@@ -167,7 +167,7 @@ class _Group:
             for at in range(len(solos))
         ]
         found = ratio(mine, [theirs])
-        return Slowdown(Alone(collocation, tuple(map(full_label, solos))), statistics.fmean(mine), size, found)
+        return Slowdown(Alone(collocation, tuple(run.full_label for run in solos)), statistics.fmean(mine), size, found)
 
     def _times(
         self, sitting: Sitting, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str

@@ -237,7 +237,7 @@ def test_what_is_found_again_is_the_same_firing(world: World, start: float) -> N
     assert store(90, (30, None), share=0.7) == 0  # seen as a whole, both were one
     assert stored() == [(5, None, 0.7)]
     world.end(run, start, start + 100)
-    firings.end_those_of_ended_runs(world.connection)
+    firings.end_with_run(world.connection, run)
     assert stored() == [(5, 100, 0.7)]
 
 
