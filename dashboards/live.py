@@ -118,7 +118,7 @@ def _counts(runs: Sequence[WatchedRun]) -> str:
 
 def _state(one: WatchedRun) -> tuple[object, ...]:
     at = one.position
-    return (one.run.status, at and at.phase, at and at.epoch)
+    return (one.run.status, at and at.phase, at and at.epoch, one.rules)
 
 
 def _label(one: WatchedRun) -> str:
@@ -126,11 +126,11 @@ def _label(one: WatchedRun) -> str:
 
 
 def _progress(one: WatchedRun) -> str:
-    """Return where a run is, or why it ended as it did."""
-    if (at := one.position) is None:
-        return one.run.reason or ""
-    named = (("", at.phase), ("epoch ", at.epoch), ("step ", at.step))
-    return " · ".join(f"{name}{value}" for name, value in named if value is not None)
+    """Return where a run is and which rules hold, or why it ended as it did."""
+    at = one.position
+    named = (("", at.phase), ("epoch ", at.epoch), ("step ", at.step)) if at else ()
+    parts = [f"{name}{value}" for name, value in named if value is not None]
+    return " · ".join([*parts, *(f"! {rule}" for rule in one.rules)]) or one.run.reason or ""
 
 
 def _time(one: WatchedRun) -> str:

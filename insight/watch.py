@@ -13,7 +13,7 @@ from bench.errors import BadRequest, DatabaseUnavailable
 from bench.selectors import Selector
 from sql.database import Connection, Database
 from sql.experiments import being_scheduled
-from sql.live import Position, Recent, positions, recent_figures
+from sql.live import Position, Recent, holding_rules, positions, recent_figures
 from sql.selection import RunInfo, select_runs
 
 __all__ = ["QUANTITIES", "Level", "Watched", "WatchedRun", "watch"]
@@ -48,11 +48,12 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class WatchedRun:
-    """A run, where it is, and its levels by quantity while it goes on."""
+    """A run; while it goes on where it is, its levels by quantity, and the rules that hold."""
 
     run: RunInfo
     position: Position | None = None
     levels: Mapping[str, Level] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as it is written to JSON."""
@@ -70,6 +71,7 @@ class WatchedRun:
             "phase": at and at.phase,
             "epoch": at and at.epoch,
             "step": at and at.step,
+            "rules": list(self.rules),
             "figures": {name: {"value": one.value, "scope": one.scope} for name, one in self.levels.items()},
         }
 
@@ -135,9 +137,16 @@ def _looks(connection: Connection, selectors: Sequence[str]) -> Iterator[Watched
         runs, expected = _select(connection, selectors)
         going = [run.run_id for run in runs if run.status == "running"]
         at = positions(connection, going) if going else {}
+        rules = holding_rules(connection, going) if going else {}
         levels = figures.levels(connection, going) if going else {}
         over = not expected and all(run.status in _OVER for run in runs)
-        yield Watched(tuple(WatchedRun(run, at.get(run.run_id), levels.get(run.run_id, {})) for run in runs), over)
+        yield Watched(
+            tuple(
+                WatchedRun(run, at.get(run.run_id), levels.get(run.run_id, {}), rules.get(run.run_id, ()))
+                for run in runs
+            ),
+            over,
+        )
         if not over:
             took = time.monotonic() - began
             time.sleep(max(_EVERY_SECONDS - took, _PAUSES_PER_LOOK * took))

@@ -1,4 +1,4 @@
-"""What runs that go on do now: their newest spans, and what they used in the last minutes."""
+"""What runs that go on do now: their newest spans, the rules that hold, and what they used in the last minutes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 
 from sql.database import Connection
 
-__all__ = ["Position", "Recent", "positions", "recent_figures"]
+__all__ = ["Position", "Recent", "holding_rules", "positions", "recent_figures"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,18 @@ def positions(connection: Connection, run_ids: Sequence[str]) -> dict[str, Posit
             (list(run_ids),),
         ).fetchall()
     return {row.run_id: row for row in rows}
+
+
+def holding_rules(connection: Connection, run_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the rules that hold in runs now, in the order in which they began to."""
+    rows = connection.execute(
+        """
+        select run_id, array_agg(rule order by started_at, rule)
+        from rule_firings where run_id = any(%s) and ended_at is null group by run_id
+        """,
+        (list(run_ids),),
+    ).fetchall()
+    return {run_id: tuple(rules) for run_id, rules in rows}
 
 
 def recent_figures(

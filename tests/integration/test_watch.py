@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,6 +15,7 @@ from insight.watch import Watched, WatchedRun, watch
 from scheduler.spans import SpanWatch
 from sql.database import Database
 from sql.experiments import lock_experiment
+from sql.firings import Firing, store
 from sql.software import SpanRecord, store_spans
 from tests.world import World
 
@@ -77,6 +79,16 @@ def test_a_position_is_the_innermost_open_phase_and_the_newest_epoch_and_step(wo
     assert at is not None
     assert (at.phase, at.epoch, at.step) == ("validate", 1, 29)
     assert runs["20/1/2"].position is None
+
+
+def test_rules_are_those_that_hold_now(world: World) -> None:
+    now = time.time()
+    run_id = world.run(now - 60)
+    began, ended, stop = (datetime.fromtimestamp(now - ago, UTC) for ago in (50, 30, 1))
+    for rule, until in {"StepOutlier": ended, "IdleDevice": None, "CpuSaturated": None}.items():
+        firing = Firing(run_id, rule, began, until, "warning", {})
+        store(world.connection, run_id, rule, [firing], start=began, stop=stop)
+    assert look(watch(world.database, ["20"]))["20/1/1"].rules == ("CpuSaturated", "IdleDevice")
 
 
 def test_it_ends_with_the_last_run_and_says_whether_one_failed(world: World) -> None:
