@@ -37,23 +37,24 @@ def draw(distribution: str, given: Sequence[Value], *, name: str, seed: int, cou
 
 
 def _uniform(given: Sequence[Value]) -> Callable[[float], Value]:
-    low, high = _range(given)
+    low, high = map(float, _range(given))
     return lambda share: _rounded(low + share * (high - low), low, high)
 
 
 def _loguniform(given: Sequence[Value]) -> Callable[[float], Value]:
-    low, high = _range(given)
+    low, high = map(float, _range(given))
     if low <= 0:
         raise ValueError(f"the range of a logarithm begins above 0, not at {given[0]}")
     return lambda share: _rounded(low * math.exp(share * math.log(high / low)), low, high)
 
 
 def _int(given: Sequence[Value]) -> Callable[[float], Value]:
-    _range(given)
-    low, high = given
+    low, high = _range(given)
     if not isinstance(low, int) or not isinstance(high, int):
         raise ValueError(f"both ends are whole numbers, not {low} and {high}")
-    return lambda share: min(low + int(share * (high - low + 1)), high)
+    size = high - low + 1
+    # ``random()`` is a multiple of 2**-53: in whole numbers nothing is rounded, however wide the range or far its ends.
+    return lambda share: low + (int(share * 2**53) * size >> 53)
 
 
 def _choice(given: Sequence[Value]) -> Callable[[float], Value]:
@@ -63,7 +64,7 @@ def _choice(given: Sequence[Value]) -> Callable[[float], Value]:
 
 
 def _range(given: Sequence[Value]) -> tuple[float, float]:
-    ends = [float(end) for end in given if isinstance(end, int | float) and not isinstance(end, bool)]
+    ends = [end for end in given if isinstance(end, int | float) and not isinstance(end, bool)]
     if len(given) != 2 or len(ends) != 2:
         raise ValueError("a range is two numbers, [low, high]")
     low, high = ends

@@ -223,7 +223,7 @@ def _draws(content: _Table) -> dict[str, Sequence[Value]]:
                 named.refuse(name, "it is drawn from another distribution as well")
             try:
                 drawn[name] = draw(distribution, values, name=name, seed=seed, count=count)
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 named.refuse(name, str(error))
     if not drawn:
         content.refuse("random", f"there is nothing to draw: give a parameter to one of {', '.join(DISTRIBUTIONS)}")
