@@ -80,7 +80,7 @@ def _made(server: str, name: str, home: Path) -> Iterator[Database]:
             admin.execute(f'drop database "{own}" with (force)'.encode())
 
 
-def installed_timescale(folder: Path, licence: str = "timescale") -> EmbeddedServer | None:
+def installed_timescale(folder: Path, licence: str = "timescale", configuration: str = "") -> EmbeddedServer | None:
     """Return a server in `folder` by a PostgreSQL of this machine that has TimescaleDB Community, if there is one."""
     on_path = [Path(path)] if (path := shutil.which("pg_config")) else []
     for program in [*on_path, *sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True)]:
@@ -91,7 +91,7 @@ def installed_timescale(folder: Path, licence: str = "timescale") -> EmbeddedSer
         if any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so")) and (
             major := re.search(r"\d+", ask("--version"))
         ):
-            configuration = (
+            configuration += (
                 "shared_preload_libraries = 'timescaledb'\n"
                 f"timescaledb.license = '{licence}'\n"
                 "timescaledb.telemetry_level = 'off'\n"

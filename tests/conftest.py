@@ -27,6 +27,8 @@ from sql.flavour import Flavour, inspect
 hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
 hypothesis_settings.load_profile("timeless")
 
+# Servers end with the tests: what they write need not outlive the machine.
+CARELESS = "fsync = off\nfull_page_writes = off\n"
 HOW_TO_GET_ONE = (
     "no TimescaleDB Community found: set BENCH_TEST_TIMESCALE_DSN to a server where databases may be created, or "
     "install timescaledb-2-postgresql-16 from Timescale's package repository, or start Docker"
@@ -47,7 +49,7 @@ def timescale_server(folder: Path) -> Iterator[str]:
     """Yield the connection string of a TimescaleDB Community server, or skip."""
     if dsn := os.environ.get("BENCH_TEST_TIMESCALE_DSN"):
         yield dsn
-    elif server := installed_timescale(folder):
+    elif server := installed_timescale(folder, configuration=CARELESS):
         with running(server) as dsn:
             yield dsn
     elif (
@@ -73,9 +75,8 @@ def short_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgresql_dsn(short_folder: Path) -> Iterator[str]:
     """A running embedded PostgreSQL."""
-    server = EmbeddedServer(short_folder / "postgresql")
-    yield server.acquire()
-    server.release()
+    with running(EmbeddedServer(short_folder / "postgresql", configuration=CARELESS)) as dsn:
+        yield dsn
 
 
 @pytest.fixture(scope="session")
@@ -83,6 +84,20 @@ def timescaledb_dsn(short_folder: Path) -> Iterator[str]:
     """A running TimescaleDB Community; skips where there is none."""
     with timescale_server(short_folder / "timescaledb") as dsn:
         yield dsn
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(postgresql_dsn: str) -> Iterator[str]:
+    """The name of a migrated database to be copied."""
+    with template(postgresql_dsn, timescaledb=False) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def timescaledb_template(timescaledb_dsn: str) -> Iterator[str]:
+    """The name of a migrated database to be copied, whose jobs do not run by themselves."""
+    with template(timescaledb_dsn, timescaledb=True) as name:
+        yield name
 
 
 @pytest.fixture
@@ -107,11 +122,11 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
 
 
 @contextlib.contextmanager
-def own_database(server: str, *, timescaledb: bool) -> Iterator[str]:
+def own_database(server: str, *, timescaledb: bool, template: str = "template1") -> Iterator[str]:
     """Yield the connection string of a new database on `server`, which is dropped in the end."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f'create database "{name}"'.encode())
+        admin.execute(f'create database "{name}" template "{template}"'.encode())
     own = conninfo.make_conninfo(server, dbname=name)
     if timescaledb:
         with psycopg.connect(own, autocommit=True) as connection:
@@ -121,10 +136,26 @@ def own_database(server: str, *, timescaledb: bool) -> Iterator[str]:
         admin.execute(f'drop database "{name}" with (force)'.encode())
 
 
+@contextlib.contextmanager
+def template(server: str, *, timescaledb: bool) -> Iterator[str]:
+    """Yield the name of a new database on `server` with our schema, to which nobody connects."""
+    with own_database(server, timescaledb=timescaledb) as dsn:
+        with Database(Settings(home=Path(), dsn=dsn)) as database, database.session() as connection:
+            name = connection.info.dbname
+            if timescaledb:
+                # What jobs do in time, tests do when they mean to: see `World.refresh`.
+                connection.execute("select alter_job(job_id, scheduled => false) from timescaledb_information.jobs")
+                connection.execute("select _timescaledb_functions.stop_background_workers()")
+        with psycopg.connect(server, autocommit=True) as admin:
+            admin.execute(f'alter database "{name}" allow_connections false'.encode())
+        yield name
+
+
 @pytest.fixture
 def dsn(flavour: Flavour, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The connection string of a database of the test's own, in each flavour."""
-    with own_database(request.getfixturevalue(f"{flavour}_dsn"), timescaledb=flavour is Flavour.TIMESCALEDB) as own:
+    """The connection string of a migrated database of the test's own, in each flavour."""
+    server, template = (request.getfixturevalue(f"{flavour}_{name}") for name in ("dsn", "template"))
+    with own_database(server, timescaledb=False, template=template) as own:
         yield own
 
 
@@ -147,9 +178,6 @@ def database(settings: Settings, flavour: Flavour) -> Iterator[Database]:
     with Database(replace(settings)) as opened:
         with opened.session() as connection:
             assert inspect(connection).flavour is flavour
-            if flavour is Flavour.TIMESCALEDB:
-                # What jobs do in time, tests do when they mean to: see `World.refresh`.
-                connection.execute("select alter_job(job_id, scheduled => false) from timescaledb_information.jobs")
         yield opened
 
 
