@@ -189,8 +189,11 @@ class SlurmCluster:
         self._begin("slurmctld", ["slurmctld", "-D"])
 
     def stop_controller(self) -> None:
-        """Take the controller away: commands then wait for it, and fail; jobs go on."""
-        self._end("slurmctld", signal.SIGKILL)
+        """Take the controller away: commands then wait for it, and fail; jobs go on.
+
+        It is asked to, and writes down what it knows: a killed one runs a job again that it had just begun.
+        """
+        self._end("slurmctld", signal.SIGTERM)
 
     def start_node(self, node: str) -> None:
         """Start a node's daemon."""
