@@ -27,7 +27,10 @@ _VARIABLES = {
     "simulate": "BENCH_SIMULATE",
     "output_limit": "BENCH_OUTPUT_LIMIT",
     "tariff": "BENCH_TARIFF",
+    "web_config": "BENCH_WEB_CONFIG",
+    "artifacts": "BENCH_ARTIFACTS",
 }
+_PATHS = ("home", "tariff", "web_config")
 # What is not a string, and what else it may be in bench.toml.
 _NUMBERS = {"interval": "a number", "output_limit": "a size such as 512MiB"}
 # Sections that are no part of `Settings`, which travel to other processes.
@@ -112,6 +115,11 @@ class Settings:
         Bytes that are kept of a run's output; 0 for all.
     tariff
         The file that says what electricity and hardware cost.
+    web_config
+        The file with TLS and logins of the servers of metrics that are started by hand or as services; the local stack's
+        are on 127.0.0.1 alone, and go without.
+    artifacts
+        Where the local tracking server keeps artifacts, a folder or ``s3://BUCKET/PREFIX``; ``None`` means under `home`.
     """
 
     home: Path
@@ -123,6 +131,8 @@ class Settings:
     interval: float = 1.0
     output_limit: int = 1 << 30
     tariff: Path | None = None
+    web_config: Path | None = None
+    artifacts: str | None = None
 
     @classmethod
     def load(
@@ -149,8 +159,9 @@ class Settings:
         found |= {name: value for name, value in flags.items() if value is not None}
         if "output_limit" in found:
             found["output_limit"] = _size("output_limit", found["output_limit"])
-        if "tariff" in found:
-            found["tariff"] = Path(found["tariff"]).expanduser().absolute()
+        found |= {name: Path(found[name]).expanduser().absolute() for name in _PATHS if found.get(name)}
+        if "artifacts" in found and "://" not in found["artifacts"]:
+            found["artifacts"] = str(Path(found["artifacts"]).expanduser().absolute())
         home = Path(found.pop("home", None) or platformdirs.user_data_path("hypergauge"))
         settings = cls(home=home.expanduser().resolve(), **found)
         return settings.validate()
@@ -274,9 +285,10 @@ def _from_file(path: Path | None) -> dict[str, Any]:
         kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS.get(name, 'a string')}", file=path)
-    for name in {"home", "tariff"} & content.keys():
+    for name in {*_PATHS, "artifacts"} & content.keys():
         # Relative to the file that says it, whatever the working directory.
-        content[name] = path.parent / Path(content[name]).expanduser()
+        if "://" not in content[name]:
+            content[name] = str(path.parent / Path(content[name]).expanduser())
     return content
 
 

@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from prometheus_client import start_http_server
+from prometheus_client import generate_latest
 
 from bench.errors import ServiceFailed
+from bench.web.server import MetricsServer
 from collector.discovery import Discovery
 from collector.fetch import Fetcher
 from collector.leases import Leases
@@ -39,6 +40,8 @@ def collect(
     *,
     port: int,
     bind: str,
+    web: Path | None = None,
+    insecure: bool = False,
     interval: float = 1.0,
     shard: Shard | None = None,
 ) -> None:
@@ -49,8 +52,8 @@ def collect(
     targets
         What gives them by key, asked about once a second; or the targets file, which is followed as it changes. Of a
         file, all have to be free; of others, those that another collector has are left to it, and taken over when it ends.
-    port, bind
-        Where the collector's own figures are served.
+    port, bind, web, insecure
+        Where and how the collector's own figures are served, see `MetricsServer`.
     interval
         Seconds between two scrapes where the file does not say.
     shard
@@ -78,17 +81,12 @@ def collect(
     lock = threading.Lock()
     leases = Leases(database, spool.source, metrics)
     try:
-        server, server_thread = start_http_server(port, addr=bind, registry=metrics.registry)
-        try:
+        with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
             leases.claim(wanted(), strict=discovery is not None)
             writer = Writer(database, spool, lock, metrics)
             writer.start()
             asyncio.run(_until_told(_Work(discovery, wanted, leases, spool, lock, metrics), writer))
             writer.stop()
-        finally:
-            server.shutdown()
-            server_thread.join()
-            server.server_close()
     finally:
         leases.close()
         spool.close()

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
+from bench.document import Document, Fields
 from bench.errors import BadRequest, did_you_mean
 from collector import foreign
 from collector.access import TLS, Access, Secret
-from collector.document import Document, Fields
 from collector.groups import read_groups
 from collector.relabel import ACTIONS, Rule, RuleRefused
 from collector.scrape_config import Files, Limits, ScrapeConfig, Scraping, Web

@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.document import Document
 from bench.errors import BadRequest
+from bench.stamps import stamp_of
 from collector.config_file import read_config
-from collector.document import Document
 from collector.fetch import Fetcher, FetchFailed
 from collector.groups import read_groups
 from collector.metrics import CollectorMetrics
 from collector.scrape_config import ScrapeConfig, Web
-from collector.stamps import stamp_of
 from collector.targets import Key, Shard, Target, targets_of
 
 __all__ = ["Discovery", "check_targets", "read_targets"]

@@ -17,9 +17,9 @@ from typing import Self
 import aiohttp
 
 from bench.errors import BenchError
+from bench.stamps import stamp_of
 from collector.access import Access, SecretUnreadable
 from collector.names import Names
-from collector.stamps import stamp_of
 
 __all__ = ["Body", "FetchFailed", "Fetcher"]
 
@@ -27,6 +27,9 @@ _ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 _REDIRECTS = 10  # as Go's client, and so Prometheus
 _BODIES_BYTES = 256 << 20
 _CREDENTIALS_SECONDS = 5.0
+_NOT_TLS = b"HTTP request to an HTTPS server"  # as Go's servers and ours answer
+# How releases of OpenSSL say that what came is no TLS.
+_NO_TLS = ("wrong version number", "record layer failure", "unknown protocol", "packet length too long", "http request")
 _LAST_LINE = re.compile(rb"# EOF\s*\Z")
 
 
@@ -137,7 +140,7 @@ class Fetcher:
         ) as response:
             answered = time.time()
             if response.status != 200:
-                raise FetchFailed("status", f"it answered {response.status} {response.reason or ''}".rstrip())
+                raise await _refused(response)
             if response.headers.get("Content-Encoding", "identity").lower() not in ("identity", ""):
                 raise FetchFailed("encoding", "it compressed the body, which was not asked for")
             data = await self._read(response, limit, held)
@@ -192,6 +195,9 @@ def _is_cut(response: aiohttp.ClientResponse, data: bytes) -> bool:
 
 def _failed(error: Exception, patience: float) -> FetchFailed:
     """Return what went wrong in one word and in one line; the line holds no credentials."""
+    # TLS 1.3 refuses a client when all else is done, with another class of error.
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError) or "[SSL:" in str(error):
+        return FetchFailed("tls", _tls_words(str(error)))
     match error:
         case TimeoutError():
             return FetchFailed("timeout", f"no whole answer within {patience:g} s")
@@ -199,8 +205,6 @@ def _failed(error: Exception, patience: float) -> FetchFailed:
             return FetchFailed("credentials", str(error))
         case aiohttp.TooManyRedirects():
             return FetchFailed("redirects", f"more than {_REDIRECTS} redirects")
-        case aiohttp.ClientSSLError() | ssl.SSLError():
-            return FetchFailed("tls", f"no TLS: {error}")
         case aiohttp.ClientConnectorDNSError() | socket.gaierror():
             return FetchFailed("name", f"its name cannot be resolved: {error}")
         case aiohttp.ClientConnectorError():
@@ -212,6 +216,31 @@ def _failed(error: Exception, patience: float) -> FetchFailed:
         case aiohttp.InvalidURL() | aiohttp.ClientResponseError():
             return FetchFailed("protocol", f"no answer in HTTP: {_first_line(error)}")
     return FetchFailed("other", type(error).__name__)
+
+
+async def _refused(response: aiohttp.ClientResponse) -> FetchFailed:
+    said = f"it answered {response.status} {response.reason or ''}".rstrip()
+    if response.status == 401:
+        said += ": basic_auth, or authorization, is missing or wrong"
+    if response.status == 400 and response.url.scheme == "http" and _NOT_TLS in await response.content.read(200):
+        return FetchFailed("tls", f"{said}: it speaks HTTPS alone (scheme: https)")
+    return FetchFailed("status", said)
+
+
+def _tls_words(text: str) -> str:
+    """Return what an error of OpenSSL's says, in words that name what is to be done."""
+    if found := re.search(r"certificate verify failed: (.*?)\.? \(_ssl", text):
+        return f"its certificate is not trusted: {found[1]}"
+    if found := re.search(r"\[SSL: (?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)\]", text):
+        alert = found[1].replace("_", " ").lower()
+        if "certificate" in alert or alert in ("unknown ca", "handshake failure"):
+            return f"it does not take our certificate (cert_file and key_file of tls_config): {alert}"
+        return f"it refused TLS: {alert}"
+    found = re.search(r"\[SSL(?:: (\w+))?\]", text)
+    reason = (found[1] or "" if found else "").replace("_", " ").lower()
+    if reason in _NO_TLS:
+        return "it speaks no TLS (scheme: http)"
+    return f"no TLS: {reason or text.strip().partition(chr(10))[0][:200]}"
 
 
 def _first_line(error: Exception) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from collector.document import Document
+from bench.document import Document
 
 __all__ = ["Group", "read_groups"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.document import Document
 from collector.access import Access
-from collector.document import Document
 from collector.groups import Group
 from collector.relabel import Rule
 

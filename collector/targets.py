@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
+from bench.document import Document, duration
 from bench.errors import BadRequest, did_you_mean
-from collector.document import Document, duration
 from collector.groups import Group
 from collector.relabel import relabel
 from collector.scrape_config import ScrapeConfig, Scraping

@@ -1,23 +1,18 @@
-"""The HTTP server that all listeners share, and what each of them says about itself."""
+"""A listener as it is served, and what each of them says about itself."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import socket
-import sys
 import threading
 import time
 from collections import Counter
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
+from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from bench.addresses import require_loopback
 from bench.errors import ExporterUnavailable, ServiceFailed
+from bench.web.server import MetricsServer
 from exporters import child
 from exporters.registry import Exporter
 from exporters.text import render
@@ -32,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class ExporterServer:
-    """Serves one listener as Prometheus text over HTTP, in threads of its own.
+    """Serves one listener.
 
     Every request reads the source anew, one at a time. A source that cannot be read gives ``bench_exporter_up`` 0 and a
     counted error, never a failed request: the listener itself still works.
@@ -41,36 +36,38 @@ class ExporterServer:
     ----------
     exporter
         What is served.
-    bind
-        Address to listen on. Whoever reaches it can read: there is neither TLS nor authentication.
-    port
-        0 for one that is free, see `port` after the start.
-    insecure
-        Whether an address that other hosts can reach is wanted.
+    bind, port, web, insecure
+        As of `MetricsServer`.
 
     Raises
     ------
     BadRequest
-        `bind` can be reached from elsewhere and `insecure` is not set.
+        As by `MetricsServer`.
     """
 
-    def __init__(self, exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> None:
-        require_loopback(bind, insecure=insecure)
+    def __init__(
+        self,
+        exporter: Exporter,
+        bind: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        web: Path | None = None,
+        insecure: bool = False,
+    ) -> None:
         self.exporter, self.bind = exporter, bind
-        self._port = port
-        self._running: tuple[_Server, threading.Thread] | None = None
         self._reading = _Reading(exporter)
+        self._server = MetricsServer(self._reading.text, bind, port, web=web, insecure=insecure)
+        self._runs = False
 
     @property
     def port(self) -> int:
         """The port that is listened on."""
-        return int(self._running[0].server_address[1]) if self._running else self._port
+        return self._server.port
 
     @property
     def url(self) -> str:
         """Where the metrics are."""
-        host = f"[{self.bind}]" if ":" in self.bind else self.bind
-        return f"http://{host}:{self.port}/metrics"
+        return self._server.url
 
     def start(self) -> None:
         """Start to serve; a second call changes nothing.
@@ -82,31 +79,22 @@ class ExporterServer:
         ServiceFailed
             The address cannot be listened on.
         """
-        if self._running:
+        if self._runs:
             return
         if reason := self.exporter.check():
             raise ExporterUnavailable(f"listener {self.exporter.name!r} cannot work here: {reason}")
-        try:
-            server = _Server(self.bind, self._port, self._reading)
-        except OSError as error:
-            where = f"{self.bind} port {self._port}"
-            raise ServiceFailed(
-                f"listener {self.exporter.name!r} cannot listen on {where}: {error.strerror}"
-            ) from error
         self._reading.open()
-        thread = threading.Thread(target=server.serve_forever, name=f"listener {self.exporter.name}", daemon=True)
-        thread.start()
-        self._running = server, thread
+        try:
+            self._server.start()
+        except ServiceFailed as error:
+            raise ServiceFailed(f"listener {self.exporter.name!r} {error}") from error
+        self._runs = True
 
     def stop(self) -> None:
         """Stop to serve, free the port and close the exporter; before a start and a second time this changes nothing."""
-        if self._running:
-            server, thread = self._running
-            self._running = None
-            server.shutdown()
-            server.server_close()
-            thread.join()
-            server.hang_up()
+        if self._runs:
+            self._runs = False
+            self._server.stop()
             self._reading.close()
 
     def __enter__(self) -> ExporterServer:
@@ -119,9 +107,11 @@ class ExporterServer:
         self.stop()
 
 
-def serve(exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> ExporterServer:
+def serve(
+    exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, web: Path | None = None, insecure: bool = False
+) -> ExporterServer:
     """Start to serve `exporter`; see `ExporterServer` for the parameters and what is raised."""
-    server = ExporterServer(exporter, bind, port, insecure=insecure)
+    server = ExporterServer(exporter, bind, port, web=web, insecure=insecure)
     server.start()
     return server
 
@@ -199,59 +189,3 @@ class _Reading:
         )  # fmt: skip
         used.add_metric([name], time.process_time() + child.cpu_seconds())
         return [could, read, errors, used]
-
-
-class _Server(ThreadingTCPServer):
-    """Serves one listener; a thread a connection, which its scraper keeps open."""
-
-    allow_reuse_address = True
-    daemon_threads = True
-
-    def __init__(self, bind: str, port: int, reading: _Reading) -> None:
-        self.reading = reading
-        self._connections: set[socket.socket] = set()
-        self.address_family = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)[0][0]
-        super().__init__((bind, port), _Answer)
-
-    def hang_up(self) -> None:
-        """End the connections that are open."""
-        for connection in list(self._connections):
-            with contextlib.suppress(OSError):  # has just ended by itself
-                connection.shutdown(socket.SHUT_RDWR)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Pass over a scraper that has gone; what else goes wrong is logged."""
-        if not isinstance(sys.exception(), OSError):
-            _log.exception("a request from %s failed", client_address)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._connections.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        self._connections.discard(request)
-        super().shutdown_request(request)
-
-
-class _Answer(BaseHTTPRequestHandler):
-    """Answers in text format 0.0.4 whatever is asked for: the form that every listener's users may rely on."""
-
-    protocol_version = "HTTP/1.1"  # a connection for all scrapes: a new one costs as much as the scrape
-    timeout = 90  # more than a minute, the longest interval that a collector has
-    wbufsize = -1  # head and body leave in one packet
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def do_GET(self) -> None:
-        body = self.server.reading.text()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
-
-    do_HEAD = do_GET  # noqa: N815
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: a line a second would be the log."""

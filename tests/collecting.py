@@ -17,6 +17,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.services import free_port
+from tests.certificates import Site
 from tests.e2e.home import wait_for
 
 COMMAND = [sys.executable, "-P", "-m", "bench.cli", "collector"]
@@ -31,6 +32,8 @@ class Collecting:
     targets: Path
     options: Sequence[str] = ()
     port: int = field(default_factory=free_port)
+    web: Site | None = None
+    """Whose authority it shows a certificate of, and asks for one: ``client``."""
 
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -77,7 +80,9 @@ class Collecting:
         return True
 
     def body(self) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+        context = self.web.client_context("client") if self.web is not None else None
+        scheme = "http" if self.web is None else "https"
+        with urllib.request.urlopen(f"{scheme}://127.0.0.1:{self.port}/metrics", timeout=10, context=context) as answer:
             return str(answer.read().decode())
 
     def figures(self, name: str) -> Counter[str]:

@@ -11,18 +11,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import psycopg
 import typer
-from prometheus_client import start_http_server
+from prometheus_client import generate_latest
 
-from bench.addresses import require_loopback
 from bench.claims import Claim
-from bench.cli.serve import Bind, Insecure, Port
+from bench.cli.serve import Bind, Insecure, Port, WebConfigFile
 from bench.config import Settings
 from bench.errors import BenchError
+from bench.web.server import MetricsServer
 from insight.rules.judge import Judge
 from insight.rules.metrics import RuleMetrics
 from scheduler.actions import Actions
@@ -43,28 +43,19 @@ def register(rules: typer.Typer) -> None:
     rules.command()(run)
 
 
-def run(port: Port = 0, bind: Bind = "127.0.0.1", insecure: Insecure = False) -> None:
+def run(port: Port = 0, bind: Bind = "127.0.0.1", web_config: WebConfigFile = None, insecure: Insecure = False) -> None:
     """Ask rules about the runs of this BENCH_HOME while they go on, until SIGTERM or Ctrl-C."""
-    require_loopback(bind, insecure=insecure)
-    settings = Settings.load()
+    settings = Settings.load(web_config=web_config)
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
     metrics = RuleMetrics()
-    with _served(metrics, port, bind), Database(settings) as database:
+    server = MetricsServer(
+        lambda: generate_latest(metrics.registry), bind, port, web=settings.web_config, insecure=insecure
+    )
+    with server, Database(settings) as database:
         if _alone(settings, told):
             _judge_until(told, database, metrics)
-
-
-@contextlib.contextmanager
-def _served(metrics: RuleMetrics, port: int, bind: str) -> Iterator[None]:
-    server, thread = start_http_server(port, addr=bind, registry=metrics.registry)
-    try:
-        yield
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def _alone(settings: Settings, told: threading.Event) -> bool:

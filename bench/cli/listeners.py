@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench.config import Settings
 from bench.services import Service, Stack
-from collector.stamps import stamp_of
+from bench.stamps import stamp_of
 
 if TYPE_CHECKING:
     from collector.targets import Key, Target

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from bench.addresses import require_loopback
 from bench.cli.common import Json, as_json, console
 from bench.cli.listeners import LocalListeners
 from bench.cli.stack import availability, ensure, ensure_grafana
@@ -19,6 +18,7 @@ from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from bench.runfolder import RunFolder
 from bench.services import Stack
+from bench.web.server import require_closed
 from dashboards import tables
 from exporters.registry import ExporterOptions, Registry
 from exporters.server import serve
@@ -29,6 +29,9 @@ __all__ = ["register"]
 
 Bind = Annotated[str, typer.Option(help="Address to listen on.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Allow an address that other hosts reach.")]
+WebConfigFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="TLS and logins, in the form of Prometheus's --web.config.file.")
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for one that is free.")]
 
 exporter_app = typer.Typer(help="Listeners: what can be measured here, and one of them alone.", no_args_is_help=True)
@@ -108,15 +111,16 @@ def exporter_run(
     own_runs: Annotated[
         bool, typer.Option("--own-runs", help="Only runs of this BENCH_HOME, not all on the host.")
     ] = False,
+    web_config: WebConfigFile = None,
     insecure: Insecure = False,
 ) -> None:
     """Run one listener until SIGTERM or Ctrl-C."""
-    settings = Settings.load(simulate=simulate)
+    settings = Settings.load(simulate=simulate, web_config=web_config)
     exporter = Registry.load().create(name, ExporterOptions(settings.home, settings.simulate, own_runs))
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    server = serve(exporter, bind, port, insecure=insecure)
+    server = serve(exporter, bind, port, web=settings.web_config, insecure=insecure)
     console().print(f"listening on {server.url}")
     ended.wait()
     server.stop()
@@ -136,6 +140,7 @@ def collector_run(
     ] = None,
     port: Port = 0,
     bind: Bind = "127.0.0.1",
+    web_config: WebConfigFile = None,
     insecure: Insecure = False,
 ) -> None:
     """Run the collector until SIGTERM or Ctrl-C."""
@@ -143,8 +148,8 @@ def collector_run(
     from collector.config_file import read_config
     from collector.targets import Shard
 
-    require_loopback(bind, insecure=insecure)
-    settings = Settings.load(interval=interval)
+    settings = Settings.load(interval=interval, web_config=web_config)
+    require_closed(bind, settings.web_config, insecure=insecure)  # before a database is started for it
     share = Shard.parse(shard) if shard is not None else None
     wanted: LocalListeners | Path
     if targets is not None:
@@ -155,7 +160,10 @@ def collector_run(
     else:
         wanted = LocalListeners(settings)
     with Database(settings) as database:
-        collect(database, wanted, settings.spool_dir, port=port, bind=bind, interval=settings.interval, shard=share)
+        collect(
+            database, wanted, settings.spool_dir, port=port, bind=bind, web=settings.web_config, insecure=insecure,
+            interval=settings.interval, shard=share,
+        )  # fmt: skip
 
 
 @collector_app.command("check")

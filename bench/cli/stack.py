@@ -109,6 +109,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
     running = stack.services()
     environment = {**os.environ, **settings.environment()}
     environment.pop("PYTHONPATH", None)
+    environment.pop("BENCH_WEB_CONFIG", None)  # they are on 127.0.0.1 alone, and are asked in plain HTTP
     started: list[Service] = []
 
     def serve(label: str, *words: str) -> None:

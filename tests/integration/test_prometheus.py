@@ -14,12 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import psycopg
 import pytest
 
 from bench.services import free_port
 from collector.discovery import read_targets
 from sql.flavour import Flavour
+from tests.certificates import Site
 from tests.collecting import Collecting, group
 from tests.e2e.home import wait_for
 from tests.exporters_gone_bad import BadExporters
@@ -101,6 +103,58 @@ def test_a_prometheus_yml_means_the_same_to_us(tmp_path: Path) -> None:
         for one in found
     }
     assert sorted(ours - theirs, key=str) == sorted(theirs - ours, key=str)
+
+
+def test_a_real_prometheus_scrapes_our_listener_over_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
+    """Once with a certificate, once with a password instead, and once with neither; the web.yml is one that it knows."""
+    promtool, site, port = program("promtool", "prometheus"), Site(tmp_path / "site"), free_port()
+    site.issue("localhost", "127.0.0.1", stem="server")
+    site.issue("prometheus", stem="client")
+    hashed = bcrypt.hashpw(b"hunter2", bcrypt.gensalt(4)).decode()
+    webs = {
+        port: site.web("server"),
+        free_port(): site.web("server", clients=False, users=f"  ann: {hashed}\n", of="ann"),
+    }
+    for web in webs.values():
+        done = subprocess.run([promtool, "check", "web-config", web], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    tls = {"ca_file": "site/ca.pem"}
+    certificate = {"cert_file": "site/client.pem", "key_file": "site/client.key"}
+    jobs = {
+        "certificate": {"tls_config": {**tls, **certificate}},
+        "password": {"tls_config": tls, "basic_auth": {"username": "ann", "password": "hunter2"}},
+        "nobody": {"tls_config": tls},
+    }
+    ports = dict(zip(jobs, [*webs, port], strict=True))
+    configuration = tmp_path / "prometheus.yml"
+    configuration.write_text(
+        json.dumps(
+            {
+                "global": {"scrape_interval": "1s"},
+                "scrape_configs": [
+                    {
+                        "job_name": name,
+                        "scheme": "https",
+                        "static_configs": [{"targets": [f"localhost:{ports[name]}"]}],
+                        **job,
+                    }
+                    for name, job in jobs.items()
+                ],
+            }
+        )
+    )
+    with contextlib.ExitStack() as listening:
+        for number, web in webs.items():
+            words = ["exporter", "run", "host", "--port", str(number), "--bind", "0.0.0.0", "--web-config", str(web)]
+            log = listening.enter_context((tmp_path / f"{number}.txt").open("wb"))
+            process = subprocess.Popen([sys.executable, "-P", "-m", "bench.cli", *words], stdout=log, stderr=log)
+            listening.callback(process.wait)
+            listening.callback(process.terminate)
+        with prometheus(tmp_path, configuration) as address:
+            for job in ("certificate", "password"):
+                wait_for(partial(answer, address, f'rate(node_cpu_seconds_total{{job="{job}"}}[10s])'), job, 60)
+            [refused] = [one for one in active(address) if one["labels"]["job"] == "nobody"]
+    assert "certificate" in refused["lastError"]
 
 
 def _seconds(text: str) -> float:

@@ -110,3 +110,14 @@ def test_a_size_is_read_with_its_unit(tmp_path: Path, written: str, expected: in
 def test_a_missing_secret_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="BENCH_DSN_FILE cannot be read: No such file"):
         Settings.load({"BENCH_DSN_FILE": str(tmp_path / "nothing")}, tmp_path)
+
+
+def test_a_file_counts_from_bench_toml_and_a_bucket_is_none(tmp_path: Path) -> None:
+    below = tmp_path / "below"
+    below.mkdir()
+    (tmp_path / "bench.toml").write_text('web_config = "tls/web.yml"\nartifacts = "kept"\n')
+    settings = Settings.load({}, below)
+    assert (settings.web_config, settings.artifacts) == (tmp_path / "tls/web.yml", str(tmp_path / "kept"))
+    settings = Settings.load({"BENCH_ARTIFACTS": "s3://runs/lab"}, below)
+    assert settings.artifacts == "s3://runs/lab"
+    assert Settings.load(settings.environment(), tmp_path) == settings
