@@ -19,8 +19,6 @@ from dashboards.grafana.boards import BOARDS, board
 from dashboards.grafana.choices import with_mlflow
 from dashboards.grafana.push import FOLDER, Grafana
 from dashboards.grafana.queries import Json as Dashboard
-from dashboards.grafana.views import from_view
-from insight.view import View
 
 __all__ = ["app"]
 
@@ -100,6 +98,9 @@ def push(
 
 
 def _of_views(settings: Settings, paths: list[Path]) -> list[Dashboard]:
+    from dashboards.grafana.views import from_view  # numpy, which no other command needs to start
+    from insight.view import View
+
     views = [
         (path.stem, View.read(path)) for path in paths
     ]  # a bad file is refused before a database is started for it

@@ -16,13 +16,9 @@ from bench.config import Settings
 from bench.errors import BadRequest, did_you_mean
 from dashboards import tables
 from dashboards.bar import Bar
-from insight.samples_file import FORMS, write_samples
 from insight.trace import write_trace
-from sql import capsule
 from sql.database import Connection, Database
-from sql.intake import take_in
 from sql.selection import RunInfo, select_runs
-from sql.stream import expected
 from sql.summaries import coverage
 
 __all__ = ["register"]
@@ -80,6 +76,8 @@ def import_(
     json: Json = False,
 ) -> None:
     """Bring the runs of another database in: all that are not here yet, or none."""
+    from sql.intake import take_in  # numpy, as below: for nothing in other commands
+
     with Database(Settings.load()) as database, Bar("importing") as bar:
         imported = take_in(database, file, into, bar)
     if json:
@@ -97,6 +95,8 @@ def import_(
 
 
 def _refuse_name(name: str, *, trace: bool, metrics: Sequence[str] | None) -> None:
+    from insight.samples_file import FORMS
+
     if trace:
         if not name.endswith(_TRACES):
             raise BadRequest(f"a trace is written to a .json or .json.gz file, not to {name!r}")
@@ -126,6 +126,8 @@ def _trace(
 def _samples(
     connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
 ) -> None:
+    from insight.samples_file import write_samples
+
     with Bar("exporting", about=True) as bar:
         written = write_samples(
             connection, runs, output, metrics or None, _of_all(connection, runs, metrics, bar, each=True)
@@ -137,6 +139,8 @@ def _samples(
 
 
 def _capsule(connection: Connection, runs: Sequence[RunInfo], output: Path, *, json: bool) -> None:
+    from sql import capsule
+
     with Bar("exporting", about=True) as bar:
         written = capsule.export(connection, runs, output, _of_all(connection, runs, None, bar))
     _wrote(
@@ -154,6 +158,8 @@ def _of_all(
     """Return what tells `bar` how many samples there are by now, of how many; these are looked for only where it is seen."""
     if not bar.shown:
         return bar
+    from sql.stream import expected
+
     total = expected(connection, [run.run_id for run in runs], metrics or None, each=each)
     return lambda done: bar(done, total)
 
