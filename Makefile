@@ -1,19 +1,22 @@
 # Two commands show everything: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests and the stack start hundreds of commands: without its bytecode, each would be compiled anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint format clean
 
 demo: .venv/installed
 	$(BIN)/bench demo
 
-# Those in e2e/ watch the clock and the CPU, so they have the machine to themselves.
+# Most tests wait for something, so they run beside each other; those that are marked as quiet follow alone.
 test: .venv/installed-dev
 ifdef PYTEST_ARGS
 	$(BIN)/pytest $(PYTEST_ARGS)
 else
-	$(BIN)/pytest --numprocesses 2 tests/unit tests/integration
-	$(BIN)/pytest tests/e2e
+	$(BIN)/pytest --numprocesses 2 --dist worksteal tests/unit tests/integration
+	$(BIN)/pytest --numprocesses 3 --dist loadfile -m 'not quiet' tests/e2e
+	$(BIN)/pytest -m quiet tests/e2e
 endif
 
 lint: .venv/installed-dev

@@ -1,4 +1,4 @@
-"""One stack for all end-to-end tests, held up from the first to the last."""
+"""One stack for all end-to-end tests of a process, held up from the first to the last."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.home import Home
+from tests.e2e.tags import all_tags_are_true
 
 
 @pytest.fixture(scope="session")
 def home() -> Iterator[Home]:
-    """A home in a short folder, with its stack up."""
+    """A home in a short folder, with its stack up; whatever tests did to it, every sample in it has its right tag."""
     with (
         tempfile.TemporaryDirectory(prefix="bench-e2e-") as folder,
         Home(Path(folder) / "home", Path(folder) / "work").stack() as home,
     ):
         yield home
+        all_tags_are_true(home)

@@ -30,7 +30,7 @@ COMMAND = [sys.executable, "-P", "-m", "bench.cli"]
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T | None], what: str, timeout: float = 30.0) -> T:
+def wait_for(condition: Callable[[], T | None], what: str, timeout: float = 60.0) -> T:
     """Wait until `condition` is true, and return what it said."""
     deadline = time.monotonic() + timeout
     while not (answer := condition()):
@@ -121,7 +121,7 @@ class Started:
     process: subprocess.Popen[bytes]
     output: Path
 
-    def wait(self, status: int = 0, timeout: float = 60.0) -> str:
+    def wait(self, status: int = 0, timeout: float = 180.0) -> str:
         """Wait for its end, and return what it wrote."""
         found = self.process.wait(timeout)
         assert found == status, self.output.read_text()

@@ -15,8 +15,9 @@ import pytest
 
 from sql.flavour import Flavour
 from tests.e2e.home import SCRIPTS, Home, wait_for
+from tests.e2e.tags import settled, tags_are_true
 
-LEVELS = ("samples_10s", "samples_1m", "samples_10m")
+pytestmark = pytest.mark.quiet
 
 
 @dataclass
@@ -40,41 +41,6 @@ def place(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Home]:
     folder = short_folder / uuid.uuid4().hex[:8]
     with HomeWithServer(folder / "home", folder / "work", server=database).stack() as home:
         yield home
-
-
-def settled(home: Home, experiment: int) -> None:
-    """Wait until the collector has written all that the runs of an experiment had to say."""
-    wait_for(
-        lambda: home.ask(
-            "select from runs r join workloads using (workload_id) where experiment_id = %s"
-            " and r.started_at is not null having coalesce(bool_and(summarised), true) and not exists (select from retags)",
-            experiment,
-        ),
-        "the last sample",
-    )
-
-
-def no_sample_is_mistagged(home: Home) -> None:
-    """Check every sample there is against the run sets."""
-    query = "select metric, time, runset_id from samples join series using (series_id) where runset_id <> tag_at(place_id, time)"
-    assert home.ask(query) == []
-
-
-def tags_are_true(home: Home, experiment: int) -> None:
-    """Check every sample there is against the runs' spans, and the aggregates against the samples."""
-    no_sample_is_mistagged(home)
-    for run in home.runs(experiment):
-        [raw] = home.ask("select count(*) as n from run_samples where run_id = %s", run["run_id"])
-        assert raw["n"] > 0
-        for relation in LEVELS:
-            query = f"select sum(n)::int as n from {relation} join run_sets using (runset_id) where run_id = %s"
-            assert home.ask(query, run["run_id"]) == [raw], relation
-        outside = home.ask(
-            "select count(*) as n from run_samples where run_id = %s"
-            " and not (time >= to_timestamp(%s) and time < to_timestamp(%s))",
-            run["run_id"], run["started"], run["ended"],
-        )  # fmt: skip
-        assert outside == [{"n": 0}]
 
 
 def test_a_collector_that_slept_over_a_runs_end_tags_none_wrongly(place: Home) -> None:

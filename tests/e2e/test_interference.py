@@ -11,6 +11,8 @@ import pytest
 
 from tests.e2e.home import Home
 
+pytestmark = pytest.mark.quiet
+
 HEADER = "Experiment,Workload,Name,File,Params"
 SECONDS = {"short": 2, "long": 3}
 

@@ -15,6 +15,8 @@ import pytest
 
 from tests.e2e.home import Home
 
+pytestmark = pytest.mark.quiet
+
 WORKLOADS, TOGETHER = 40, 5
 # The collector keeps the series of each run in mind, and the scheduler how it ended: some 15 and 20 KiB. MLflow's server
 # is held to its first process alone; what serves requests is a child of that, whose caches are MLflow's own.

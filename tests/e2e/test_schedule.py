@@ -8,6 +8,8 @@ import pytest
 
 from tests.e2e.home import Home, Sheet
 
+pytestmark = pytest.mark.quiet
+
 HEADER = "Experiment,Workload,Name,Status,Run,File,Params,Comment"
 ROWS = [
     '1,7,left,,,{scripts}/clocked.py,--seconds 1.2 --api-key s3cret,"kept, as it is"',

@@ -118,7 +118,9 @@ def test_an_interrupted_backup_leaves_no_file(full: World, tmp_path: Path, with_
         assert {table.name: table.rows for table in manifest.tables}["samples"] == 7500
 
 
-def test_a_full_disk_leaves_no_file(full: World, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_file(full: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # which would be cut short too, and be read by others
+
     def bound() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
 

@@ -125,7 +125,9 @@ def test_a_terminal_sees_how_far_it_has_come(world: World, file: Path, flavour: 
     assert "600 of 600 samples" in seen(empty(OTHER[flavour]).open(), "import", file)
 
 
-def test_a_full_disk_leaves_no_file(world: World, file: Path) -> None:
+def test_a_full_disk_leaves_no_file(world: World, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # which would be cut short too, and be read by others
+
     def bound() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
 
