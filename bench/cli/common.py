@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from bench.config import Settings
 from bench.errors import BadRequest
@@ -40,7 +41,7 @@ __all__ = [
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Selectors = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SELECTOR]...", help="EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id."),
+    typer.Argument(metavar="[SELECTOR]...", help=escape("EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id.")),
 ]
 Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
 

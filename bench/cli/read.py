@@ -142,7 +142,7 @@ def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
 
 
 def list_(
-    selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None,
+    selector: Annotated[str | None, typer.Argument(help=escape("EXPERIMENT[/WORKLOAD[/RUN]]."))] = None,
     attempts: Attempts = "latest",
     json: Json = False,
 ) -> None:
