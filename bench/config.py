@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ import platformdirs
 
 from bench.errors import BadRequest, did_you_mean
 
-__all__ = ["CONFIG_FILE", "NamedEnvironment", "Settings", "config_file", "named_environments", "secret", "sections"]
+__all__ = [
+    "CONFIG_FILE",
+    "EXECUTORS",
+    "NamedEnvironment",
+    "Settings",
+    "config_file",
+    "named_environments",
+    "secret",
+    "sections",
+]
 
 CONFIG_FILE = "bench.toml"
 
@@ -29,12 +39,15 @@ _VARIABLES = {
     "tariff": "BENCH_TARIFF",
     "web_config": "BENCH_WEB_CONFIG",
     "artifacts": "BENCH_ARTIFACTS",
+    "executor": "BENCH_EXECUTOR",
 }
 _PATHS = ("home", "tariff", "web_config")
 # What is not a string, and what else it may be in bench.toml.
 _NUMBERS = {"interval": "a number", "output_limit": "a size such as 512MiB"}
 # Sections that are no part of `Settings`, which travel to other processes.
-_SECTIONS = ("environments", "rules", "actions")
+_SECTIONS = ("environments", "rules", "actions", "slurm")
+# Executors of others are entry points of this group, and may have sections of their names.
+EXECUTORS = "hypergauge.executors"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
 _UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
 _LEAST_OUTPUT = 1 << 20
@@ -120,6 +133,8 @@ class Settings:
         are on 127.0.0.1 alone, and go without.
     artifacts
         Where the local tracking server keeps artifacts, a folder or ``s3://BUCKET/PREFIX``; ``None`` means under `home`.
+    executor
+        What runs the workloads of files: ``local``, this host, or the name of another.
     """
 
     home: Path
@@ -133,6 +148,7 @@ class Settings:
     tariff: Path | None = None
     web_config: Path | None = None
     artifacts: str | None = None
+    executor: str = "local"
 
     @classmethod
     def load(
@@ -277,10 +293,10 @@ def _from_file(path: Path | None) -> dict[str, Any]:
         return {}
     content = _content(path)
     known = {*_VARIABLES, "interval", *_SECTIONS}
-    for name in content:
-        if name not in known:
+    for name in (name for name in content if name not in known):
+        if not (isinstance(content[name], dict) and entry_points(group=EXECUTORS, name=name)):
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
-    content = {name: value for name, value in content.items() if name not in _SECTIONS}
+    content = {name: value for name, value in content.items() if name in known and name not in _SECTIONS}
     for name, value in content.items():
         kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):

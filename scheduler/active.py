@@ -24,9 +24,9 @@ from scheduler.supervision import ask_to_stop, is_supervised
 from scheduler.supervisor import Order
 from sql import runs
 
-__all__ = ["ActiveRun", "launched_with"]
+__all__ = ["ActiveRun", "launched_with", "new_run"]
 
-_READY_SECONDS = 30.0
+READY_SECONDS = 30.0
 _DISMISS_SECONDS = 5.0
 # Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
 _NOT_INHERITED = frozenset(
@@ -83,36 +83,13 @@ class ActiveRun:
             return [runs.Placement(run_id, host)]
         return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in self.job.devices]
 
-    def row(self, workload_id: int) -> runs.NewRun:
-        """Return it as the database has it before it begins."""
-        job = self.job
-        return runs.NewRun(
-            run_id=self.folder.run_id,
-            mlflow_run_id=self.mlflow_run_id,
-            workload_id=workload_id,
-            position=job.position,
-            attempt=job.attempt,
-            name=job.name,
-            owner=getpass.getuser(),
-            command=job.shown_command,
-            environment=job.environment,
-            collocation=str(job.collocation),
-            devices="+".join(gpu.uuid for gpu in job.devices or ()),
-            params=job.params,
-            host=platform.node(),
-            fingerprint=job.fingerprint,
-            simulated=self.is_simulated,
-            profilers="+".join(job.profilers),
-            actions=job.actions,
-        )
-
-    def start_supervisor(self) -> None:
-        """Start its supervisor, which waits for its order."""
+    def start_supervisor(self, through: Sequence[str] = ()) -> None:
+        """Start its supervisor, which waits for its order; `through` are the words of a command that starts it for us."""
         claim = self.given.claim if self.given else None
         own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
         with self.folder.supervisor_log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "scheduler.supervisor", str(self.folder.path)],
+                [*through, sys.executable, "-m", "scheduler.supervisor", str(self.folder.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -126,8 +103,8 @@ class ActiveRun:
         """Tell its supervisor what to run."""
         self._send(order.encode())
 
-    def await_ready(self, label: str) -> None:
-        """Wait until its supervisor is ready to release it.
+    def await_ready(self, label: str, patience: float = READY_SECONDS) -> None:
+        """Wait `patience` seconds at most until its supervisor is ready to release it.
 
         Raises
         ------
@@ -136,7 +113,7 @@ class ActiveRun:
         """
         assert self.process is not None
         assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], _READY_SECONDS)
+        readable, _, _ = select.select([self.process.stdout], [], [], patience)
         if not readable or self.process.stdout.readline() != b"ready\n":
             self.process.kill()
             last = self.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
@@ -157,10 +134,9 @@ class ActiveRun:
 
     def ask_to_stop(self) -> None:
         """Ask its supervisor to end it."""
-        if self.process is not None:
+        # Not what we have started, where that is not the supervisor itself.
+        if not ask_to_stop(self.folder) and self.process is not None:
             self.process.terminate()
-        else:
-            ask_to_stop(self.folder)
 
     def let_go(self) -> None:
         """Close what connects us to its supervisor, which goes on alone if the run does."""
@@ -179,6 +155,29 @@ class ActiveRun:
         with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
             self.process.stdin.write(line)
             self.process.stdin.flush()
+
+
+def new_run(run_id: str, job: Job, workload_id: int, host: str) -> runs.NewRun:
+    """Return the run of a job as the database has it before it begins; `host` is empty where that is not known yet."""
+    return runs.NewRun(
+        run_id=run_id,
+        mlflow_run_id=None,
+        workload_id=workload_id,
+        position=job.position,
+        attempt=job.attempt,
+        name=job.name,
+        owner=getpass.getuser(),
+        command=job.shown_command,
+        environment=job.environment,
+        collocation=str(job.collocation),
+        devices="+".join(gpu.uuid for gpu in job.devices or ()),
+        params=job.params,
+        host=host,
+        fingerprint=job.fingerprint,
+        simulated=any(gpu.simulated for gpu in job.devices or ()),
+        profilers="+".join(job.profilers),
+        actions=job.actions,
+    )
 
 
 def launched_with(

@@ -40,9 +40,12 @@ class Reactions:
 
 
 def load(
-    path: Path, inventory: Inventory, exporters: Mapping[str, str | None], reactions: Reactions | None = None
+    path: Path, inventory: Inventory | None, exporters: Mapping[str, str | None], reactions: Reactions | None = None
 ) -> ExperimentFile:
-    """Read a file and check it, so that everything that is wrong with it is said at once; see `check`."""
+    """Read a file and check it, so that everything that is wrong with it is said at once; see `check`.
+
+    Without an inventory devices are left to the host that will run it.
+    """
     file, problems = ExperimentFile.parse(path)
     problems += _problems(file, inventory, exporters, reactions or Reactions())
     if problems:
@@ -76,7 +79,7 @@ def check(
 
 
 def _problems(
-    file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None], reactions: Reactions
+    file: ExperimentFile, inventory: Inventory | None, exporters: Mapping[str, str | None], reactions: Reactions
 ) -> Iterator[Problem]:
     sound = []
     for row in file.rows:
@@ -85,7 +88,7 @@ def _problems(
             yield _problem(row, column, message)
         if not before and row.status in _TO_DO:
             sound.append(row)
-    for row, message in workload_problems(sound, inventory):
+    for row, message in workload_problems(sound, inventory) if inventory else ():
         yield _problem(row, "Collocation", message)
 
 
@@ -95,11 +98,11 @@ def _problem(row: Row, column: str, message: str) -> Problem:
 
 
 def _row_problems(
-    file: ExperimentFile, row: Row, inventory: Inventory, exporters: Mapping[str, str | None]
+    file: ExperimentFile, row: Row, inventory: Inventory | None, exporters: Mapping[str, str | None]
 ) -> Iterator[tuple[str, str]]:
     """Yield the column and the message of what is wrong; a column that a row does not have is never wrong."""
     yield from command_problems(file, row)
-    gpus, messages = _find_devices(row, inventory)
+    gpus, messages = _find_devices(row, inventory) if inventory else ([], [])
     yield from (("Devices", message) for message in messages)
     if message := collocation_problem(row.collocation, row.devices, gpus):
         yield "Collocation", message

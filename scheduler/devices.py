@@ -11,7 +11,7 @@ import hashlib
 import os
 import platform
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from bench.gpu import MigInstance, load
 from bench.gpu.mig import Layout, MigControl, NotPermitted
 from bench.processes import RunProcesses, boot_id, identity, is_alive
 from bench.runfolder import RunFolder
-from scheduler.instances import Choice, choose, needs_root, refuse_foreign, refuse_mig_mode, remove_instance
+from scheduler.instances import Choice, choose, needs_root, pick, refuse_foreign, refuse_mig_mode, remove_instance
 from scheduler.job import Job
 from scheduler.mps import MpsDaemon, program
 from scheduler.supervision import is_supervised
@@ -68,10 +68,15 @@ class Devices:
         Home and simulated GPUs. Simulated daemons are folders alone where the program is not on ``PATH``.
     control
         What divides GPUs; by default those of `settings`.
+    allocated
+        UUIDs of the MIG instances that may be used, where somebody else deals them out: then none is made.
     """
 
-    def __init__(self, settings: Settings, control: MigControl | None = None) -> None:
+    def __init__(
+        self, settings: Settings, control: MigControl | None = None, allocated: Collection[str] | None = None
+    ) -> None:
         self._settings = settings
+        self._allocated = allocated
         self._control = control
         self._host = platform.node()
         self._holder = Holder(
@@ -122,7 +127,12 @@ class Devices:
                 choices = []
                 for gpu, wanted in divided.items():
                     layout = self.control.layout(gpu)
-                    choices.append(choose(layout, wanted, ours, self._claim(layout, taken, claims)))
+                    usable = self._claim(layout, taken, claims)
+                    choices.append(
+                        choose(layout, wanted, ours, usable)
+                        if self._allocated is None
+                        else pick(layout, wanted, usable & set(self._allocated))
+                    )
                 for gpu in dict.fromkeys(gpu.uuid for job in shared.values() for gpu in job.devices or ()):
                     layout = self.control.layout(gpu)
                     refuse_mig_mode(layout)

@@ -18,6 +18,7 @@ __all__ = [
     "Choice",
     "choose",
     "needs_root",
+    "pick",
     "refusal",
     "refuse_foreign",
     "refuse_mig_mode",
@@ -70,13 +71,7 @@ def choose(layout: Layout, wanted: Mapping[str, str], ours: Collection[int], usa
             f"{_gpu(layout)} is not in MIG mode, which is yours to set: sudo nvidia-smi -i {layout.index} -mig 1"
         )
     refuse_foreign(layout, ours)
-    free = [one for one in layout.instances if one.uuid in usable and not one.pids]
-    there: dict[str, MigInstance] = {}
-    for run_id, profile in wanted.items():
-        found = next((one for one in free if one.profile.name == profile), None)
-        if found is not None and found.uuid is not None:
-            free.remove(found)
-            there[run_id] = MigInstance(found.gpu_instance_id, found.uuid, profile)
+    there = _free(layout, wanted, usable)
     missing = {run_id: profile for run_id, profile in wanted.items() if run_id not in there}
     if not missing:
         return Choice(layout, there)
@@ -88,6 +83,35 @@ def choose(layout: Layout, wanted: Mapping[str, str], ours: Collection[int], usa
         raise GpuUnavailable(refusal(_gpu(layout), layout.profiles, list(missing.values()), fixed))
     made = {run_id: (missing[run_id], start) for run_id, start in zip(missing, starts, strict=True)}
     return Choice(layout, there, made)
+
+
+def pick(layout: Layout, wanted: Mapping[str, str], usable: Collection[str]) -> Choice:
+    """Choose as `choose` does, among the instances that are there alone, whoever is on the others.
+
+    Raises
+    ------
+    GpuUnavailable
+        There are too few.
+    """
+    there = _free(layout, wanted, usable)
+    if missing := [profile for run_id, profile in wanted.items() if run_id not in there]:
+        raise GpuUnavailable(
+            f"of the MIG instances that we were given on {_gpu(layout)}, {mix(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing, and here none is made"
+        )
+    return Choice(layout, there)
+
+
+def _free(layout: Layout, wanted: Mapping[str, str], usable: Collection[str]) -> dict[str, MigInstance]:
+    """Return an instance for each run that there is one for."""
+    free = [one for one in layout.instances if one.uuid in usable and not one.pids]
+    there: dict[str, MigInstance] = {}
+    for run_id, profile in wanted.items():
+        found = next((one for one in free if one.profile.name == profile), None)
+        if found is not None and found.uuid is not None:
+            free.remove(found)
+            there[run_id] = MigInstance(found.gpu_instance_id, found.uuid, profile)
+    return there
 
 
 def refusal(

@@ -32,7 +32,8 @@ class Job:
     `line` is that of its row in the experiment file; `previous` the run that the plan found at its position: the one to
     attach to, or that this one is the next attempt of; `profilers` wrap it; `actions` are what is to be done when rules
     fire, by rule; `asked` is what it takes to ask for the same
-    again, in the words of the file or the command line, without secrets.
+    again, in the words of the file or the command line, without secrets. `row` is its row in the file; `run_id` the id that
+    its run has already, where it was queued.
     """
 
     name: str
@@ -50,16 +51,24 @@ class Job:
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     previous: KnownRun | None = None
     asked: Mapping[str, Any] = field(default_factory=dict)
+    row: Row | None = field(default=None, compare=False, repr=False)
+    run_id: str | None = None
 
     def again(self) -> Job:
         """Return the same job as its next attempt."""
-        return replace(self, attempt=self.attempt + 1, previous=None)
+        return replace(self, attempt=self.attempt + 1, previous=None, run_id=None)
 
 
 def job_from_row(
-    file: ExperimentFile, row: Row, inventory: Inventory, *, position: int, attempt: int, previous: KnownRun | None
+    file: ExperimentFile,
+    row: Row,
+    inventory: Inventory | None,
+    *,
+    position: int,
+    attempt: int,
+    previous: KnownRun | None,
 ) -> Job:
-    """Return the job that a row asks for; the file has been checked."""
+    """Return the job that a row asks for; the file has been checked. Without an inventory its devices are yet unknown."""
     command = command_of(file, row)
     given = {"model": row.model, "data": row.data} if row.model else {}
     return Job(
@@ -69,7 +78,7 @@ def job_from_row(
         shown_command=command.shown,
         environment=str(row.environment),
         collocation=row.collocation,
-        devices=tuple(inventory.find(word) for word in row.devices),
+        devices=tuple(inventory.find(word) for word in row.devices) if inventory else (),
         fingerprint=fingerprint(row),
         position=position,
         attempt=attempt,
@@ -78,6 +87,7 @@ def job_from_row(
         actions={rule: [action for name, action in row.actions if name == rule] for rule, _ in row.actions},
         previous=previous,
         asked={"directory": str(Path.cwd()), "file": str(file.path.absolute()), "cells": _asked(row)},
+        row=row,
     )
 
 

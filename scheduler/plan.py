@@ -106,14 +106,16 @@ def _place(rows: list[Row], known: list[KnownRun], rerun: str | None) -> Iterabl
             next_position += 1
         position = positions[row.line]
         previous = latest.get(position)
-        action = _action(row, previous, rerun)
+        action = _action(row, previous, by_id.get(row.run), rerun)
         last = previous.attempt if previous else 0
         yield PlannedRun(row, position, last if action is Action.SKIP else last + 1, action, previous)
 
 
-def _action(row: Row, previous: KnownRun | None, rerun: str | None) -> Action:
+def _action(row: Row, previous: KnownRun | None, named: KnownRun | None, rerun: str | None) -> Action:
     if row.status == "running":
-        return Action.RESUME if previous and previous.run_id == row.run else Action.RUN
+        # A job that was started once more has repeated the run that the row names.
+        same = previous and named and (previous.run_id == named.run_id or previous.job == named.job is not None)
+        return Action.RESUME if same else Action.RUN
     if row.status == "":
         # Its run was recorded, but the file not yet written back when the scheduler died.
         return Action.RESUME if previous and previous.status in ("pending", "running") else Action.RUN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,33 +19,27 @@ from scheduler.delivery import deliver
 from scheduler.devices import Devices
 from scheduler.events import Event, Outcome
 from scheduler.experiment_file import ExperimentFile
-from scheduler.job import Job, job_from_row
-from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
-from scheduler.policy import FAILURES, Policy
+from scheduler.file_turns import FileTurns, WriteBack, claim, planned, writer
+from scheduler.job import Job
+from scheduler.plan import Action, PlannedRun, PlannedWorkload
+from scheduler.policy import Policy
 from scheduler.record import Recorder, differences
 from scheduler.recorded import RecordedRun
-from scheduler.repetition import next_attempts, turns
+from scheduler.repetition import turns
 from scheduler.retries import run_with_retries
 from scheduler.supervision import end_lost_run, is_supervised, was_seen
 from scheduler.tracking import Tracking
 from scheduler.workload import Workload
-from sql import experiments, runs
+from sql import experiments, jobs, runs
 from sql.database import Connection, Database
 from sql.newest import newest_figures
 
-__all__ = ["Scheduler", "planned"]
+__all__ = ["Scheduler"]
 
 # How long a tracking server may take to say that it is there.
 _PATIENCE_SECONDS = 10.0
 
 Report = Callable[[Event], None]
-WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
-
-
-def planned(connection: Connection, file: ExperimentFile, rerun: str | None) -> list[PlannedWorkload]:
-    """Return the plan of a file, as things stand."""
-    ids = dict.fromkeys(row.experiment for row in file.rows)
-    return plan(file.rows, {experiment: runs.known_runs(connection, experiment) for experiment in ids}, rerun=rerun)
 
 
 @dataclass(frozen=True)
@@ -72,34 +66,26 @@ class Scheduler:
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
         """Run every row that is still to do, workload by workload, and return how each ended, in each repetition."""
         with self.database.session() as connection:
-            for experiment in dict.fromkeys(row.experiment for row in file.rows):
-                source = str(file.path.resolve())
-                experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
-                experiments.lock_experiment(connection, experiment)
+            for experiment in claim(connection, file, into=into):
                 self._deliver_what_was_left(connection, experiment)
             workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
             due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
             make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
-            write_back = self._writer(file)
+            write_back = writer(file, self.report)
+            opened = partial(self._workload, file.path.stem, write_back)
+            file_turns = FileTurns(file, self.policy, self.inventory, self.report, write_back, self._resume, opened)
             outcomes: list[Outcome] = []
-            again: dict[str, list[Job]] = {}
             cooldown = self._cooldown(connection)
             for turn in turns(workloads, self.policy.repeat):
-                say = partial(self._say, turn.label)
-                if turn.repetition == 1:
-                    jobs, attached, settled = self._sort_out(connection, file, turn.workload, write_back)
-                else:
-                    jobs, attached, settled = again[turn.label], [], []
+                found = file_turns.sort_out(connection, turn)
                 self._remove_what_was_left(connection)
-                if cooldown is not None and jobs and not attached:
-                    cooldown.before_workload(_gpus(jobs), self._gpus_of(workloads), partial(self._note, turn.label))
-                opened = partial(self._workload, turn.workload, file.path.stem, write_back)
-                done = run_with_retries(self.policy, opened, jobs, attached, say)
-                again[turn.label] = next_attempts(done, settled)
+                if cooldown is not None and found.start and not found.attach:
+                    cooldown.before_workload(
+                        _gpus(found.start), self._gpus_of(workloads), partial(self._note, turn.label)
+                    )
+                done = file_turns.run(turn, found)
                 outcomes += done
-                if turn.left and self.policy.fail_fast and any(outcome.status in FAILURES for outcome in done):
-                    what = "1 workload that follows is" if turn.left == 1 else f"{turn.left} workloads that follow are"
-                    say(f"a run failed, and the {what} not started")
+                if file_turns.is_over(turn, done):
                     break
         return outcomes
 
@@ -110,7 +96,7 @@ class Scheduler:
             experiment, workload = experiments.next_command_workload(connection)
             self._deliver_what_was_left(connection, experiment)
         command = PlannedWorkload(experiment, workload, ())
-        [outcome] = self._workload(command, "bench run", lambda _: None, self.policy, None).run([job])
+        [outcome] = self._workload("bench run", lambda _: None, command, self.policy, None).run([job])
         return outcome
 
     def run_again(self, recorded: RecordedRun, job: Job, experiment: int, workload: int) -> list[Outcome]:
@@ -128,7 +114,7 @@ class Scheduler:
             self._remove_what_was_left(connection)
             for difference in differences(recorded.files, self.recorder.begin([job]).files(job)):
                 self._say(recorded.label, difference)
-            opened = partial(self._workload, again, name, lambda _: None)
+            opened = partial(self._workload, name, lambda _: None, again)
             return run_with_retries(self.policy, opened, [job], [], partial(self._say, recorded.label))
 
     def _cooldown(self, connection: Connection) -> Cooldown | None:
@@ -148,7 +134,7 @@ class Scheduler:
         self.report(Event("warning", label, message=message))
 
     def _workload(
-        self, workload: PlannedWorkload, name: str, write_back: WriteBack, policy: Policy, began: float | None
+        self, name: str, write_back: WriteBack, workload: PlannedWorkload, policy: Policy, began: float | None
     ) -> Workload:
         return Workload(
             database=self.database,
@@ -164,48 +150,6 @@ class Scheduler:
             policy=policy,
             began=began,
         )
-
-    def _writer(self, file: ExperimentFile) -> WriteBack:
-        def write_back(rows: Mapping[int, tuple[str, str]]) -> None:
-            # An experiment does not end because somebody moved its file away; the database has all of it.
-            try:
-                missing = file.update(rows)
-            except BadRequest as error:
-                self.report(Event("warning", "", message=f"statuses were not written back: {error}"))
-            else:
-                for line in missing:
-                    self.report(Event("warning", "", message=f"the row of line {line} is no longer in the file"))
-
-        return write_back
-
-    def _sort_out(
-        self,
-        connection: Connection,
-        file: ExperimentFile,
-        workload: PlannedWorkload,
-        write_back: WriteBack,
-    ) -> tuple[list[Job], list[Job], list[Job]]:
-        """Return the jobs to start, those to attach to, and the next attempts of rows whose runs have ended meanwhile."""
-        start: list[Job] = []
-        attach: list[Job] = []
-        settled: list[Job] = []
-        for run in workload.runs:
-            if run.action is Action.SKIP:
-                continue
-            job = job_from_row(
-                file, run.row, self.inventory,
-                position=run.position, attempt=run.attempt, previous=run.previous,
-            )  # fmt: skip
-            if run.action is Action.RESUME and (status := self._resume(connection, run)):
-                assert run.previous is not None
-                if status == "running":
-                    attach.append(job)
-                else:
-                    write_back({run.row.line: (status, run.previous.run_id)})
-                    settled.append(job)
-            else:
-                start.append(job)
-        return start, attach, settled
 
     def _deliver_what_was_left(self, connection: Connection, experiment: int) -> None:
         """Deliver what an earlier command could not, since the tracking server was away."""
@@ -235,6 +179,11 @@ class Scheduler:
         if not folder.path.exists():
             if previous.status not in ("pending", "running"):
                 return previous.status
+            if (row := jobs.find_job(connection, previous.run_id)) is not None:
+                what = f"{row.executor}'s job {row.native_id or row.job}"
+                raise BadRequest(
+                    f"run {previous.run_id[:8]} is in {what}; schedule the file with --executor {row.executor}"
+                )
             if (host := runs.host_of(connection, previous.run_id)) != platform.node():
                 raise BadRequest(f"run {previous.run_id[:8]} goes on at host {host}; schedule the file there")
         end = end_lost_run(connection, folder)

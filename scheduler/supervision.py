@@ -13,7 +13,7 @@ from scheduler.containers import end_container
 from sql import runs
 from sql.database import Connection
 
-__all__ = ["ask_to_stop", "end_lost_run", "is_supervised", "was_seen"]
+__all__ = ["ask_to_stop", "end_lost_run", "is_supervised", "unseen_end", "was_seen"]
 
 
 def is_supervised(folder: RunFolder) -> bool:
@@ -54,19 +54,20 @@ def end_lost_run(connection: Connection, folder: RunFolder) -> RunEnd:
         state = folder.state()
         now = time.time()
         if state is None or state.started_at is None:
-            end = _unseen("stopped", now, now, "it was stopped before it began")
+            end = unseen_end("stopped", now, now, "it was stopped before it began")
         else:
             last_sign = None if killed else runs.last_sign_of_life(connection, folder.run_id)
             what = "what it had started was ended" if killed else "what it had started had ended"
             reason = f"its supervisor vanished, and {what}"
-            end = _unseen("failed", state.started_at, max(state.started_at, last_sign or now), reason)
+            end = unseen_end("failed", state.started_at, max(state.started_at, last_sign or now), reason)
         if folder.path.exists():
             folder.write_end(end)
     runs.end_run(connection, folder.run_id, end)
     return end
 
 
-def _unseen(status: str, started_at: float, ended_at: float, reason: str) -> RunEnd:
+def unseen_end(status: str, started_at: float, ended_at: float, reason: str) -> RunEnd:
+    """Return an end that no supervisor has seen."""
     # What its processes used only the listener knows: it has no kernel's account to correct its own by.
     return RunEnd(
         status=status,

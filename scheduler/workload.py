@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.config import Settings, config_file
 from bench.processes import end_run as end_processes
 from bench.runfolder import RunFolder
-from scheduler.active import ActiveRun, launched_with
+from scheduler.active import READY_SECONDS, ActiveRun, launched_with, new_run
 from scheduler.devices import Devices, Given
 from scheduler.events import Event, Outcome, label
 from scheduler.job import Job
@@ -51,6 +51,10 @@ class Workload:
         When runs are ended; repeating them is for whoever calls.
     began
         When the first run of the workload was released, in Unix seconds; ``None`` where none was yet.
+    through
+        Returns the words of the command that starts the supervisor of a run for us; none by default.
+    patience
+        Seconds that a supervisor may take to come up.
     """
 
     def __init__(
@@ -68,11 +72,14 @@ class Workload:
         write_back: Callable[[Mapping[int, tuple[str, str]]], None],
         policy: Policy,
         began: float | None = None,
+        through: Callable[[str], Sequence[str]] = lambda _: (),
+        patience: float = READY_SECONDS,
     ) -> None:
         self.database, self.settings, self.tracking = database, settings, tracking
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
         self.devices, self.recorder, self.report, self.write_back = devices, recorder, report, write_back
         self.policy, self.began = policy, began
+        self.through, self.patience = through, patience
         self._active: list[ActiveRun] = []
         self._failed: ActiveRun | None = None
         self._mlflow = TrackedRuns(database, tracking, experiment, experiment_name, workload, report)
@@ -118,16 +125,17 @@ class Workload:
     def _start(self, connection: Connection, jobs: Sequence[Job]) -> None:
         recording = self.recorder.begin(jobs)
         # Before anything else: what cannot be had is refused while nothing of these runs is there.
-        by_id = {uuid.uuid4().hex: job for job in jobs}
+        by_id = {job.run_id or uuid.uuid4().hex: job for job in jobs}
         given = self.devices.provide(connection, by_id, [active.folder.run_id for active in self._active])
         workload_id = experiments.open_workload(connection, self.experiment, self.workload)
         before = runs.positions_started(connection, workload_id, platform.node(), booted_at())
         starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
         self._active += starting
-        runs.create_runs(connection, [active.row(workload_id) for active in starting])
+        host = platform.node()
+        runs.create_runs(connection, [new_run(one.folder.run_id, one.job, workload_id, host) for one in starting])
         try:
             for active in starting:  # what takes longest comes first
-                active.start_supervisor()
+                active.start_supervisor(self.through(active.folder.run_id))
             self._write_back(starting)
             self._mlflow.open(connection, starting, before)
             client = client_folder(self.settings.home)
@@ -136,7 +144,7 @@ class Workload:
             for active in starting:  # while the supervisors come up
                 recording.write(active.folder, active.job)
             for active in starting:
-                active.await_ready(self._label(active.job))
+                active.await_ready(self._label(active.job), self.patience)
         except Exception:
             self._dismiss(connection, starting)
             raise

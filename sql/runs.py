@@ -69,6 +69,7 @@ class KnownRun:
     attempt: int
     fingerprint: str
     status: str
+    job: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
     with connection.cursor(row_factory=class_row(KnownRun)) as cursor:
         return cursor.execute(
             """
-            select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status
+            select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status, job
             from runs join workloads using (workload_id) where experiment_id = %s
             order by workload, position, attempt
             """,
@@ -96,13 +97,15 @@ def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
 
 
 def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
-    """Record runs that are about to begin."""
+    """Record runs that are about to begin; of one that was queued, what is only known where it begins."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """
             insert into runs (run_id, mlflow_run_id, workload_id, position, attempt, name, owner, command, environment,
                               collocation, devices, params, host, fingerprint, simulated, profilers, actions)
             values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            on conflict (run_id) do update set
+                host = excluded.host, devices = excluded.devices, simulated = excluded.simulated
             """,
             [
                 (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,

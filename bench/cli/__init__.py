@@ -20,11 +20,13 @@ from bench.cli import (
     judging,
     plot,
     read,
+    remote,
     report,
     rules,
     schedule,
     serve,
     setup,
+    stop,
     sweep,
     view,
     watch,
@@ -43,6 +45,8 @@ app = typer.Typer(
 
 for module in (
     schedule,
+    stop,
+    remote,
     sweep,
     read,
     compare,

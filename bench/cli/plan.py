@@ -10,7 +10,7 @@ from rich.markup import escape
 from bench.cli.common import console
 from bench.config import Settings, config_file
 from bench.errors import BadRequest
-from bench.gpu import Inventory
+from bench.gpu import inventory
 from dashboards import tables
 from insight.rules.chosen import ChosenRules
 from scheduler import parameters
@@ -22,6 +22,7 @@ from sql.database import Database
 
 if TYPE_CHECKING:
     from scheduler.collocation import Partition
+    from scheduler.executors.base import Executor
 
 __all__ = ["check", "reactions", "refuse_foreign"]
 
@@ -50,17 +51,27 @@ def refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None
 
 
 def check(
-    settings: Settings, database: Database, file: ExperimentFile, gpus: Inventory, rerun: str | None, repeat: int, *,
-    show: bool,
+    settings: Settings, database: Database, file: ExperimentFile, rerun: str | None, repeat: int, *,
+    show: bool, executor: Executor | None = None,
 ) -> None:  # fmt: skip
-    """See that the GPUs can be shared as the file asks for, before the stack is started for it; show what would be run."""
+    """See that the GPUs can be shared as the file asks for, before anything is started for it; show what would be run.
+
+    An executor is asked whether it would take the workloads.
+    """
     from scheduler.collocation import partitions
     from scheduler.devices import Devices
-    from scheduler.schedule import planned
+    from scheduler.file_turns import planned
 
+    divided: Sequence[Partition] = []
     with database.session(read_only=show) as connection:
         workloads = planned(connection, file, rerun)
-        divided = partitions(connection, file, workloads, gpus, Devices(settings))
+        if executor is None:
+            gpus = inventory(settings.simulate, settings.home)
+            divided = partitions(connection, file, workloads, gpus, Devices(settings))
+    if executor is not None:
+        from scheduler.executors.schedule import refuse_workloads  # a second for MLflow
+
+        refuse_workloads(executor, file, workloads)
     if show:
         _show_plan(workloads, repeat)
         _show_partitions(divided)

@@ -1,45 +1,39 @@
-"""Commands that run things: ``schedule``, ``run``, ``stop``."""
+"""Commands that run things: ``schedule`` and ``run``."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import platform
-import signal
-import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from bench.cli import plan
+from bench.cli import plan, remote
 from bench.cli.common import console, reading
-from bench.cli.stack import LocalStack, availability, local_stack
+from bench.cli.going import scheduling, settle
+from bench.cli.stack import availability
 from bench.config import Settings
-from bench.errors import BadRequest, BenchError
+from bench.errors import BadRequest
 from bench.gpu import inventory
 from bench.runfolder import RunFolder
-from dashboards.progress import Progress
 from scheduler import checks
 from scheduler.cells import Collocation
 from scheduler.collocation import collocation_problem
+from scheduler.executors.registry import LOCAL, load_executor
 from scheduler.experiment_file import ExperimentFile
 from scheduler.policy import Policy
-from scheduler.supervision import ask_to_stop
 from sql.database import Database
-from sql.selection import select_run, select_runs
-from sql.summaries import Live, live_figures, summarised
+from sql.selection import select_run
 
 if TYPE_CHECKING:
-    from scheduler.events import Event, Outcome
-    from scheduler.schedule import Scheduler
+    from collections.abc import Sequence
 
-__all__ = ["register", "run_file", "scheduling"]
+    from scheduler.events import Outcome
+    from scheduler.executors.base import Executor
 
-# How long to wait for the collector to have written what the runs had to say last.
-_SETTLE_SECONDS = 10.0
+__all__ = ["register", "run_file"]
+
 COOLDOWN_SECONDS = 300.0
 
 Timeout = Annotated[float | None, typer.Option(help="Seconds after which a run is ended, with status timeout.")]
@@ -52,7 +46,6 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(schedule)
     app.command(context_settings={"allow_interspersed_args": False})(run)
-    app.command()(stop)
 
 
 def schedule(
@@ -79,12 +72,19 @@ def schedule(
     ] = None,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
     output_limit: OutputLimit = None,
+    executor: Annotated[
+        str | None, typer.Option(help="What runs the workloads: 'local', 'slurm', or another that is installed.")
+    ] = None,
+    max_jobs: Annotated[
+        int,
+        typer.Option("--max-jobs", min=1, help="How many jobs an executor is given at once; 1 keeps the file's order."),
+    ] = 1,
     from_run: Annotated[
         str | None, typer.Option("--from-run", help="Instead of a file: this run once more, from its record.")
     ] = None,
 ) -> None:
     """Run every row of an experiment file that is still to do, workload by workload."""
-    settings = Settings.load(output_limit=output_limit)
+    settings = Settings.load(output_limit=output_limit, executor=executor)
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")
     policy = Policy(
@@ -93,22 +93,39 @@ def schedule(
     if from_run is not None:
         if file is not None or rerun or into or repeat != 1:
             raise BadRequest("--from-run repeats one run from its record, without a file, --rerun, --repeat or --into")
+        if executor not in (None, LOCAL):
+            raise BadRequest("--from-run repeats a run on this host, from its record there, and not with --executor")
         _repeat(settings, from_run, policy, show=dry_run)
         return
     if file is None:
         raise BadRequest("an experiment file is missing; `bench init` writes one, --from-run RUN repeats a run")
-    gpus = inventory(settings.simulate, settings.home)
-    checked = checks.load(file, gpus, availability(settings), plan.reactions())
+    elsewhere = load_executor(settings.executor)
+    checked = _checked(settings, file, policy, elsewhere)
     with Database(settings) as database:
         plan.refuse_foreign(database, checked, into)
-        plan.check(settings, database, checked, gpus, rerun, repeat, show=dry_run)
+        plan.check(settings, database, checked, rerun, repeat, show=dry_run, executor=elsewhere)
         if dry_run:
             return
-    outcomes = run_file(settings, checked, rerun=rerun, into=into, policy=policy)
+    if elsewhere is None:
+        outcomes = run_file(settings, checked, rerun=rerun, into=into, policy=policy)
+    else:
+        with remote.scheduling_elsewhere(settings, elsewhere, policy, max_jobs) as scheduler:
+            outcomes = scheduler.run_file(checked, rerun=rerun, into=into)
+    _conclude(checked, outcomes, repeat)
+
+
+def _checked(settings: Settings, file: Path, policy: Policy, elsewhere: Executor | None) -> ExperimentFile:
+    if elsewhere is not None:
+        return remote.load(settings, elsewhere, file, policy)
+    return checks.load(file, inventory(settings.simulate, settings.home), availability(settings), plan.reactions())
+
+
+def _conclude(file: ExperimentFile, outcomes: Sequence[Outcome], repeat: int) -> None:
+    """Say what can be done with what has run, and exit with 1 where some of it did not finish."""
     if not outcomes:
         console().print("Nothing is left to do in this file; `--rerun failed` or `--rerun all` repeats runs.")
     else:
-        ids = list(dict.fromkeys(row.experiment for row in checked.rows))
+        ids = list(dict.fromkeys(row.experiment for row in file.rows))
         words = ["bench compare", *map(str, ids), *(["--by row"] if repeat > 1 else [])]
         console().print(f"Compare with: {' '.join(words)}")
     if any(outcome.status != "finished" for outcome in outcomes):
@@ -141,7 +158,7 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
             )
         with scheduling(settings, policy=policy) as scheduler:
             outcomes = scheduler.run_again(recorded, job, chosen.experiment_id, chosen.workload)
-            _settle(scheduler.database, [outcome.run_id for outcome in outcomes])
+            settle(scheduler.database, [outcome.run_id for outcome in outcomes])
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -162,7 +179,7 @@ def run_file(
     """Run what is to do in a checked file, on the local stack."""
     with scheduling(settings, policy=policy, quiet=quiet) as scheduler:
         outcomes = scheduler.run_file(file, rerun=rerun, into=into)
-        _settle(scheduler.database, [outcome.run_id for outcome in outcomes])
+        settle(scheduler.database, [outcome.run_id for outcome in outcomes])
     return outcomes
 
 
@@ -191,102 +208,6 @@ def run(
     job = job_from_command(command, name=name, devices=chosen, collocation=wanted)
     with scheduling(settings, policy=policy) as scheduler:
         outcome = scheduler.run_command(job)
-        _settle(scheduler.database, [outcome.run_id])
+        settle(scheduler.database, [outcome.run_id])
     if outcome.status != "finished":
         raise typer.Exit(1)
-
-
-def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) -> None:
-    """End runs, with everything they started, and say so in their status."""
-    settings = Settings.load()
-    with reading(settings) as connection:
-        running = [one for one in select_runs(connection, [selector]) if one.status == "running"]
-    if not running:
-        raise BadRequest(f"nothing of {selector} is running")
-    for one in running:
-        if one.host != platform.node():
-            raise BadRequest(f"run {one.label} goes on at host {one.host}; stop it there")
-        if not ask_to_stop(RunFolder(settings.runs_dir / one.run_id)):
-            raise BadRequest(f"run {one.label} has lost its supervisor; `bench schedule` on its file ends it")
-        console().print(f"{one.label} {escape(one.name)} is asked to stop")
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and any(
-        RunFolder(settings.runs_dir / one.run_id).end() is None for one in running
-    ):
-        time.sleep(0.1)
-
-
-@contextlib.contextmanager
-def scheduling(settings: Settings, *, policy: Policy | None = None, quiet: bool = False) -> Iterator[Scheduler]:
-    """Provide a scheduler on the local stack, with its progress shown."""
-    from scheduler.schedule import Scheduler
-    from scheduler.tracking import Tracking  # a second for MLflow, while the stack comes up anyway
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(_interrupted())
-        stack.enter_context(_surviving_the_terminal())
-        progress = stack.enter_context(Progress(quiet=quiet))
-        local = stack.enter_context(local_stack(settings, progress.say))
-        progress.live = lambda ids: _live(local, ids)
-        yield Scheduler(
-            database=local.database,
-            settings=settings,
-            tracking=Tracking(local.tracking_uri),
-            inventory=inventory(settings.simulate, settings.home),
-            report=lambda event: _show(progress, event),
-            policy=policy or Policy(),
-        )
-
-
-@contextlib.contextmanager
-def _interrupted() -> Iterator[None]:
-    """Turn Ctrl-C, with which all has been stopped in order by now, into an exit status: something did not finish."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise typer.Exit(1) from None
-
-
-@contextlib.contextmanager
-def _surviving_the_terminal() -> Iterator[None]:
-    """Go on when the terminal is closed, and write to nowhere from then on."""
-    terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]  # once closed, it is none any more
-
-    def let_go(*_: object) -> None:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for descriptor in terminals:
-            os.dup2(nowhere, descriptor)
-        os.close(nowhere)
-
-    before = signal.signal(signal.SIGHUP, let_go)  # a handler, not SIG_IGN: that would be inherited by every run
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-def _show(progress: Progress, event: Event) -> None:
-    if event.kind in ("started", "attached"):
-        progress.started(event.run_id, event.label, event.name, attached=event.kind == "attached")
-    elif event.kind in ("ended", "lost"):
-        progress.ended(event.run_id, event.label, event.name, event.status, event.seconds, event.message)
-    elif event.kind == "note":
-        progress.say(escape(f"{event.label} {event.message}".strip()))
-    else:
-        progress.say(f"[yellow]![/] {event.label} {escape(event.message)}")
-
-
-def _live(local: LocalStack, run_ids: Sequence[str]) -> dict[str, Live]:
-    try:
-        with local.database.session(read_only=True) as connection:
-            return live_figures(connection, run_ids)
-    except BenchError:
-        return {}
-
-
-def _settle(database: Database, run_ids: Sequence[str]) -> None:
-    """Wait until the collector has written what these runs had to say last."""
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    with database.session() as connection:
-        while not summarised(connection, run_ids) and time.monotonic() < deadline:
-            time.sleep(0.1)

@@ -1,0 +1,123 @@
+"""Schedules through an executor: what is refused before anything is handed in, and both of its sides put together."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from bench.cli import plan
+from bench.cli.going import interrupted, live, scheduling, settle, show, surviving_the_terminal
+from bench.cli.stack import availability, own_tracking_server
+from bench.config import Settings
+from bench.errors import BadRequest
+from dashboards.progress import Progress
+from exporters.registry import Registry
+from scheduler import checks
+from scheduler.executors.base import Executor
+from scheduler.executors.registry import load_executor
+from scheduler.experiment_file import ExperimentFile
+from scheduler.policy import Policy
+from sql.database import Database
+
+if TYPE_CHECKING:
+    from scheduler.executors.schedule import RemoteScheduler
+
+__all__ = ["load", "register", "scheduling_elsewhere"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command(hidden=True)(job)
+
+
+def load(settings: Settings, executor: Executor, path: Path, policy: Policy) -> ExperimentFile:
+    """Read an experiment file for an executor, and refuse what cannot be of it.
+
+    Raises
+    ------
+    BadRequest
+        The file is wrong, or hosts would not reach what they need.
+    """
+    what = f"--executor {executor.name}"
+    if settings.dsn is None:
+        raise BadRequest(
+            f"{what} needs a database that its hosts reach: set BENCH_DSN to a server's, since the embedded one listens on a "
+            "socket of this host alone"
+        )
+    if own_tracking_server(settings):
+        raise BadRequest(
+            f"{what} needs a tracking server that its hosts reach: set MLFLOW_TRACKING_URI to its http address, "
+            f"not {settings.tracking_uri or 'nothing'}"
+        )
+    if policy.cooldown is not None:
+        raise BadRequest(f"--cooldown waits for this host, and with {what} others run the workloads")
+    # Which of the listeners that there are can work, the hosts know.
+    file = checks.load(path, None, dict.fromkeys(Registry.load()), plan.reactions())
+    from scheduler.executors.schedule import refuse_rows
+
+    refuse_rows(executor, file)
+    return file
+
+
+@contextlib.contextmanager
+def scheduling_elsewhere(
+    settings: Settings, executor: Executor, policy: Policy, max_jobs: int
+) -> Iterator[RemoteScheduler]:
+    """Provide a scheduler that gives workloads to an executor, with its progress shown."""
+    from scheduler.executors.schedule import RemoteScheduler
+    from scheduler.tracking import Tracking  # a second for MLflow
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupted())
+        stack.enter_context(surviving_the_terminal())
+        progress = stack.enter_context(Progress())
+        database = stack.enter_context(Database(settings))
+        progress.live = lambda ids: live(database, ids)
+        yield RemoteScheduler(
+            database=database,
+            settings=settings,
+            tracking=Tracking(settings.tracking_uri or ""),
+            executor=executor,
+            report=lambda event: show(progress, event),
+            policy=policy,
+            max_jobs=max_jobs,
+        )
+
+
+def job() -> None:
+    """Run the workload that an executor's job was ordered to, on this host; the order is what it reads."""
+    from scheduler.executors.node import carry_out
+    from scheduler.executors.order import WorkloadOrder
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so an executor ends its jobs
+    order = WorkloadOrder.decode(sys.stdin.read())
+    with contextlib.chdir(order.directory):
+        executor = load_executor(order.executor)
+        assert executor is not None
+        settings = Settings.load(home=order.home, interval=order.interval)
+        settings = replace(settings, home=_own_folder(settings.home / "jobs", order.job))
+        with scheduling(settings, policy=order.load_policy()) as scheduler:
+            outcomes = carry_out(order, executor, scheduler, availability(settings), plan.reactions())
+            settle(scheduler.database, [outcome.run_id for outcome in outcomes])
+    if any(outcome.status != "finished" for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+def _own_folder(jobs: Path, name: str) -> Path:
+    """Make a folder for this start of a job; an earlier one's may be there, on a disk that hosts share."""
+    number = 1
+    while True:
+        folder = jobs / (name if number == 1 else f"{name}-{number}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        else:
+            return folder

@@ -1,0 +1,47 @@
+"""Whose word counts of how a run has ended: its supervisor's, or that of who ended supervisor and all."""
+
+from __future__ import annotations
+
+import signal
+
+from scheduler.executors.base import Ending, JobState
+from sql.jobs import JobRun
+
+__all__ = ["STOPPED", "ending_of", "was_taken"]
+
+# What a supervisor says that was told to stop, and not why.
+STOPPED = "stopped on request"
+_KILLED = frozenset({128 + signal.SIGTERM, 128 + signal.SIGKILL})
+
+
+def was_taken(run: JobRun) -> bool:
+    """Return whether a run looks as if it was ended with its job: by nothing that it did, nor a person who said so."""
+    match run.status:
+        case "pending" | "running":
+            return True
+        case "stopped":
+            return run.reason == STOPPED
+        case "failed":
+            return run.exit_code is None or run.exit_code in _KILLED
+    return False
+
+
+def ending_of(run: JobRun, state: JobState, failure: str | None) -> Ending | None:
+    """Return how a run of a job that is over has ended, ``None`` where what is recorded stands.
+
+    Parameters
+    ----------
+    failure
+        Why the job could not begin, where it said so.
+    """
+    if not was_taken(run):
+        return None
+    ending = state.endings.get(run.run_id, state.ending)
+    if run.status not in ("pending", "running"):
+        return ending
+    if run.stop_reason is not None:
+        return Ending("stopped", "it was stopped before it began" if run.status == "pending" else run.stop_reason)
+    if ending is None and run.status == "pending":
+        where = f" on {state.host}" if state.host else ""
+        return Ending("failed", failure or f"its job ended{where} before the run began; the job's output says why")
+    return ending or Ending("failed", "its job ended, and the run with it")

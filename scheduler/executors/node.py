@@ -1,0 +1,155 @@
+"""A job on its host: it does for one workload what a schedule does there, within what the job was given."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import threading
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from bench.errors import BadRequest, BenchError
+from bench.runfolder import RunFolder
+from scheduler import checks
+from scheduler.active import new_run
+from scheduler.checks import Reactions
+from scheduler.commands import make_environments
+from scheduler.devices import Devices
+from scheduler.events import Event, Outcome
+from scheduler.executors.base import Executor
+from scheduler.executors.dealing import deal
+from scheduler.executors.ends import was_taken
+from scheduler.executors.order import OrderedRun, WorkloadOrder
+from scheduler.job import Job, job_from_row
+from scheduler.schedule import Scheduler
+from scheduler.supervision import ask_to_stop, unseen_end
+from scheduler.workload import Workload
+from sql import experiments, jobs, runs
+from sql.database import Connection, Database, lost
+
+__all__ = ["carry_out"]
+
+# A step waits as long as the controller is away.
+_STEP_SECONDS = 600.0
+_LOOK_SECONDS = 1.0
+
+
+def carry_out(
+    order: WorkloadOrder, executor: Executor, scheduler: Scheduler, exporters: Mapping[str, str | None],
+    reactions: Reactions,
+) -> list[Outcome]:  # fmt: skip
+    """Run what is ordered on this host; return how it ended.
+
+    Parameters
+    ----------
+    scheduler
+        Of this host.
+    exporters, reactions
+        As `scheduler.checks.check` takes them.
+
+    Raises
+    ------
+    BenchError
+        It cannot be; the database has been told why.
+    """
+    database = scheduler.database
+    try:
+        with database.session() as connection:
+            due = _due(connection, order, executor.restarted())
+            gpus, instances = executor.visible(scheduler.inventory.gpus)
+            parsed = {run.run_id: order.row(run) for run in due}
+            dealt = deal({run_id: row for run_id, (_, row) in parsed.items()}, gpus, instances)
+            ready: list[Job] = []
+            for run in due:
+                file, row = parsed[run.run_id]
+                checks.check(file, dealt[run.run_id], exporters, reactions)
+                make_environments(file, [row], lambda text: scheduler.report(Event("note", "", message=text)))
+                job = job_from_row(
+                    file, row, dealt[run.run_id], position=run.position, attempt=run.attempt, previous=None
+                )
+                ready.append(replace(job, line=None, run_id=run.run_id))
+            _record(connection, order, ready)
+        workload = Workload(
+            database=database,
+            settings=scheduler.settings,
+            tracking=scheduler.tracking,
+            devices=Devices(scheduler.settings, allocated=instances),
+            recorder=scheduler.recorder,
+            experiment=order.experiment,
+            experiment_name=order.name,
+            workload=order.workload,
+            report=scheduler.report,
+            write_back=lambda _: None,
+            policy=order.load_policy(),
+            began=order.began,
+            through=executor.step,
+            patience=_STEP_SECONDS,
+        )
+        with _StopWatch(database, order.job, scheduler.settings.runs_dir):
+            return workload.run(ready) if ready else []
+    except BenchError as error:
+        with contextlib.suppress(BenchError), database.session() as connection:
+            jobs.fail_job(connection, order.job, str(error))
+        raise
+
+
+def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) -> list[OrderedRun]:
+    """Return the runs that are to begin; where the job was started once more, what it had going is repeated.
+
+    Raises
+    ------
+    BadRequest
+        Who has handed the job in has given it up.
+    """
+    known = jobs.job_runs(connection, order.job)
+    due = []
+    for run in order.runs:
+        latest = next((one for one in reversed(known) if one.position == run.position), None)
+        if latest is None:
+            raise BadRequest(f"the run {run.run_id} is no longer in the database")
+        if latest.status == "pending":
+            due.append(replace(run, run_id=latest.run_id, attempt=latest.attempt))
+        elif restarted is not None and was_taken(latest):
+            now = time.time()
+            began = latest.started_at or now
+            ended = max(began, latest.ended_at or runs.last_sign_of_life(connection, latest.run_id) or now)
+            runs.end_run(connection, latest.run_id, unseen_end("stopped", began, ended, restarted))
+            due.append(replace(run, run_id=uuid.uuid4().hex, attempt=latest.attempt + 1))
+    return due
+
+
+def _record(connection: Connection, order: WorkloadOrder, ready: Sequence[Job]) -> None:
+    """Record the runs that are due as the job's, those that it repeats among them."""
+    workload_id = experiments.open_workload(connection, order.experiment, order.workload)
+    ids = [job.run_id for job in ready if job.run_id is not None]
+    runs.create_runs(connection, [new_run(job.run_id or "", job, workload_id, platform.node()) for job in ready])
+    jobs.give_to_job(connection, order.job, ids)
+
+
+class _StopWatch:
+    """Ends runs of a job that somebody on another host has asked to stop."""
+
+    def __init__(self, database: Database, job: str, runs_dir: Path) -> None:
+        self._database, self._job, self._runs_dir = database, job, runs_dir
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="stops", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            with contextlib.suppress(BenchError, *lost), self._database.session() as connection:
+                while not self._ended.wait(_LOOK_SECONDS):
+                    for run_id, reason in jobs.asked_to_stop(connection, self._job).items():
+                        ask_to_stop(RunFolder(self._runs_dir / run_id), reason)
+            self._ended.wait(_LOOK_SECONDS)

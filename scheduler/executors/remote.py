@@ -1,0 +1,218 @@
+"""Workloads that an executor runs: handed in as jobs, followed to their ends, and attached to again."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.config import Settings
+from bench.errors import BadRequest, BenchError
+from scheduler.active import new_run
+from scheduler.events import Event, Outcome
+from scheduler.executors.base import Executor, Submission
+from scheduler.executors.beside import Stopping
+from scheduler.executors.following import Following
+from scheduler.executors.order import OrderedRun, WorkloadOrder
+from scheduler.executors.patience import Patience
+from scheduler.job import Job
+from scheduler.plan import PlannedRun, PlannedWorkload
+from scheduler.policy import Policy
+from scheduler.supervision import unseen_end
+from scheduler.tracking import Tracking
+from sql import experiments, jobs, runs
+from sql.database import Connection, Database
+from sql.jobs import JobRow
+
+__all__ = ["Remote", "RemoteWorkload", "give_up"]
+
+Report = Callable[[Event], None]
+WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Runs workloads through an executor.
+
+    Attributes
+    ----------
+    file
+        The experiment file that they come from.
+    stopping
+        Whether they are to end.
+    """
+
+    database: Database
+    settings: Settings
+    tracking: Tracking | None
+    executor: Executor
+    report: Report
+    stopping: Stopping
+
+    def resume(self, connection: Connection, run: PlannedRun) -> str | None:
+        """Return the status of a run to attach to (``running``) or that has ended; ``None`` where it is to be repeated.
+
+        Raises
+        ------
+        BadRequest
+            It goes on without an executor, or with another.
+        """
+        previous = run.previous
+        assert previous is not None
+        row = jobs.find_job(connection, previous.run_id)
+        if row is None or row.executor != self.executor.name:
+            if previous.status not in ("pending", "running"):
+                return previous.status
+            name, host = (row.executor if row else "local"), runs.host_of(connection, previous.run_id)
+            raise BadRequest(
+                f"run {previous.run_id[:8]} goes on at host {host}; schedule the file with --executor {name}"
+            )
+        if row.state == "ended":
+            return None if previous.status in ("pending", "running") else previous.status
+        if row.native_id is None and not self._found(connection, row):
+            return None
+        return "running"
+
+    def open(
+        self,
+        name: str,
+        file: Path,
+        write_back: WriteBack,
+        planned: PlannedWorkload,
+        policy: Policy,
+        began: float | None,
+    ) -> RemoteWorkload:
+        """Return what runs a workload once."""
+        return RemoteWorkload(self, planned, name, file, write_back, policy, began)
+
+    def patience(self, label: str) -> Patience:
+        """Return what asks the executor on behalf of a workload."""
+        return Patience(lambda message: self.report(Event("warning", label, message=message)), self.stopping)
+
+    def _found(self, connection: Connection, row: JobRow) -> bool:
+        """Return whether a job was handed in whose id nobody has heard; else its runs are given up, whatever comes late."""
+        native_id = self.patience("").insist(lambda: self.executor.find(row.job))
+        if native_id is not None:
+            jobs.submitted(connection, row.job, native_id)
+            return True
+        give_up(connection, row.job, f"it never reached {self.executor.name}")
+        return False
+
+
+@dataclass
+class RemoteWorkload:
+    """Runs the jobs of one workload as one job of an executor."""
+
+    remote: Remote
+    planned: PlannedWorkload
+    name: str
+    file: Path
+    write_back: WriteBack
+    policy: Policy
+    began: float | None
+
+    def run(self, jobs_to_run: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
+        """Follow the `attached` runs to their ends, then hand the others in and follow those; return how each ended."""
+        outcomes: list[Outcome] = []
+        with self.remote.database.session() as connection:
+            for row, there in _by_job(connection, attached).items():
+                outcomes += self._follow(connection, row, there, attached=True)
+            if jobs_to_run and not self.remote.stopping.asked.is_set():
+                row = self._hand_in(connection, jobs_to_run)
+                outcomes += self._follow(connection, row, jobs_to_run, attached=False)
+        return outcomes
+
+    def _follow(self, connection: Connection, row: JobRow, there: Sequence[Job], *, attached: bool) -> list[Outcome]:
+        remote = self.remote
+        outcomes = Following(
+            connection, remote.executor, row, there,
+            experiment=self.planned.experiment, workload=self.planned.workload, tracking=remote.tracking,
+            report=remote.report, write_back=self.write_back, stopping=remote.stopping, attached=attached,
+        ).to_end()  # fmt: skip
+        begun = [run.started_at for run in jobs.job_runs(connection, row.job) if run.started_at is not None]
+        self.began = min([*begun, *([self.began] if self.began else [])], default=None)
+        return outcomes
+
+    def _hand_in(self, connection: Connection, wanted: Sequence[Job]) -> JobRow:
+        """Record the runs as queued, and hand their job in; where that fails they are given up.
+
+        Raises
+        ------
+        BadRequest
+            The executor refuses it.
+        GivenUp
+            It was away until the schedule was stopped.
+        """
+        executor, planned = self.remote.executor, self.planned
+        name = f"hypergauge-{uuid.uuid4().hex}"
+        by_id = {uuid.uuid4().hex: job for job in wanted}
+        workload_id = experiments.open_workload(connection, planned.experiment, planned.workload)
+        queued = [new_run(run_id, job, workload_id, "") for run_id, job in by_id.items()]
+        jobs.record_job(connection, name, executor.name, workload_id, queued)
+        self.write_back({job.line: ("running", run_id) for run_id, job in by_id.items() if job.line is not None})
+        try:
+            native_id = self._submit(self._submission(name, by_id))
+        except BenchError as error:
+            give_up(connection, name, str(error))
+            self.write_back({job.line: ("", run_id) for run_id, job in by_id.items() if job.line is not None})
+            raise
+        jobs.submitted(connection, name, native_id)
+        label = f"{planned.experiment}/{planned.workload}"
+        self.remote.report(Event("note", label, message=f"is job {native_id} of {executor.name}"))
+        return JobRow(name, executor.name, native_id, "pending", None, None, None)
+
+    def _submit(self, submission: Submission) -> str:
+        """Hand a job in once, also where it is not told whether it has arrived; return its id."""
+        executor = self.remote.executor
+        patience = self.remote.patience(f"{self.planned.experiment}/{self.planned.workload}")
+        while (native_id := patience.ask(lambda: executor.submit(submission))) is None:
+            if (there := patience.insist(lambda: executor.find(submission.name))) is not None:
+                return there
+        return native_id
+
+    def _submission(self, name: str, by_id: Mapping[str, Job]) -> Submission:
+        executor, planned, settings = self.remote.executor, self.planned, self.remote.settings
+        order = WorkloadOrder(
+            job=name,
+            executor=executor.name,
+            experiment=planned.experiment,
+            workload=planned.workload,
+            name=f"{planned.experiment} {self.name}",
+            directory=str(Path.cwd()),
+            file=str(self.file.absolute()),
+            runs=[OrderedRun.of(run_id, job) for run_id, job in by_id.items()],
+            policy=asdict(self.policy),
+            began=self.began,
+            interval=settings.interval,
+            home=str(executor.home or settings.home),
+        )
+        return Submission(
+            name=name,
+            label=f"{planned.experiment}/{planned.workload} {self.name}",
+            request=executor.request([job.row for job in by_id.values() if job.row is not None]),
+            script=order.script(executor.python),
+            environment=settings.environment(),
+            directory=Path.cwd(),
+        )
+
+
+def give_up(connection: Connection, job: str, reason: str) -> None:
+    """End a job that was never handed in, and its runs: should it come all the same, it finds nothing to do."""
+    for run in jobs.job_runs(connection, job):
+        if run.status == "pending":
+            now = time.time()
+            runs.end_run(connection, run.run_id, unseen_end("stopped", now, now, reason))
+    jobs.end_job(connection, job, reason, None)
+
+
+def _by_job(connection: Connection, attached: Sequence[Job]) -> dict[JobRow, list[Job]]:
+    """Return the runs to attach to, by their jobs."""
+    found: dict[JobRow, list[Job]] = {}
+    for job in attached:
+        assert job.previous is not None
+        row = jobs.find_job(connection, job.previous.run_id)
+        assert row is not None
+        found.setdefault(row, []).append(job)
+    return found

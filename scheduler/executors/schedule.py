@@ -1,0 +1,106 @@
+"""``bench schedule --executor``: a file's workloads as jobs, as many at once as is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from bench.config import Settings
+from scheduler.commands import make_environments
+from scheduler.csv_text import Problem
+from scheduler.events import Event, Outcome
+from scheduler.executors.base import Executor
+from scheduler.executors.beside import Stopping, run_beside
+from scheduler.executors.remote import Remote
+from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
+from scheduler.file_turns import FileTurns, Report, claim, planned, writer
+from scheduler.plan import Action, PlannedWorkload
+from scheduler.policy import Policy
+from scheduler.repetition import Turn, turns
+from scheduler.tracking import Tracking
+from sql.database import Database
+
+__all__ = ["RemoteScheduler", "refuse_rows", "refuse_workloads"]
+
+
+@dataclass(frozen=True)
+class RemoteScheduler:
+    """Runs the workloads of files through an executor.
+
+    Attributes
+    ----------
+    max_jobs
+        How many jobs are queued or running at once.
+    """
+
+    database: Database
+    settings: Settings
+    tracking: Tracking | None
+    executor: Executor
+    report: Report
+    policy: Policy = field(default_factory=Policy)
+    max_jobs: int = 1
+
+    def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
+        """Run every row that is still to do, and return how each ended, in each repetition."""
+        stopping = Stopping()
+        remote = Remote(self.database, self.settings, self.tracking, self.executor, self.report, stopping)
+        with self.database.session() as connection:
+            claim(connection, file, into=into)
+            workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
+            due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
+            make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
+            write_back = writer(file, self.report)
+            opened = partial(remote.open, file.path.stem, file.path, write_back)
+            file_turns = FileTurns(file, self.policy, None, self.report, write_back, remote.resume, opened)
+
+            def run(turn: Turn) -> list[Outcome]:
+                with self.database.session() as own:
+                    found = file_turns.sort_out(own, turn)
+                done = file_turns.run(turn, found)
+                if file_turns.is_over(turn, done):
+                    stopping.failed.set()
+                return done
+
+            return run_beside(list(turns(workloads, self.policy.repeat)), self.max_jobs, run, stopping)
+
+
+def refuse_rows(executor: Executor, file: ExperimentFile) -> None:
+    """Refuse a file with rows that the executor cannot take, without asking it.
+
+    Raises
+    ------
+    BadExperimentFile
+        With all that is wrong.
+    """
+    groups: dict[tuple[int, int], list[Row]] = {}
+    for row in file.rows:
+        groups.setdefault((row.experiment, row.workload), []).append(row)
+    problems = []
+    for rows in groups.values():
+        for row, column, message in executor.problems(rows):
+            cell = row.cells[column]
+            problems.append(Problem(cell.line, cell.column, f"{column}: {message}"))
+    if problems:
+        raise BadExperimentFile(file.path, problems)
+
+
+def refuse_workloads(executor: Executor, file: ExperimentFile, workloads: list[PlannedWorkload]) -> None:
+    """Refuse a file with a workload that no host of the executor will ever take.
+
+    Raises
+    ------
+    BadExperimentFile
+        With all of them.
+    ExecutorAway
+        It does not answer.
+    """
+    problems = []
+    for workload in workloads:
+        rows = [run.row for run in workload.runs if run.action is Action.RUN]
+        if rows and (why := executor.check(executor.request(rows), Path.cwd())) is not None:
+            cell = rows[0].cells["Workload"]
+            problems.append(Problem(cell.line, cell.column, f"Workload: {why}"))
+    if problems:
+        raise BadExperimentFile(file.path, problems)

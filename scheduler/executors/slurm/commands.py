@@ -1,0 +1,89 @@
+"""Slurm's commands: the one module that runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+
+from bench.errors import BadRequest
+from scheduler.executors.base import ExecutorAway
+
+__all__ = ["SlurmRefused", "said"]
+
+# Slurm's own commands give up after some tens of seconds when nobody answers.
+_PATIENCE_SECONDS = 120.0
+# What they say then, and when the controller is starting or handing over.
+_AWAY = (
+    "Unable to contact slurm controller",
+    "Socket timed out",
+    "Connection refused",
+    "Connection reset",
+    "Connection timed out",
+    "Zero Bytes were transmitted or received",
+    "Transport endpoint is not connected",
+    "standby mode",
+    "temporarily unable",
+    "Resource temporarily unavailable",
+)
+_NOT_CONFIGURED = ("Could not establish a configuration source", "Unable to process configuration file")
+
+
+class SlurmRefused(BadRequest):
+    """Slurm refuses."""
+
+
+def said(*words: str, text: str | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Return what one of Slurm's commands writes; times in it are Unix seconds.
+
+    Parameters
+    ----------
+    text
+        What it reads.
+    environment
+        Variables besides ours.
+
+    Raises
+    ------
+    ExecutorAway
+        The controller does not answer.
+    SlurmRefused
+        It says no, and why.
+    BadRequest
+        There is no Slurm on this host.
+    """
+    try:
+        done = subprocess.run(
+            words,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PATIENCE_SECONDS,
+            env={**os.environ, **(environment or {}), "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"},
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise BadRequest(
+            f"there is no {words[0]} on PATH: `--executor slurm` needs Slurm's commands on this host"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise ExecutorAway(f"{words[0]} has not answered for {_PATIENCE_SECONDS:g} s") from error
+    if done.returncode == 0:
+        return done.stdout
+    lines = [_plain(line, words[0]) for line in done.stderr.splitlines() if line.strip()]
+    why = next((line for line in lines if any(word in line for word in _AWAY)), None)
+    if why is not None:
+        raise ExecutorAway(f"Slurm's controller does not answer: {why}")
+    if any(word in line for line in lines for word in _NOT_CONFIGURED):
+        raise BadRequest(
+            "Slurm is not configured on this host: it has neither slurm.conf nor a controller to ask for it"
+        )
+    raise SlurmRefused("; ".join(lines) or f"{words[0]} ended with status {done.returncode}")
+
+
+def _plain(line: str, program: str) -> str:
+    """Return a line of complaint without what says that it is one."""
+    for prefix in (f"{program}: ", "error: ", "fatal: ", "allocation failure: ", "Batch job submission failed: "):
+        line = line.removeprefix(prefix)
+    return line.strip()

@@ -1,0 +1,206 @@
+"""The executor ``slurm``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bench.errors import BadRequest, did_you_mean
+from bench.gpu import Gpu
+from scheduler.executors.base import Account, ExecutorAway, JobState, Request, Submission
+from scheduler.executors.slurm import words
+from scheduler.executors.slurm.commands import SlurmRefused, said
+from scheduler.executors.slurm.options import COLUMN, SlurmOptions, cell_of, row_options
+from scheduler.experiment_file import Row
+
+__all__ = ["SlurmExecutor"]
+
+_NO_SUCH_JOB = "Invalid job id"
+# Said of what no node has, and of what a node has that is down.
+_NOT_AVAILABLE = "Requested node configuration is not available"
+_AWAY_STATES = ("down", "drain", "fail", "maint", "unk", "boot", "plan", "power", "no_respond", "reboot")
+
+
+class SlurmExecutor:
+    """Gives workloads to Slurm.
+
+    Parameters
+    ----------
+    section
+        ``[slurm]`` of bench.toml.
+    file
+        That file, where there is one.
+    """
+
+    name = "slurm"
+
+    def __init__(self, section: Mapping[str, Any], file: Path | None) -> None:
+        self._options = SlurmOptions.read(section, file)
+        self.python = self._options.python or sys.executable
+        self.home = self._options.home
+
+    def problems(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
+        """Yield what is wrong with the rows of a workload, or contradicts each other."""
+        first: tuple[str, ...] | None = None
+        for row in rows:
+            if uuid := next((word for word in row.devices if not word.isdecimal()), None):
+                yield row, "Devices", f"{uuid} is one GPU of one host; on Slurm write 0, 1 …, which say who shares"
+            try:
+                said_here = self._of(row)
+            except BadRequest as error:
+                yield row, COLUMN, str(error)
+                continue
+            if first is not None and said_here != first:
+                column = COLUMN if cell_of(row) else "Workload"
+                yield (
+                    row,
+                    column,
+                    "the rows of a workload share one job, and this one asks Slurm for another than the first",
+                )
+            first = said_here if first is None else first
+
+    def request(self, rows: Sequence[Row]) -> Request:
+        """Return what the rows of a workload need: as many GPUs as they name, and an instance for each that wants one."""
+        whole = {word for row in rows if row.collocation.profile is None for word in row.devices}
+        profiles = Counter(row.collocation.profile for row in rows if row.collocation.profile is not None)
+        return Request(len(whole), dict(profiles), self._of(rows[0]))
+
+    def check(self, request: Request, directory: Path) -> str | None:
+        """Return why no node will ever give this, ``None`` where one may."""
+        script = "#!/bin/sh\n"
+        try:
+            said("sbatch", "--test-only", *self._words(request), f"--chdir={directory}", text=script)
+        except SlurmRefused as error:
+            return self._hinted(str(error), request)
+        return None
+
+    def submit(self, job: Submission) -> str:
+        """Hand a job in; return its id."""
+        answer = said(
+            "sbatch", "--parsable", *self._words(job.request), f"--job-name={job.label}", f"--comment={job.name}",
+            f"--chdir={job.directory}", "--export=ALL", text=job.script, environment=job.environment,
+        )  # fmt: skip
+        return answer.strip().partition(";")[0]
+
+    def find(self, name: str) -> str | None:
+        """Return the id of the job with the comment `name`."""
+        lines = said("squeue", "--noheader", "--me", "--states=all", "--format=%A|%k").splitlines()
+        return next((job for job, _, comment in (line.partition("|") for line in lines) if comment == name), None)
+
+    def look(self, job_id: str) -> JobState | None:
+        """Return how a job is: by the queue, where jobs stay for minutes, else by the accounting."""
+        try:
+            lines = said(
+                "squeue", "--noheader", "--states=all", f"--jobs={job_id}", f"--format={words.QUEUE_FORMAT}"
+            ).splitlines()
+            state = words.queue_line(lines[0]) if lines else None
+        except SlurmRefused as error:
+            if _NO_SUCH_JOB not in str(error):
+                raise
+            state = None
+        if state is not None and state.state != "ended":
+            return state
+        found = self._steps(job_id) or []
+        host, ended_at = (state.host, state.ended_at) if state else (None, None)
+        for one in found:
+            if one.is_job and one.has_ended:  # its word is fuller: it says who cancelled
+                state = words.job_state(one.state, "", host or "", ended_at)
+        if state is None:
+            return None
+        endings = {run_id: words.ending(one.state) for run_id, one in words.by_run(found).items() if one.has_ended}
+        if state.ending is not None:  # its steps are only said to be cancelled with it
+            endings = {
+                run_id: state.ending if end and end.status == "stopped" else end for run_id, end in endings.items()
+            }
+        return replace(state, endings=endings)
+
+    def cancel(self, job_id: str) -> None:
+        """End a job; nothing where it has ended."""
+        try:
+            said("scancel", job_id)
+        except SlurmRefused as error:
+            if _NO_SUCH_JOB not in str(error):
+                raise
+
+    def accounts(self, job_id: str) -> Mapping[str, Account] | None:
+        """Return what the steps of an ended job have used, by run id."""
+        found = self._steps(job_id)
+        if found is None:
+            return None
+        return {run_id: one.account for run_id, one in words.by_run(found).items() if one.has_ended}
+
+    def step(self, run_id: str) -> Sequence[str]:
+        """Return the words that start a step, beside the others and with all that the job has."""
+        cores = os.environ.get("SLURM_CPUS_ON_NODE", "1")
+        return [
+            "srun",
+            f"--job-name={run_id}",
+            "--overlap",
+            "--nodes=1",
+            "--ntasks=1",
+            f"--cpus-per-task={cores}",
+            "--mem=0",
+        ]
+
+    def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
+        """Return the GPUs and MIG instances that Slurm has allocated to this job, as it tells its programs."""
+        named = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
+        whole = [gpu for word in named for gpu in gpus if word in (str(gpu.index), gpu.uuid)]
+        instances = [one.uuid for gpu in gpus for one in gpu.mig if one.uuid in named or gpu in whole]
+        parts = [gpu for gpu in gpus if gpu not in whole and any(one.uuid in instances for one in gpu.mig)]
+        return [*whole, *parts], instances
+
+    def restarted(self) -> str | None:
+        """Return why this job was started once more."""
+        return "Slurm: requeued" if int(os.environ.get("SLURM_RESTART_COUNT", "0")) else None
+
+    def _of(self, row: Row) -> tuple[str, ...]:
+        cell = cell_of(row)
+        return row_options(cell.text) if cell else ()
+
+    def _words(self, request: Request) -> list[str]:
+        """Return the options of a job; later ones go before earlier ones."""
+        gres = [self._options.gres.format(count=request.gpus)] if request.gpus else []
+        gres += [self._options.mig.format(profile=name, count=n) for name, n in sorted(request.profiles.items())]
+        asked = [f"--gres={','.join(gres)}"] if gres else []
+        return [*self._options.options, *request.options, "--nodes=1", "--ntasks=1", *asked]
+
+    def _steps(self, job_id: str) -> list[words.Step] | None:
+        """Return what the accounting has of a job, its earlier starts first; ``None`` where there is none."""
+        try:
+            text = said(
+                "sacct", "--noheader", "--parsable2", "--noconvert", "--duplicates", f"--jobs={job_id}",
+                f"--format={words.STEP_FIELDS}",
+            )  # fmt: skip
+        except (ExecutorAway, BadRequest):
+            return None
+        return words.steps(text)
+
+    def _hinted(self, why: str, request: Request) -> str | None:
+        """Return a refusal with the nearest that there is; ``None`` where it is only of this moment."""
+        nodes = [line.split("|") for line in said("sinfo", "--noheader", "--format=%R|%T").splitlines()]
+        if _NOT_AVAILABLE in why and any(word in state.lower() for _, state in nodes for word in _AWAY_STATES):
+            return None
+        partitions = sorted({name for name, _ in nodes})
+        wanted = _last("--partition", "-p", self._words(request))
+        if "partition" in why.lower() and wanted is not None and wanted not in partitions:
+            return f"Slurm has no partition {wanted!r}{did_you_mean(wanted, partitions)}"
+        asked = " ".join(self._words(request))
+        return f"Slurm refuses it: {why[:1].lower()}{why[1:]} (asked for with {asked})"
+
+
+def _last(long: str, short: str, options: Sequence[str]) -> str | None:
+    """Return the value of an option where it is given last."""
+    found = None
+    for index, word in enumerate(options):
+        name, equals, value = word.partition("=")
+        if name == long or word == short:
+            found = value if equals else next(iter(options[index + 1 :]), None)
+        elif word.startswith(short) and not word.startswith("--"):
+            found = word.removeprefix(short)
+    return found

@@ -1,0 +1,127 @@
+"""What Slurm says in words and figures, as ours."""
+
+from __future__ import annotations
+
+import contextlib
+import pwd
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scheduler.executors.base import Account, Ending, JobState
+
+__all__ = ["QUEUE_FORMAT", "STEP_FIELDS", "Step", "by_run", "ending", "job_state", "queue_line", "steps"]
+
+# Of squeue, the reason last: it is free text.
+QUEUE_FORMAT = "%A|%T|%N|%e|%r"
+# Of sacct.
+STEP_FIELDS = "JobID,JobName,State,ElapsedRaw,TotalCPU,MaxRSS,ConsumedEnergyRaw"
+
+_WAITS = frozenset(
+    {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
+)
+_GOES_ON = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A line of sacct's: a job, its batch script, or a step, whose name is that of its run."""
+
+    step: str
+    name: str
+    state: str
+    account: Account
+
+    @property
+    def is_job(self) -> bool:
+        """Whether it is the job itself."""
+        return "." not in self.step
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over."""
+        return _first(self.state) not in _WAITS | _GOES_ON
+
+
+def queue_line(line: str) -> JobState:
+    """Return how a job is by its line in `QUEUE_FORMAT`."""
+    _, state, nodes, end, reason = line.split("|", 4)
+    return job_state(state, reason, nodes, float(end) if end.isdecimal() else None)
+
+
+def job_state(state: str, reason: str, nodes: str, ended_at: float | None) -> JobState:
+    """Return a state of Slurm's as ours."""
+    host = nodes or None
+    word = _first(state)
+    if word in _WAITS:
+        return JobState("pending", None if reason in ("", "None") else reason)
+    if word in _GOES_ON:
+        return JobState("running", host=host)
+    end = ending(state, nodes)
+    return JobState("ended", end.reason if end else None, host, ended_at, end)
+
+
+def ending(state: str, nodes: str = "") -> Ending | None:
+    """Return what becomes of runs that Slurm has ended so, ``None`` where they ended by themselves."""
+    match _first(state):
+        case "TIMEOUT":
+            return Ending("timeout", "Slurm: the time limit was reached")
+        case "DEADLINE":
+            return Ending("timeout", "Slurm: the deadline was reached")
+        case "OUT_OF_MEMORY":
+            return Ending("failed", "Slurm: out of memory")
+        case "NODE_FAIL" | "BOOT_FAIL":
+            return Ending("failed", f"Slurm: node {nodes} failed" if nodes else "Slurm: its node failed")
+        case "PREEMPTED":
+            return Ending("stopped", "Slurm: preempted")
+        case "CANCELLED" | "REVOKED":
+            by = re.search(r" by (\S+)", state)
+            return Ending("stopped", f"Slurm: cancelled by user {_user(by[1])}" if by else "Slurm: cancelled")
+    return None
+
+
+def steps(text: str) -> list[Step]:
+    """Return the lines of sacct's with `STEP_FIELDS`."""
+    found = []
+    for line in text.splitlines():
+        step, name, state, elapsed, cpu, memory, energy = line.split("|")
+        account = Account(
+            step,
+            _first(state),
+            float(elapsed) if elapsed.isdecimal() else None,
+            _seconds(cpu),
+            _bytes(memory),
+            # Where nothing measures energy, Slurm says 0.
+            float(energy) if energy.isdecimal() and int(energy) else None,
+        )
+        found.append(Step(step, name, state, account))
+    return found
+
+
+def by_run(found: list[Step]) -> Mapping[str, Step]:
+    """Return the steps of runs, by run id."""
+    return {one.name: one for one in found if re.fullmatch(r"[0-9a-f]{32}", one.name) and not one.is_job}
+
+
+def _first(state: str) -> str:
+    return state.split(maxsplit=1)[0].rstrip("+") if state else ""
+
+
+def _user(word: str) -> str:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(int(word)).pw_name if word.isdecimal() else word
+    return word
+
+
+def _seconds(text: str) -> float | None:
+    """Return seconds of ``[DD-[HH:]]MM:SS[.mmm]``."""
+    if (found := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)) is None:
+        return None
+    days, hours, minutes, seconds = (float(one or 0) for one in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _bytes(text: str) -> float | None:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", text)
+    return float(found[1]) * _UNITS[found[2]] if found and float(found[1]) else None

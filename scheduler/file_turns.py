@@ -1,0 +1,139 @@
+"""The turns of a file's workloads: what is to start in each and what goes on already, with retries and repetitions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from bench.errors import BadRequest
+from bench.gpu import Inventory
+from scheduler.events import Event, Outcome
+from scheduler.experiment_file import ExperimentFile
+from scheduler.job import Job, job_from_row
+from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
+from scheduler.policy import FAILURES, Policy
+from scheduler.repetition import Turn, next_attempts
+from scheduler.retries import Runner, run_with_retries
+from sql import experiments, runs
+from sql.database import Connection
+
+__all__ = ["FileTurns", "Report", "Sorted", "WriteBack", "claim", "planned", "writer"]
+
+Report = Callable[[Event], None]
+WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
+
+
+def planned(connection: Connection, file: ExperimentFile, rerun: str | None) -> list[PlannedWorkload]:
+    """Return the plan of a file, as things stand."""
+    ids = dict.fromkeys(row.experiment for row in file.rows)
+    return plan(file.rows, {experiment: runs.known_runs(connection, experiment) for experiment in ids}, rerun=rerun)
+
+
+def claim(connection: Connection, file: ExperimentFile, *, into: bool) -> list[int]:
+    """Make the experiments of a file its own, and keep other commands off for as long as the connection lives.
+
+    Raises
+    ------
+    BadRequest
+        One belongs to another file and `into` is not given, or is being scheduled.
+    """
+    ids = list(dict.fromkeys(row.experiment for row in file.rows))
+    for experiment in ids:
+        source = str(file.path.resolve())
+        experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
+        experiments.lock_experiment(connection, experiment)
+    return ids
+
+
+def writer(file: ExperimentFile, report: Report) -> WriteBack:
+    """Return what writes statuses back; several threads may."""
+    turn = threading.Lock()
+
+    def write_back(rows: Mapping[int, tuple[str, str]]) -> None:
+        # An experiment does not end because somebody moved its file away; the database has all of it.
+        try:
+            with turn:
+                missing = file.update(rows)
+        except BadRequest as error:
+            report(Event("warning", "", message=f"statuses were not written back: {error}"))
+        else:
+            for line in missing:
+                report(Event("warning", "", message=f"the row of line {line} is no longer in the file"))
+
+    return write_back
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The jobs of a turn: to start, to attach to, and the next attempts of rows whose runs have ended meanwhile."""
+
+    start: list[Job] = field(default_factory=list)
+    attach: list[Job] = field(default_factory=list)
+    settled: list[Job] = field(default_factory=list)
+
+
+@dataclass
+class FileTurns:
+    """Runs turns of a file.
+
+    Attributes
+    ----------
+    inventory
+        Where rows find their devices; ``None`` where that is for the host to say that runs them.
+    resume
+        Returns the status of a run to attach to (``running``) or that has ended; ``None`` where it is to be repeated.
+    opened
+        Returns what runs a workload once, for a policy and the moment at which it began, where it has.
+    """
+
+    file: ExperimentFile
+    policy: Policy
+    inventory: Inventory | None
+    report: Report
+    write_back: WriteBack
+    resume: Callable[[Connection, PlannedRun], str | None]
+    opened: Callable[[PlannedWorkload, Policy, float | None], Runner]
+    _again: dict[str, list[Job]] = field(default_factory=dict)
+
+    def sort_out(self, connection: Connection, turn: Turn) -> Sorted:
+        """Return the jobs of a turn."""
+        if turn.repetition > 1:
+            return Sorted(self._again.get(turn.label, []))
+        found = Sorted()
+        for run in turn.workload.runs:
+            if run.action is Action.SKIP:
+                continue
+            job = job_from_row(
+                self.file, run.row, self.inventory,
+                position=run.position, attempt=run.attempt, previous=run.previous,
+            )  # fmt: skip
+            if run.action is Action.RESUME and (status := self.resume(connection, run)):
+                assert run.previous is not None
+                if status == "running":
+                    found.attach.append(job)
+                else:
+                    self.write_back({run.row.line: (status, run.previous.run_id)})
+                    found.settled.append(job)
+            else:
+                found.start.append(job)
+        return found
+
+    def run(self, turn: Turn, jobs: Sorted) -> list[Outcome]:
+        """Run the jobs of a turn, and repeat those that fail; return how each ended."""
+        opened = partial(self.opened, turn.workload)
+        done = run_with_retries(self.policy, opened, jobs.start, jobs.attach, partial(self._say, turn))
+        self._again[turn.label] = next_attempts(done, jobs.settled)
+        return done
+
+    def is_over(self, turn: Turn, done: list[Outcome]) -> bool:
+        """Return whether no further turn is to begin, since a run has failed, and say so."""
+        if not (turn.left and self.policy.fail_fast and any(outcome.status in FAILURES for outcome in done)):
+            return False
+        what = "1 workload that follows is" if turn.left == 1 else f"{turn.left} workloads that follow are"
+        self._say(turn, f"a run failed, and the {what} not started")
+        return True
+
+    def _say(self, turn: Turn, message: str) -> None:
+        self.report(Event("warning", turn.label, message=message))
