@@ -64,9 +64,9 @@ ReturnToService=2
 GresTypes=gpu
 {enforcement}
 {accounting}
-NodeName=DEFAULT CPUs=8 RealMemory=8000 Gres=gpu:{gpus}
+NodeName=DEFAULT CPUs=8 RealMemory=32000 Gres=gpu:{gpus}
 {nodes}
-PartitionName=DEFAULT Nodes=ALL DefMemPerNode=1000 MaxTime=INFINITE
+PartitionName=DEFAULT Nodes=ALL DefMemPerNode=2000 MaxTime=INFINITE
 PartitionName=main Default=YES PriorityTier=1
 PartitionName=urgent PriorityTier=2
 """
@@ -174,7 +174,7 @@ class SlurmCluster:
             ["sinfo", "-h", "-n", node, "-o", "%T", "-p", "main"],
             capture_output=True, text=True, env={**os.environ, **self.environment}, check=False,
         )  # fmt: skip
-        return done.stdout.strip()
+        return done.stdout.strip().rstrip("*")  # which says that the node does not answer
 
     def job(self, job: str | int) -> dict[str, str]:
         """What ``scontrol show job`` says, by its names."""
