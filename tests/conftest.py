@@ -122,7 +122,7 @@ def flavour(request: pytest.FixtureRequest) -> Flavour:
 
 
 @contextlib.contextmanager
-def own_database(server: str, *, timescaledb: bool, template: str = "template1") -> Iterator[str]:
+def own_database(server: str, *, timescaledb: bool, template: str = "template0") -> Iterator[str]:
     """Yield the connection string of a new database on `server`, which is dropped in the end."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as admin:
