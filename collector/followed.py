@@ -74,7 +74,7 @@ class Followed:
     up: bool | None = None
     last_time: float | None = None
     per_second: float = 0.0
-    unspooled: deque[asyncio.Future[None]] = field(default_factory=deque)
+    unspooled: deque[asyncio.Task[None]] = field(default_factory=deque)
     _rates: Rates = field(init=False)
     _births: Births = field(init=False)
     _blanks: Blanks = field(default_factory=Blanks)

@@ -1,7 +1,8 @@
 """The spool's records, and the files that hold them.
 
 A segment is a row of frames: a magic, the crc32 of all behind it, the payload's length, the batch, the payload.
-A frame of batch 0 holds series' definitions as JSON; any other a record's arrays, one behind the other, little-endian.
+A frame of batch 0 holds series' definitions, their refs in front and then JSON; any other a record's arrays, one behind the
+other. Numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ import os
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -78,9 +79,24 @@ class SpoolRecord:
 
     def encode_series(self, refs: Iterable[int]) -> bytes:
         """Return the definitions of `refs` as a frame."""
-        found = ((ref, self.series[ref]) for ref in refs)
-        rows = [[ref, one.target_id, one.metric, one.kind, one.labels] for ref, one in found]
-        return _encode(DEFINITIONS, json.dumps(rows).encode())
+        found = {ref: one for ref in refs if (one := self.series.get(ref)) is not None}
+        rows = [[one.target_id, one.metric, one.kind, one.labels] for one in found.values()]
+        told = np.array([len(found), *found], "<u4").tobytes()
+        return _encode(DEFINITIONS, told + json.dumps(rows).encode())
+
+    @classmethod
+    def joined(cls, records: Sequence[SpoolRecord]) -> SpoolRecord:
+        """Return one record of several whose `series` are the same."""
+        if len(records) == 1:
+            return records[0]
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in records]) for name, _ in _FIELDS}
+        return replace(records[0], **arrays)
+
+    def by_target(self) -> list[SpoolRecord]:
+        """Return a record for what each target said, with the batch and the era of this one."""
+        targets = np.array([self.series[ref].target_id for ref in self.refs.tolist()])
+        parts = [np.flatnonzero(targets == target) for target in np.unique(targets)]
+        return [replace(self, **{name: getattr(self, name)[part] for name, _ in _FIELDS}) for part in parts]
 
     @classmethod
     def decode(cls, frame: Frame, known: KnownSeries, era: int) -> SpoolRecord:
@@ -93,29 +109,58 @@ class SpoolRecord:
         defined = known.has(arrays["refs"])
         if not defined.all():
             arrays = {name: array[defined] for name, array in arrays.items()}
-        return cls(**arrays, series=known.definitions, batch=frame.batch, era=era)
+        return cls(**arrays, series=known, batch=frame.batch, era=era)
 
 
-class KnownSeries:
-    """The definitions that were read from a segment so far, by ref."""
+class KnownSeries(Mapping[int, SeriesDefinition]):
+    """The definitions that were read from a segment so far, by ref.
+
+    Only refs are decoded as they come, and a definition when it is asked for: each segment brings all series again, of
+    which whoever reads it knows most.
+    """
 
     def __init__(self) -> None:
-        self.definitions: dict[int, SeriesDefinition] = {}
-        self._defined = np.zeros(0, np.bool_)
+        self._frames: list[bytes] = []
+        self._places = np.zeros(0, np.int32)  # by ref: which of the frames, counted from 1
+        self._decoded: dict[int, SeriesDefinition] = {}
 
     def add(self, frame: Frame) -> None:
-        """Take in what a frame of `DEFINITIONS` holds."""
-        found = {ref: SeriesDefinition(*fields) for ref, *fields in json.loads(frame.payload)}
-        self.definitions |= found
-        if found and (highest := max(found)) >= len(self._defined):
-            self._defined = np.concatenate([self._defined, np.zeros(highest + 1, np.bool_)])
-        self._defined[list(found)] = True
+        """Take in what a frame of `DEFINITIONS` holds; nothing where it is the other copy."""
+        refs = _defined(frame.payload)
+        if self.has(refs).all():
+            return
+        if (size := int(refs.max()) + 1) > len(self._places):
+            more = max(size - len(self._places), len(self._places))  # doubles, so that growing is linear in all
+            self._places = np.concatenate([self._places, np.zeros(more, np.int32)])
+        self._frames.append(frame.payload)
+        self._places[refs] = len(self._frames)
 
     def has(self, refs: npt.NDArray[np.uint32]) -> npt.NDArray[np.bool_]:
         """Return of each ref whether it is defined."""
-        if not len(refs) or refs.max() < len(self._defined):
-            return self._defined[refs]
-        return np.isin(refs, list(self.definitions))
+        if not len(refs) or refs.max() < len(self._places):
+            return self._places[refs] > 0
+        return np.isin(refs, np.flatnonzero(self._places))
+
+    def __getitem__(self, ref: int) -> SeriesDefinition:
+        if ref not in self._decoded:
+            if not 0 <= ref < len(self._places) or not self._places[ref]:
+                raise KeyError(ref)
+            payload = self._frames[self._places[ref] - 1]
+            refs = _defined(payload)
+            rows = json.loads(payload[refs.nbytes + 4 :])
+            self._decoded |= {one: SeriesDefinition(*row) for one, row in zip(refs.tolist(), rows, strict=True)}
+        return self._decoded[ref]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.flatnonzero(self._places).tolist())
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._places))
+
+
+def _defined(payload: bytes) -> npt.NDArray[np.uint32]:
+    """Return the refs that a frame of `DEFINITIONS` is about."""
+    return np.frombuffer(payload, "<u4", int.from_bytes(payload[:4], "little"), 4)
 
 
 class Frame(NamedTuple):
@@ -142,8 +187,8 @@ class Segment:
         Bytes, of whole frames alone while it is written to.
     pending
         Records in it that are not accepted yet.
-    definitions
-        Offsets and lengths of the frames of definitions.
+    definitions, definition_bytes
+        Offsets and lengths of the frames of definitions, and how long they are together.
     era
         Of the refs in it.
     defined
@@ -155,6 +200,7 @@ class Segment:
     size: int = 0
     pending: int = 0
     definitions: list[tuple[int, int]] = field(default_factory=list)
+    definition_bytes: int = 0
     defined: set[int] = field(default_factory=set)
     _descriptor: int | None = None
 

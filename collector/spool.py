@@ -28,6 +28,9 @@ from collector.segments import DEFINITIONS, KnownSeries, Segment, SeriesDefiniti
 __all__ = ["SeriesDefinition", "Spool", "SpoolInUse", "SpoolRecord", "SpoolUnwritable"]
 
 _SEGMENT_BYTES = 8 << 20  # some 350,000 samples: what a crash makes the writer send again at most
+# Of a segment that definitions may take, 1 / _DEFINED, where they are so many that it has to be larger for that: each
+# segment holds all series anew, 300 bytes each, and a collector of 50,000 would else write little more than these.
+_DEFINED = 4
 _SYNC_SECONDS = 5.0
 _LIVE_SECONDS = 10.0
 _RESERVED = 1000  # batch numbers taken at a time, so that their file is written every 1000th append
@@ -207,8 +210,7 @@ class Spool:
 
     def _write(self, batch: int, record: SpoolRecord) -> None:
         active = self._active
-        # A quarter, so that giving up the oldest segment gives up no more than that.
-        if active is None or active.size >= min(_SEGMENT_BYTES, self._max_bytes // 4):
+        if active is None or active.size >= self._full(active):
             active = self._start(batch)
         missing = set(np.unique(record.refs).tolist()) - active.defined
         frame = record.encode(batch)
@@ -223,9 +225,14 @@ class Spool:
             self._drop_oldest()
         offset = active.size - len(data)
         active.definitions += [(offset + n * len(one), len(one)) for n, one in enumerate(definitions)]
+        active.definition_bytes += sum(map(len, definitions))
         active.defined |= missing
         active.pending += 1
         self._live.append(_Entry(batch, active, active.size - len(frame), len(frame), len(record), time.monotonic()))
+
+    def _full(self, segment: Segment) -> int:
+        """Return the bytes with which it is full: a quarter at most, so that giving up the oldest gives up no more."""
+        return min(max(_SEGMENT_BYTES, _DEFINED * segment.definition_bytes), self._max_bytes // 4)
 
     def _start(self, batch: int) -> Segment:
         self._finish()

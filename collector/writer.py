@@ -131,18 +131,9 @@ class Writer(threading.Thread):
             return False
         self._alone = records[0] if len(records) == 1 else None
         began = time.monotonic()
-        count = 0
         with connection.transaction():
-            ids = self._series.of(connection, records)
-            state = samples.begin_write(connection, self._spool.source, [record.batch for record in records])
-            if len(state.fresh) < len(records):
-                self._metrics.replayed_batches.inc(len(records) - len(state.fresh))
-                fresh = [record for record in records if record.batch in state.fresh]
-                ids = self._series.of(connection, fresh)
-            else:
-                fresh = records
-            if len(ids[0]):
-                count = self._copy(connection, fresh, ids, state)
+            # After a refusal: of the one record, what is not refused.
+            count = self._enter(connection, records if self._at_once else self._acceptable(connection, records[0]))
         with self._lock:
             self._spool.accept([record.batch for record in records])
         self._backoff.worked()
@@ -150,6 +141,29 @@ class Writer(threading.Thread):
         self._metrics.samples.inc(count)
         self._metrics.write_seconds.observe(time.monotonic() - began)
         return True
+
+    def _acceptable(self, connection: Connection, record: SpoolRecord) -> list[SpoolRecord]:
+        """Return what the database takes of a record: what a target says that it refuses costs that target alone."""
+        good = []
+        for part in record.by_target():
+            try:
+                with connection.transaction():
+                    self._series.of(connection, [part])
+                good.append(part)
+            except _REFUSALS as error:
+                _log.warning("records were refused: %s", error)
+                self._metrics.dropped.labels("refused").inc(len(part))
+        return [SpoolRecord.joined(good)] if good else []
+
+    def _enter(self, connection: Connection, records: list[SpoolRecord]) -> int:
+        """Write records that were not written before, with their numbers; return how many samples these are."""
+        ids = self._series.of(connection, records)
+        state = samples.begin_write(connection, self._spool.source, [record.batch for record in records])
+        if len(state.fresh) < len(records):
+            self._metrics.replayed_batches.inc(len(records) - len(state.fresh))
+            records = [record for record in records if record.batch in state.fresh]
+            ids = self._series.of(connection, records)
+        return self._copy(connection, records, ids, state) if len(ids[0]) else 0
 
     def _copy(self, connection: Connection, records: list[SpoolRecord], ids: tuple[Ids, Ids], state: WriteState) -> int:
         times = np.concatenate([record.times for record in records])

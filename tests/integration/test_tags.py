@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import replace
 
 import pytest
 
+from collector.segments import SpoolRecord
 from sql import runs, samples
 from tests.world import HOST, LEVELS, World
 
@@ -191,7 +193,13 @@ def test_what_the_database_refuses_costs_itself_and_nothing_else(world: World) -
         world.gauge("".join(uuid.uuid4().hex for _ in range(300)), [now - 3], [1.0]),  # no index takes it
         world.gauge("node_load15", [-3e14], [1.0]),
     ]
-    later = world.gauge("node_load1", [now - 2], [2.0])
-    metrics = world.write(good, *bad, later)
-    assert world.connection.execute("select value from samples order by time").fetchall() == [(1.0,), (2.0,)]
-    assert metrics.dropped.labels("refused")._value.get() == len(bad)
+    # One that holds what several targets said, as many that are scraped at once come into the spool.
+    parts = [
+        world.gauge("node_load1", [now - 2], [2.0], listener="one"),
+        world.gauge("node_load1", [now - 2], [2.0], {"name": "a\0b"}, listener="two"),
+    ]
+    mixed = replace(SpoolRecord.joined(parts), series={ref: one for part in parts for ref, one in part.series.items()})
+    later = world.gauge("node_load1", [now - 1], [3.0])
+    metrics = world.write(good, *bad, mixed, later)
+    assert world.connection.execute("select value from samples order by time").fetchall() == [(1.0,), (2.0,), (3.0,)]
+    assert metrics.dropped.labels("refused")._value.get() == len(bad) + 1
