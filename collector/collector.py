@@ -30,6 +30,7 @@ from sql.database import Database
 __all__ = ["collect"]
 
 _REPORT_SECONDS = 1.0
+_TOLD_SECONDS = 5.0
 # How long a thread that computes keeps another one waiting: parsing a large body must not make scrapes late.
 _SWITCH_SECONDS = 0.001
 # How many collections of garbage pass until one looks at all that there is: with the series of a thousand targets that takes
@@ -54,8 +55,8 @@ def collect(
     Parameters
     ----------
     targets
-        What gives them by key, asked about once a second; or the targets file, which is followed as it changes. Of a
-        file, all have to be free; of others, those that another collector has are left to it, and taken over when it ends.
+        What gives them by key, asked about once a second; or the targets file, which is followed as it changes. A
+        file's are shared with other collectors that are given the same ones.
     port, bind, web, insecure
         Where and how the collector's own figures are served, see `MetricsServer`.
     interval
@@ -67,8 +68,6 @@ def collect(
     ------
     BadRequest
         The targets file has an error.
-    TargetsTaken
-        Another collector has some of the file's targets.
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*gc.get_threshold()[:2], _COLLECTIONS)
@@ -84,10 +83,10 @@ def collect(
         wanted = targets
     spool = Spool(spool_dir)
     lock = threading.Lock()
-    leases = Leases(database, spool.source, metrics)
+    leases = Leases(database, spool.source, metrics, shared=discovery is not None)
     try:
         with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
-            leases.claim(wanted(), strict=discovery is not None)
+            leases.claim(wanted())
             writer = Writer(database, spool, lock, metrics)
             writer.start()
             asyncio.run(_until_told(_Work(discovery, wanted, leases, spool, lock, metrics), writer))
@@ -118,7 +117,7 @@ class _Work:
         async with Fetcher() as fetcher:
             scraper = Scraper(self._spool, self._lock, self._metrics, fetcher)
             scraper.follow(self._leases.held)
-            reporter = Reporter(self._leases, self._wanted, lambda held: _post(loop, scraper.follow, held))
+            reporter = Reporter(self._leases, self._wanted, lambda held: _told(loop, scraper.follow, held))
             reporter.start()
             discovering = asyncio.create_task(self._discovery.run(fetcher)) if self._discovery else None
             try:
@@ -136,11 +135,21 @@ class _Work:
                 await asyncio.to_thread(reporter.stop)
 
 
-def _post(
+def _told(
     loop: asyncio.AbstractEventLoop, call: Callable[[Mapping[int, Target]], None], held: Mapping[int, Target]
 ) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(call, held)
+    """Call in the loop, from another thread, and wait until that is done: what is held no longer is let go of then."""
+
+    async def called() -> None:
+        call(held)
+
+    calling = called()
+    try:
+        asyncio.run_coroutine_threadsafe(calling, loop).result(_TOLD_SECONDS)
+    except TimeoutError:
+        return  # it is busy, and does so later
+    except RuntimeError:  # it has ended
+        calling.close()
 
 
 async def _until_told(work: _Work, writer: Writer) -> None:

@@ -12,6 +12,7 @@ import psycopg
 
 from bench.errors import BenchError
 from collector.metrics import CollectorMetrics
+from collector.shares import Shares
 from collector.targets import Key, Target
 from sql.database import Connection, Database
 from sql.targets import (
@@ -24,18 +25,12 @@ from sql.targets import (
     report_targets,
 )
 
-__all__ = ["Leases", "TargetsTaken"]
+__all__ = ["Leases"]
 
 _log = logging.getLogger(__name__)
 
-# After how many seconds targets of another collector are asked for again.
-_AGAIN_SECONDS = 5.0
 # Between two reports of all targets, which renew their leases: several fit into one lease.
 _RENEW_SECONDS = 4.0
-
-
-class TargetsTaken(BenchError):
-    """Another collector scrapes these targets."""
 
 
 class Leases:
@@ -45,6 +40,8 @@ class Leases:
     ----------
     source
         The spool's: the same collector, killed and started again, goes on at once.
+    shared
+        Whether targets are shared with other collectors that are given the same ones.
 
     Attributes
     ----------
@@ -52,52 +49,53 @@ class Leases:
         Targets by their ids in the database.
     """
 
-    def __init__(self, database: Database, source: str, metrics: CollectorMetrics) -> None:
+    def __init__(self, database: Database, source: str, metrics: CollectorMetrics, *, shared: bool = False) -> None:
         self._database, self._source, self._metrics = database, source, metrics
+        self._shares = Shares(source) if shared else None
         self._connection: Connection | None = None
         self._taken: dict[Key, Target] = {}
-        self._asked_again = float("-inf")
+        self._leaving: set[int] = set()
         self._renewed = float("-inf")
         self._reported: dict[int, bool | None] = {}
         self._away = False
         self.held: dict[int, Target] = {}
 
-    def claim(self, targets: Mapping[Key, Target], *, strict: bool = False) -> None:
-        """Take hold of `targets`, and let go of all others.
+    def claim(self, targets: Mapping[Key, Target]) -> None:
+        """Take hold of this collector's share of `targets`, and of no others.
 
-        Parameters
-        ----------
-        strict
-            Whether to refuse where one is another collector's. Else it is left to that one, and asked for again.
+        One that another collector has is left to it until it lets go. What is held no longer is to be scraped no longer,
+        and then let go of by `let_go`.
 
         Raises
         ------
-        TargetsTaken
-            One of them is, and `strict` is set.
         DatabaseUnavailable, psycopg.Error
             The database does not answer.
         """
         connection = self._connected()
+        if self._shares is not None:
+            targets = self._shares.of(connection, targets, renew=self._due)
         ids = {target.key: target_id for target_id, target in self.held.items()}
         # A target whose address changed is claimed anew: the row says where it is.
         fresh = [one for one in targets.values() if one.key not in ids or self.held[ids[one.key]].url != one.url]
-        if time.monotonic() - self._asked_again < _AGAIN_SECONDS:
-            fresh = [one for one in fresh if one.key not in self._taken]
-        else:
-            self._asked_again = time.monotonic()
+        if self._taken:
+            kept = holders(connection, [_row(one) for one in self._taken.values()])
+            fresh = [one for one in fresh if one.key not in kept]
         claimed = self._claimed(connection, fresh)
-        missing = [one for one in fresh if one.key not in claimed]
-        if missing and strict:
-            message = _who(missing, holders(connection, [_row(one) for one in missing]))
-            release_targets(connection, self._source)
-            raise TargetsTaken(message)
-        self._leave_to_others(connection, missing)
+        self._leave_to_others(connection, [one for one in fresh if one.key not in claimed])
         self._taken = {key: one for key, one in self._taken.items() if key in targets and key not in claimed}
         ids |= claimed
-        if gone := [target_id for key, target_id in ids.items() if key not in targets]:
-            release_targets(connection, self._source, gone)
+        self._leaving |= {target_id for key, target_id in ids.items() if key not in targets}
         self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}
         self._metrics.targets.labels("taken").set(len(self._taken))
+
+    def let_go(self) -> None:
+        """Let others have what is held no longer; to be called when it is scraped no longer."""
+        if gone := self._leaving - self.held.keys():
+            try:
+                release_targets(self._connected(), self._source, sorted(gone))
+            except (BenchError, psycopg.Error):
+                return  # its lease ends by itself
+        self._leaving = set()
 
     def keep(self, targets: Mapping[Key, Target], states: Mapping[int, TargetState]) -> None:
         """Report how targets are, renew what is held, and claim what is not; nothing where the database is away."""
@@ -108,6 +106,8 @@ class Leases:
             self.held = {target_id: target for target_id, target in self.held.items() if target_id not in lost}
             self._leave_to_others(connection, missing)
             self.claim(targets)
+            if self._due:
+                self._renewed = time.monotonic()
             self._away = False
         except (BenchError, psycopg.Error) as error:
             if not self._away:
@@ -120,8 +120,11 @@ class Leases:
         """Report how targets are, and let go of all, so that another collector may have them at once."""
         self._renewed = float("-inf")
         try:
-            self._report(self._connected(), states)
-            release_targets(self._connected(), self._source)
+            connection = self._connected()
+            self._report(connection, states)
+            if self._shares is not None:
+                self._shares.leave(connection)
+            release_targets(connection, self._source)
         except (BenchError, psycopg.Error) as error:
             _log.warning("targets stay this collector's for some seconds: %s", error)
         self.close()
@@ -132,6 +135,11 @@ class Leases:
             self._connection.close()
             self._connection = None
 
+    @property
+    def _due(self) -> bool:
+        """Whether leases are to be renewed: those of targets and the collector's own, so that they end together."""
+        return time.monotonic() - self._renewed >= _RENEW_SECONDS
+
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = self._database.connect()
@@ -140,10 +148,8 @@ class Leases:
     def _report(self, connection: Connection, states: Mapping[int, TargetState]) -> set[int]:
         """Report what has changed, and all every few seconds; return which are another collector's by now."""
         known = {target_id: states.get(target_id, TargetState()) for target_id in self.held}
-        if time.monotonic() - self._renewed >= _RENEW_SECONDS:
-            reported, self._renewed = known, time.monotonic()
-        else:
-            reported = {one: state for one, state in known.items() if state.up != self._reported.get(one)}
+        changed = {one: state for one, state in known.items() if state.up != self._reported.get(one)}
+        reported = known if self._due else changed
         if not reported:
             return set()
         self._reported |= {one: state.up for one, state in reported.items()}
@@ -159,12 +165,17 @@ class Leases:
     def _leave_to_others(self, connection: Connection, targets: list[Target]) -> None:
         new = [one for one in targets if one.key not in self._taken]
         found = holders(connection, [_row(one) for one in new]) if new else {}
-        measured = [one for one in new if one.key in found and found[one.key].of_the_site]
-        for one in measured:
-            _log.info("%s is left to the site's collector on %s, which measures it", one.url, found[one.key].host)
-        if taken := [one for one in new if one not in measured]:
-            _log.error("%s", _who(taken, found))
         self._taken |= {one.key: one for one in new}
+        peers = {(peer.host, peer.pid) for peer in self._shares.peers} if self._shares is not None else set()
+        astray = []
+        for one in new:
+            holder = found.get(one.key)
+            if holder is not None and holder.of_the_site:
+                _log.info("%s is left to the site's collector on %s, which measures it", one.url, holder.host)
+            elif holder is None or (holder.host, holder.pid) not in peers:  # a peer lets go of it within a second
+                astray.append(one)
+        if astray:
+            _log.error("%s", _who(astray, found))
 
 
 def _row(target: Target) -> TargetRow:
@@ -180,6 +191,6 @@ def _who(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:
         return f"{first.url}{others} was another collector's until now; it is asked for again"
     return (
         f"{first.url}{others} is scraped by the collector with pid {holder.pid} on {holder.host}; each sample would be "
-        f"there twice. Stop that one, or give this one other targets or --shard; if that one is gone, its hold ends in "
-        f"{holder.seconds:.0f} s"
+        f"there twice. Stop that one, or give both the same targets, which they share then; if that one is gone, its hold ends "
+        f"in {holder.seconds:.0f} s"
     )

@@ -22,7 +22,7 @@ class Reporter(threading.Thread):
     wanted
         Says which targets there are by now.
     follow
-        Is told which of them this collector has; called in this thread.
+        Is told which of them this collector has, and returns when it scrapes no others; called in this thread.
 
     Attributes
     ----------
@@ -52,4 +52,5 @@ class Reporter(threading.Thread):
         while not self._stopping.wait(_SECONDS):
             self._leases.keep(self._wanted(), self.states)
             self._follow(self._leases.held)
+            self._leases.let_go()
         self._leases.release(self.states)

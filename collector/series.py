@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from collector.segments import SeriesDefinition, SpoolRecord
 from sql import samples
 from sql.database import Connection
 
-__all__ = ["Ids", "SeriesIds"]
+__all__ = ["Found", "Ids", "SeriesIds"]
 
 Ids = npt.NDArray[np.int32]
 
@@ -20,42 +21,53 @@ Ids = npt.NDArray[np.int32]
 _ERAS = 4
 
 
+class Found(NamedTuple):
+    """Of each sample the ids of its series, of that one's place, and of the target that says it; 0 is none."""
+
+    series: Ids
+    places: Ids
+    targets: Ids
+
+    def where(self, which: npt.NDArray[np.bool_]) -> Found:
+        """Return those of some samples."""
+        return Found(*(ids[which] for ids in self))
+
+
 class SeriesIds:
-    """Ids and places of the series that this collector has met, by era and ref. Id 0 is none."""
+    """What the database knows of the series that this collector has met, by era and ref."""
 
     def __init__(self) -> None:
-        self._eras: dict[int, tuple[Ids, Ids]] = {}
+        self._eras: dict[int, Found] = {}
 
-    def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> tuple[Ids, Ids]:
-        """Return series ids and places of the samples of `records`, one after the other; open the series that are new."""
-        parts = []
-        for record in records:
-            ids, places = self._known(record)
-            if not (found := ids[record.refs]).all():
-                missing = np.unique(record.refs[found == 0]).tolist()
-                self._open(connection, {ref: record.series[ref] for ref in missing}, ids, places)
-                found = ids[record.refs]
-            parts.append((found, places[record.refs]))
+    def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> Found:
+        """Return it for the samples of `records`, one after the other; open the series that are new."""
         none = np.zeros(0, np.int32)
-        return np.concatenate([none, *(ids for ids, _ in parts)]), np.concatenate([none, *(at for _, at in parts)])
+        parts = [Found(none, none, none)]
+        for record in records:
+            known = self._known(record)
+            if not (found := known.series[record.refs]).all():
+                missing = np.unique(record.refs[found == 0]).tolist()
+                self._open(connection, {ref: record.series[ref] for ref in missing}, known)
+            parts.append(Found(*(ids[record.refs] for ids in known)))
+        return Found(*(np.concatenate(ids) for ids in zip(*parts, strict=True)))
 
-    def _known(self, record: SpoolRecord) -> tuple[Ids, Ids]:
-        ids, places = self._eras.pop(record.era, (np.zeros(0, np.int32), np.zeros(0, np.int32)))
-        if len(record) and (highest := int(record.refs.max())) >= len(ids):
-            more = np.zeros(
-                max(highest + 1 - len(ids), len(ids)), np.int32
-            )  # doubles, so that growing is linear in all
-            ids, places = np.concatenate([ids, more]), np.concatenate([places, more])
-        self._eras[record.era] = ids, places  # behind the others: the first is the one used longest ago
+    def _known(self, record: SpoolRecord) -> Found:
+        none = np.zeros(0, np.int32)
+        known = self._eras.pop(record.era, Found(none, none, none))
+        if len(record) and (highest := int(record.refs.max())) >= len(known.series):
+            # Doubles, so that growing is linear in all.
+            more = np.zeros(max(highest + 1 - len(known.series), len(known.series)), np.int32)
+            known = Found(*(np.concatenate([ids, more]) for ids in known))
+        self._eras[record.era] = known  # behind the others: the first is the one used longest ago
         if len(self._eras) > _ERAS:
             del self._eras[next(iter(self._eras))]
-        return ids, places
+        return known
 
-    def _open(self, connection: Connection, new: dict[int, SeriesDefinition], ids: Ids, places: Ids) -> None:
+    def _open(self, connection: Connection, new: dict[int, SeriesDefinition], known: Found) -> None:
         targets: dict[int, list[int]] = {}
         for ref, definition in new.items():
             targets.setdefault(definition.target_id, []).append(ref)
         for target_id, refs in targets.items():
             wanted = [(new[ref].metric, new[ref].labels) for ref in refs]
             for ref, opened in zip(refs, samples.open_series(connection, target_id, wanted), strict=True):
-                ids[ref], places[ref] = opened.series_id, opened.place_id
+                known.series[ref], known.places[ref], known.targets[ref] = opened.series_id, opened.place_id, target_id

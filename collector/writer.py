@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import psycopg
 
 from bench.errors import BenchError
 from collector.backoff import Backoff
 from collector.metrics import CollectorMetrics
 from collector.segments import SpoolRecord
-from collector.series import Ids, SeriesIds
+from collector.series import Found, Ids, SeriesIds
 from collector.spool import Spool
 from collector.tags import Tags
 from sql import runs, samples
@@ -163,16 +165,21 @@ class Writer(threading.Thread):
             self._metrics.replayed_batches.inc(len(records) - len(state.fresh))
             records = [record for record in records if record.batch in state.fresh]
             ids = self._series.of(connection, records)
-        return self._copy(connection, records, ids, state) if len(ids[0]) else 0
+        return self._copy(connection, records, ids, state) if len(ids.series) else 0
 
-    def _copy(self, connection: Connection, records: list[SpoolRecord], ids: tuple[Ids, Ids], state: WriteState) -> int:
+    def _copy(self, connection: Connection, records: list[SpoolRecord], ids: Found, state: WriteState) -> int:
         times = np.concatenate([record.times for record in records])
         values = np.concatenate([record.values for record in records])
         dts = np.concatenate([record.dts for record in records])
-        series_ids, places = ids
+        if taken := samples.taken_over(connection, self._spool.source, float(times.min())):
+            mine = _before(taken, ids.targets, times)
+            self._metrics.dropped.labels("taken").inc(len(mine) - int(np.count_nonzero(mine)))
+            ids, times, values, dts = ids.where(mine), times[mine], values[mine], dts[mine]
+            if not len(times):
+                return 0
         self._refresh_tags(connection, state, float(times.min()))
-        tags = self._tags.tag(places, times)
-        columns = samples.Columns(times, series_ids, tags, values, dts)
+        tags = self._tags.tag(ids.places, times)
+        columns = samples.Columns(times, ids.series, tags, values, dts)
         # Worth it for what has piled up; a live scrape has one sample of each series.
         compressed = samples.worth_compressing(columns)
         samples.copy_samples(connection, columns, edge=state.edge, compressed=compressed)
@@ -202,3 +209,10 @@ class Writer(threading.Thread):
             samples.summarise_ended_runs(connection, settled)
         if cancelled := cancel_long_reads(connection, _LONGEST_READ_SECONDS):
             _log.warning("queries of bench_reader cancelled after %g s: %d", _LONGEST_READ_SECONDS, cancelled)
+
+
+def _before(taken: Mapping[int, float], targets: Ids, times: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return which samples were scraped before another collector had their target: what came later is there from that one."""
+    since = np.full(max(int(targets.max()), *taken) + 1, np.inf)
+    since[list(taken)] = list(taken.values())
+    return times < since[targets]

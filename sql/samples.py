@@ -24,6 +24,7 @@ __all__ = [
     "retag",
     "run_set_segments",
     "summarise_ended_runs",
+    "taken_over",
     "worth_compressing",
 ]
 
@@ -84,6 +85,18 @@ def begin_write(connection: Connection, source: str, batches: Sequence[int]) -> 
     ).fetchone()
     assert row is not None
     return WriteState(frozenset(row[0]), *row[1:])
+
+
+def taken_over(connection: Connection, source: str, since: float) -> dict[int, float]:
+    """Return the targets that other collectors have had since a time later than `since`, with that time. Unix seconds."""
+    rows = connection.execute(
+        """
+        select target_id, extract(epoch from held_since)::float8 from targets
+        where collector <> %s and held_since > to_timestamp(%s)
+        """,
+        (source, since),
+    ).fetchall()
+    return dict(rows)
 
 
 def run_set_segments(connection: Connection, since: float) -> list[Segment]:

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 # A collector that was killed goes on at once; another one may take its targets over when this has passed.
-LEASE_SECONDS = 15.0
+LEASE_SECONDS = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +116,14 @@ def claim_targets(
             select * from unnest(%(hosts)s::text[], %(listeners)s::text[], %(instances)s::text[], %(urls)s::text[])
                 with ordinality as w(host, listener, instance, url, ord)
         ), claimed as (
-            insert into targets as t (host, listener, instance, url, collector, collector_host, collector_pid, lease_until)
-            select host, listener, instance, url, %(source)s, %(host)s, %(pid)s, now() + make_interval(secs => %(lease)s)
+            insert into targets as t (host, listener, instance, url, collector, collector_host, collector_pid, held_since,
+                                      lease_until)
+            select host, listener, instance, url, %(source)s, %(host)s, %(pid)s, now(),
+                   now() + make_interval(secs => %(lease)s)
             from wanted where not scraped_elsewhere(host, listener, instance, %(source)s)
             order by host, listener, instance  -- the same order for all, so that none waits for one who waits for it
             on conflict (host, listener, instance) do update set
+                held_since = case when t.collector = excluded.collector then t.held_since else now() end,
                 url = excluded.url, collector = excluded.collector, collector_host = excluded.collector_host,
                 collector_pid = excluded.collector_pid, lease_until = excluded.lease_until
             where t.collector = excluded.collector or t.lease_until is null or t.lease_until < now()

@@ -1,0 +1,73 @@
+"""Which of several collectors has which of the targets that all of them are given.
+
+Each computes it for itself, by rendezvous hashing: a target is that collector's whose name, hashed together with the
+target's, is the highest. So all agree as soon as they know of each other, with nothing to configure and nobody to decide; one
+that ends leaves its targets to all others alike, one that comes gets some of each, and no other target moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from collections.abc import Iterable, Mapping
+
+from collector.targets import Key, Target
+from sql.collectors import Peer, leave_collectors, live_collectors, renew_collector
+from sql.database import Connection
+
+__all__ = ["Shares", "winner"]
+
+
+def winner(key: Key, sources: Iterable[str]) -> str:
+    """Return the one of `sources` that the target `key` is for."""
+    return max(sources, key=lambda source: (_hashed(source, *key), source))
+
+
+class Shares:
+    """One collector's share of the targets that it is given, among all that are given the same.
+
+    Those with other targets, as while a changed file comes to one after the other, are no peers: whatever is given to
+    anybody is somebody's. That no target is two collectors' is the leases' affair.
+
+    Parameters
+    ----------
+    source
+        The spool's: what tells the collector from others, also after it was started again.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._me = Peer(source, socket.gethostname(), os.getpid())
+        self._digest = ""
+        self._keys: frozenset[Key] = frozenset()
+        self._sources: set[str] = set()
+        self._mine: frozenset[Key] = frozenset()
+        self.peers: list[Peer] = []
+
+    def of(self, connection: Connection, targets: Mapping[Key, Target], *, renew: bool) -> Mapping[Key, Target]:
+        """Return this collector's share of `targets`.
+
+        Parameters
+        ----------
+        renew
+            Whether to say that it lives; where its targets have changed it does anyway.
+        """
+        if changed := targets.keys() != self._keys or not self._digest:
+            self._keys = frozenset(targets)
+            self._digest = _hashed(*(word for key in sorted(self._keys) for word in key)).hex()
+        if changed or renew:
+            renew_collector(connection, self._me, self._digest)
+        self.peers = live_collectors(connection, self._digest)
+        sources = {self._me.source, *(peer.source for peer in self.peers)}
+        if changed or sources != self._sources:
+            self._sources = sources
+            self._mine = frozenset(key for key in self._keys if winner(key, sources) == self._me.source)
+        return {key: target for key, target in targets.items() if key in self._mine}
+
+    def leave(self, connection: Connection) -> None:
+        """Say that this collector has ended."""
+        leave_collectors(connection, self._me.source)
+
+
+def _hashed(*words: str) -> bytes:
+    return hashlib.blake2b("\0".join(words).encode(), digest_size=8).digest()
