@@ -15,7 +15,7 @@ ifdef PYTEST_ARGS
 	$(BIN)/pytest $(PYTEST_ARGS)
 else
 	$(BIN)/pytest --numprocesses 2 --dist worksteal tests/unit tests/integration
-	$(BIN)/pytest --numprocesses 3 --dist loadfile -m 'not quiet' tests/e2e
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not quiet' tests/e2e
 	$(BIN)/pytest -m quiet tests/e2e
 endif
 
