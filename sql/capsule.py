@@ -53,9 +53,16 @@ TABLES: dict[str, LiteralString] = {
     "rule_firings": _OF_RUNS,
     "highlights": _OF_RUNS,
     "rule_actions": _OF_RUNS,
+    "accounting": _OF_RUNS,
 }
 # What is said of this database, and not of the runs.
-_OURS = [("placements", "origin"), ("places", "origin"), ("series", "target_id")]
+_OURS = [
+    ("runs", "job"),
+    ("runs", "stop_reason"),
+    ("placements", "origin"),
+    ("places", "origin"),
+    ("series", "target_id"),
+]
 _OTHERS: LiteralString = (
     "others + (select count(*) from run_sets o where o.runset_id = t.runset_id and o.run_id <> all({runs}))"
 )

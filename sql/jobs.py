@@ -21,10 +21,12 @@ __all__ = [
     "find_job",
     "give_to_job",
     "job_runs",
+    "open_runs",
     "record_accounts",
     "record_job",
     "set_job",
     "submitted",
+    "withdraw",
 ]
 
 
@@ -148,6 +150,21 @@ def ask_to_stop(connection: Connection, run_ids: Sequence[str], reason: str) -> 
         """,
         (reason, list(run_ids)),
     )
+
+
+def withdraw(connection: Connection, job: str, reason: str) -> None:
+    """End the runs of a job that have not begun, since it will not run."""
+    for run in job_runs(connection, job):
+        if run.status == "pending":
+            connection.execute("select end_run(%s, 'stopped', now(), null, %s)", (run.run_id, reason))
+
+
+def open_runs(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return those of these runs that have not ended."""
+    rows = connection.execute(
+        "select run_id from runs where run_id = any(%s) and status in ('pending', 'running')", (list(run_ids),)
+    ).fetchall()
+    return [run_id for (run_id,) in rows]
 
 
 def asked_to_stop(connection: Connection, job: str) -> dict[str, str]:

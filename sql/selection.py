@@ -30,7 +30,10 @@ _LEAST_DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One run with its place in the experiment. Times are aware datetimes."""
+    """One run with its place in the experiment. Times are aware datetimes.
+
+    `job` is that of the executor that has it, such as ``slurm 4711``, and `accounting` what that says of its consumption.
+    """
 
     run_id: str
     mlflow_run_id: str | None
@@ -55,6 +58,8 @@ class RunInfo:
     keep: bool
     simulated: bool
     profilers: str = ""
+    job: str | None = None
+    accounting: dict[str, Any] | None = None
 
     @property
     def label(self) -> str:
@@ -85,9 +90,11 @@ class ExperimentInfo:
 _RUNS = """
     select run_id, mlflow_run_id, experiment_id, workload, position, attempt, name, owner, r.status, r.started_at,
            r.ended_at, extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as duration, exit_code,
-           reason, command, environment, collocation, devices, params, host, keep,
-           on_simulated_gpus(r) as simulated, r.profilers
-    from runs r join workloads w using (workload_id)
+           coalesce(r.reason, case when r.status = 'pending' then j.reason end) as reason,
+           command, environment, collocation, devices, params, r.host, keep,
+           on_simulated_gpus(r) as simulated, r.profilers, j.executor || coalesce(' ' || j.native_id, '') as job,
+           case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting
+    from runs r join workloads w using (workload_id) left join jobs j using (job) left join accounting a using (run_id)
 """
 
 

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import platform
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from bench.cli.common import console, reading
+from bench.cli.common import console
 from bench.config import Settings
-from bench.errors import BadRequest
+from bench.errors import BadRequest, BenchError
 from bench.runfolder import RunFolder
+from scheduler.executors.ends import STOPPED_BEFORE, asked_by
+from scheduler.executors.registry import load_executor
 from scheduler.supervision import ask_to_stop
-from sql.selection import select_runs
+from sql import jobs
+from sql.database import Connection, Database
+from sql.jobs import JobRow
+from sql.selection import RunInfo, select_runs
 
 __all__ = ["register"]
+
+_END_SECONDS = 20.0
 
 
 def register(app: typer.Typer) -> None:
@@ -25,20 +35,48 @@ def register(app: typer.Typer) -> None:
 
 
 def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) -> None:
-    """End runs, with everything they started, and say so in their status."""
+    """End runs, with everything they started, and say so in their status; what is queued does not begin."""
     settings = Settings.load()
-    with reading(settings) as connection:
-        running = [one for one in select_runs(connection, [selector]) if one.status == "running"]
-    if not running:
-        raise BadRequest(f"nothing of {selector} is running")
-    for one in running:
-        if one.host != platform.node():
-            raise BadRequest(f"run {one.label} goes on at host {one.host}; stop it there")
-        if not ask_to_stop(RunFolder(settings.runs_dir / one.run_id)):
-            raise BadRequest(f"run {one.label} has lost its supervisor; `bench schedule` on its file ends it")
-        console().print(f"{one.label} {escape(one.name)} is asked to stop")
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and any(
-        RunFolder(settings.runs_dir / one.run_id).end() is None for one in running
-    ):
+    with Database(settings) as database, database.session() as connection:
+        going = [one for one in select_runs(connection, [selector]) if one.status in ("pending", "running")]
+        given = {one.run_id: row for one in going if (row := jobs.find_job(connection, one.run_id)) is not None}
+        here = [one for one in going if one.run_id not in given and one.status == "running"]
+        if not given and not here:
+            raise BadRequest(f"nothing of {selector} is running")
+        for one in here:
+            _stop_here(settings, one)
+        jobs.ask_to_stop(connection, list(given), asked_by(getpass.getuser()))
+        for row in dict.fromkeys(given.values()):
+            _cancel_unbegun(connection, row)
+        for one in going:
+            if one in here or one.run_id in given:
+                console().print(f"{one.label} {escape(one.name)} is asked to stop")
+        _await_ends(connection, settings, here, list(given))
+
+
+def _stop_here(settings: Settings, run: RunInfo) -> None:
+    if run.host != platform.node():
+        raise BadRequest(f"run {run.label} goes on at host {run.host}; stop it there")
+    if not ask_to_stop(RunFolder(settings.runs_dir / run.run_id)):
+        raise BadRequest(f"run {run.label} has lost its supervisor; `bench schedule` on its file ends it")
+
+
+def _cancel_unbegun(connection: Connection, row: JobRow) -> None:
+    """End a job of which nothing has begun, and nothing is wanted; where it cannot be told so, its host will be."""
+    open_runs = [run for run in jobs.job_runs(connection, row.job) if run.ended_at is None]
+    if row.native_id is None or any(run.status != "pending" or run.stop_reason is None for run in open_runs):
+        return
+    with contextlib.suppress(BenchError):
+        executor = load_executor(row.executor)
+        if executor is not None:
+            executor.cancel(row.native_id)
+            jobs.withdraw(connection, row.job, STOPPED_BEFORE)
+
+
+def _await_ends(connection: Connection, settings: Settings, here: Sequence[RunInfo], elsewhere: Sequence[str]) -> None:
+    deadline = time.monotonic() + _END_SECONDS
+    while time.monotonic() < deadline:
+        left = [one for one in here if RunFolder(settings.runs_dir / one.run_id).end() is None]
+        if not left and not jobs.open_runs(connection, elsewhere):
+            return
         time.sleep(0.1)

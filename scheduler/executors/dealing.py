@@ -50,4 +50,4 @@ def deal(rows: Mapping[str, Row], gpus: Sequence[Gpu], instances: Collection[str
 
 
 def _count(number: int) -> str:
-    return "1 GPU" if number == 1 else f"{number} GPUs"
+    return {0: "none", 1: "1 GPU"}.get(number, f"{number} GPUs")

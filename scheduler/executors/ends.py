@@ -7,11 +7,18 @@ import signal
 from scheduler.executors.base import Ending, JobState
 from sql.jobs import JobRun
 
-__all__ = ["STOPPED", "ending_of", "was_taken"]
+__all__ = ["STOPPED_BEFORE", "asked_by", "ending_of", "was_taken"]
 
 # What a supervisor says that was told to stop, and not why.
-STOPPED = "stopped on request"
+_STOPPED = "stopped on request"
+# What is said of a run that never began, since it was stopped while it was queued.
+STOPPED_BEFORE = "it was stopped before it began"
 _KILLED = frozenset({128 + signal.SIGTERM, 128 + signal.SIGKILL})
+
+
+def asked_by(user: str) -> str:
+    """Return what is said of a run that a person has stopped from another host."""
+    return f"stopped on request of {user}"
 
 
 def was_taken(run: JobRun) -> bool:
@@ -20,7 +27,7 @@ def was_taken(run: JobRun) -> bool:
         case "pending" | "running":
             return True
         case "stopped":
-            return run.reason == STOPPED
+            return run.reason == _STOPPED
         case "failed":
             return run.exit_code is None or run.exit_code in _KILLED
     return False
@@ -40,8 +47,11 @@ def ending_of(run: JobRun, state: JobState, failure: str | None) -> Ending | Non
     if run.status not in ("pending", "running"):
         return ending
     if run.stop_reason is not None:
-        return Ending("stopped", "it was stopped before it began" if run.status == "pending" else run.stop_reason)
+        return Ending("stopped", STOPPED_BEFORE if run.status == "pending" else run.stop_reason)
     if ending is None and run.status == "pending":
         where = f" on {state.host}" if state.host else ""
-        return Ending("failed", failure or f"its job ended{where} before the run began; the job's output says why")
+        why = f" ({state.reason})" if state.reason else ""
+        return Ending(
+            "failed", failure or f"its job ended{where} before the run began{why}; the job's output says more"
+        )
     return ending or Ending("failed", "its job ended, and the run with it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from bench.errors import TrackingUnavailable
 from scheduler.events import Event, Outcome, label
 from scheduler.executors.base import Ending, Executor, JobState
 from scheduler.executors.beside import Stopping
-from scheduler.executors.ends import STOPPED, ending_of
+from scheduler.executors.ends import asked_by, ending_of, was_taken
 from scheduler.executors.patience import Patience
 from scheduler.job import Job
 from scheduler.supervision import unseen_end
@@ -123,7 +124,7 @@ class Following:
         open_runs = [run for run in self._runs() if run.status in _OPEN]
         if self._stop_asked is None:
             self._stop_asked = time.monotonic()
-            jobs.ask_to_stop(self._connection, [run.run_id for run in open_runs], STOPPED)
+            jobs.ask_to_stop(self._connection, [run.run_id for run in open_runs], asked_by(getpass.getuser()))
         late = time.monotonic() > self._stop_asked + _STOP_SECONDS
         waiting = self._state.state == "pending" and all(run.status == "pending" for run in open_runs)
         if (waiting or late or self._stopping.at_once.is_set()) and not self._cancelled:
@@ -142,7 +143,7 @@ class Following:
         self._take_accounts()
         jobs.end_job(self._connection, self._row.job, self._state.reason, self._state.ended_at)
         there = self._runs()
-        self._tell(there)
+        self._tell(there, final=True)
         return [Outcome(self._job(run), run.run_id, run.status) for run in there]
 
     def _correct(self, run: JobRun, ending: Ending) -> None:
@@ -170,9 +171,13 @@ class Following:
                 return
             time.sleep(_LOOK_SECONDS)
 
-    def _tell(self, there: Sequence[JobRun]) -> bool:
-        """Say which runs have begun or ended, and write it back; return whether any has."""
-        changed = [run for run in there if self._told.get(run.run_id) != run.status]
+    def _tell(self, there: Sequence[JobRun], *, final: bool = False) -> bool:
+        """Say which runs have begun or ended, and write it back; return whether any has.
+
+        Of an end that may be the executor's doing nothing is said before it is `final`.
+        """
+        told = (run for run in there if final or run.status in _OPEN or not was_taken(run))
+        changed = [run for run in told if self._told.get(run.run_id) != run.status]
         rows = {}
         for run in changed:
             before = self._told.get(run.run_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +19,6 @@ from scheduler.executors.patience import Patience
 from scheduler.job import Job
 from scheduler.plan import PlannedRun, PlannedWorkload
 from scheduler.policy import Policy
-from scheduler.supervision import unseen_end
 from scheduler.tracking import Tracking
 from sql import experiments, jobs, runs
 from sql.database import Connection, Database
@@ -200,10 +198,7 @@ class RemoteWorkload:
 
 def give_up(connection: Connection, job: str, reason: str) -> None:
     """End a job that was never handed in, and its runs: should it come all the same, it finds nothing to do."""
-    for run in jobs.job_runs(connection, job):
-        if run.status == "pending":
-            now = time.time()
-            runs.end_run(connection, run.run_id, unseen_end("stopped", now, now, reason))
+    jobs.withdraw(connection, job, reason)
     jobs.end_job(connection, job, reason, None)
 
 

@@ -59,7 +59,8 @@ def job_state(state: str, reason: str, nodes: str, ended_at: float | None) -> Jo
     if word in _GOES_ON:
         return JobState("running", host=host)
     end = ending(state, nodes)
-    return JobState("ended", end.reason if end else None, host, ended_at, end)
+    why = None if reason in ("", "None", "NonZeroExitCode") else f"Slurm: {reason}"
+    return JobState("ended", end.reason if end else why, host, ended_at, end)
 
 
 def ending(state: str, nodes: str = "") -> Ending | None:
