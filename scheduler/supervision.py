@@ -13,7 +13,11 @@ from scheduler.containers import end_container
 from sql import runs
 from sql.database import Connection
 
-__all__ = ["ask_to_stop", "end_lost_run", "is_supervised", "unseen_end", "was_seen"]
+__all__ = ["VANISHED", "ask_to_stop", "end_lost_run", "is_supervised", "unseen_end", "was_seen"]
+
+
+# How the reason begins of a run that nobody has seen ending, here and in SQL.
+VANISHED = "its supervisor vanished"
 
 
 def is_supervised(folder: RunFolder) -> bool:
@@ -41,8 +45,10 @@ def was_seen(end: RunEnd) -> bool:
     return end.exit_code is not None
 
 
-def end_lost_run(connection: Connection, folder: RunFolder) -> RunEnd:
+def end_lost_run(connection: Connection, folder: RunFolder, why: str | None = None) -> RunEnd:
     """End a run whose supervisor is gone, with everything it started, and record that in the supervisor's place.
+
+    `why` is what somebody has said of that who knows.
 
     It ends now where something of it was still alive, else at its processes' last sign of life. One that was never
     released is ``stopped``, since nothing has failed. Again is harmless.
@@ -58,7 +64,7 @@ def end_lost_run(connection: Connection, folder: RunFolder) -> RunEnd:
         else:
             last_sign = None if killed else runs.last_sign_of_life(connection, folder.run_id)
             what = "what it had started was ended" if killed else "what it had started had ended"
-            reason = f"its supervisor vanished, and {what}"
+            reason = why or f"{VANISHED}, and {what}"
             end = unseen_end("failed", state.started_at, max(state.started_at, last_sign or now), reason)
         if folder.path.exists():
             folder.write_end(end)

@@ -55,6 +55,8 @@ class Workload:
         Returns the words of the command that starts the supervisor of a run for us; none by default.
     patience
         Seconds that a supervisor may take to come up.
+    why_lost
+        Returns why a supervisor has vanished, by what was written into its log meanwhile; ``None`` where that is not known.
     """
 
     def __init__(
@@ -74,12 +76,13 @@ class Workload:
         began: float | None = None,
         through: Callable[[str], Sequence[str]] = lambda _: (),
         patience: float = READY_SECONDS,
+        why_lost: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self.database, self.settings, self.tracking = database, settings, tracking
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
         self.devices, self.recorder, self.report, self.write_back = devices, recorder, report, write_back
         self.policy, self.began = policy, began
-        self.through, self.patience = through, patience
+        self.through, self.patience, self.why_lost = through, patience, why_lost
         self._active: list[ActiveRun] = []
         self._failed: ActiveRun | None = None
         self._mlflow = TrackedRuns(database, tracking, experiment, experiment_name, workload, report)
@@ -213,7 +216,8 @@ class Workload:
         if (end := active.folder.end()) is not None:
             runs.end_run(connection, active.folder.run_id, end)
         elif not alive:
-            end = end_lost_run(connection, active.folder)
+            log = active.folder.supervisor_log.read_text(errors="replace")
+            end = end_lost_run(connection, active.folder, self.why_lost(log))
         else:
             return
         with _uninterrupted():  # who is seen to have ended is not looked at again

@@ -149,6 +149,9 @@ class Executor(Protocol):
     def step(self, run_id: str) -> Sequence[str]:
         """Return the words in front of the command of a run's supervisor, on the host of the job."""
 
+    def why_lost(self, log: str) -> str | None:
+        """Return why a run's step has ended, with its supervisor, by what it wrote into that one's log; ``None`` where it did not say."""
+
     def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
         """Return those of the host's GPUs that the job has, or has instances of, and the UUIDs of these MIG instances."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from scheduler.executors.base import Ending, JobState
+from scheduler.supervision import VANISHED
 from sql.jobs import JobRun
 
 __all__ = ["STOPPED_BEFORE", "asked_by", "ending_of", "was_taken"]
@@ -29,7 +30,7 @@ def was_taken(run: JobRun) -> bool:
         case "stopped":
             return run.reason == _STOPPED
         case "failed":
-            return run.exit_code is None or run.exit_code in _KILLED
+            return (run.reason or "").startswith(VANISHED) or run.exit_code in _KILLED
     return False
 
 

@@ -88,6 +88,7 @@ def carry_out(
             began=order.began,
             through=executor.step,
             patience=_STEP_SECONDS,
+            why_lost=executor.why_lost,
         )
         with _StopWatch(database, order.job, scheduler.settings.runs_dir):
             return workload.run(ready) if ready else []

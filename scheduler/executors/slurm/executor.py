@@ -147,6 +147,10 @@ class SlurmExecutor:
             "--mem=0",
         ]
 
+    def why_lost(self, log: str) -> str | None:
+        """Return why a step has ended, by what srun and the node's daemon have written."""
+        return words.why_lost(log)
+
     def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
         """Return the GPUs and MIG instances that Slurm has allocated to this job, as it tells its programs."""
         named = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from scheduler.executors.base import Account, Ending, JobState
 
-__all__ = ["QUEUE_FORMAT", "STEP_FIELDS", "Step", "by_run", "ending", "job_state", "queue_line", "steps"]
+__all__ = ["QUEUE_FORMAT", "STEP_FIELDS", "Step", "by_run", "ending", "job_state", "queue_line", "steps", "why_lost"]
 
+OUT_OF_MEMORY = "Slurm: out of memory"
 # Of squeue, the reason last: it is free text.
 QUEUE_FORMAT = "%A|%T|%N|%e|%r"
 # Of sacct.
@@ -71,7 +72,7 @@ def ending(state: str, nodes: str = "") -> Ending | None:
         case "DEADLINE":
             return Ending("timeout", "Slurm: the deadline was reached")
         case "OUT_OF_MEMORY":
-            return Ending("failed", "Slurm: out of memory")
+            return Ending("failed", OUT_OF_MEMORY)
         case "NODE_FAIL" | "BOOT_FAIL":
             return Ending("failed", f"Slurm: node {nodes} failed" if nodes else "Slurm: its node failed")
         case "PREEMPTED":
@@ -79,6 +80,15 @@ def ending(state: str, nodes: str = "") -> Ending | None:
         case "CANCELLED" | "REVOKED":
             by = re.search(r" by (\S+)", state)
             return Ending("stopped", f"Slurm: cancelled by user {_user(by[1])}" if by else "Slurm: cancelled")
+    return None
+
+
+def why_lost(log: str) -> str | None:
+    """Return why a step has ended, by what srun and the node's daemon have written of it."""
+    if re.search(r"exceeded memory limit|oom.?kill|Out Of Memory", log, re.IGNORECASE):
+        return OUT_OF_MEMORY
+    if found := re.search(r"error: Node failure on (\S+)", log):
+        return f"Slurm: node {found[1]} failed"
     return None
 
 
