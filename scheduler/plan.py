@@ -117,8 +117,9 @@ def _action(row: Row, previous: KnownRun | None, named: KnownRun | None, rerun: 
         same = previous and named and (previous.run_id == named.run_id or previous.job == named.job is not None)
         return Action.RESUME if same else Action.RUN
     if row.status == "":
-        # Its run was recorded, but the file not yet written back when the scheduler died.
-        return Action.RESUME if previous and previous.status in ("pending", "running") else Action.RUN
+        # Its run was recorded, or queued, but the file not yet written back when the scheduler died.
+        goes_on = previous and (previous.status in ("pending", "running") or previous.job_goes_on)
+        return Action.RESUME if goes_on else Action.RUN
     if rerun == "all" or (rerun == "failed" and row.status in UNSUCCESSFUL):
         return Action.RUN
     return Action.SKIP

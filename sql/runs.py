@@ -60,7 +60,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run of the past, as far as its row's next attempt needs it."""
+    """A run of the past, as far as its row's next attempt needs it; `job` is that of the executor that has or had it."""
 
     run_id: str
     mlflow_run_id: str | None
@@ -70,6 +70,7 @@ class KnownRun:
     fingerprint: str
     status: str
     job: str | None = None
+    job_goes_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,9 @@ def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
     with connection.cursor(row_factory=class_row(KnownRun)) as cursor:
         return cursor.execute(
             """
-            select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status, job
-            from runs join workloads using (workload_id) where experiment_id = %s
+            select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status, job,
+                   coalesce(jobs.state <> 'ended', false) as job_goes_on
+            from runs join workloads using (workload_id) left join jobs using (job) where experiment_id = %s
             order by workload, position, attempt
             """,
             (experiment,),

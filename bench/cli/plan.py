@@ -15,6 +15,8 @@ from dashboards import tables
 from insight.rules.chosen import ChosenRules
 from scheduler import parameters
 from scheduler.checks import Reactions
+from scheduler.executors.beside import Stopping
+from scheduler.executors.patience import Patience
 from scheduler.experiment_file import ExperimentFile
 from scheduler.instances import shown
 from scheduler.plan import Action, PlannedWorkload
@@ -71,7 +73,8 @@ def check(
     if executor is not None:
         from scheduler.executors.schedule import refuse_workloads  # a second for MLflow
 
-        refuse_workloads(executor, file, workloads)
+        patience = Patience(lambda message: console().print(f"[yellow]![/] {escape(message)}"), Stopping())
+        refuse_workloads(executor, file, workloads, patience)
     if show:
         _show_plan(workloads, repeat)
         _show_partitions(divided)

@@ -187,7 +187,7 @@ class Following:
             elif run.status != "pending":
                 self._event("ended", run)
             if (line := self._wanted[run.position].line) is not None:
-                rows[line] = ("running" if run.status == "pending" else run.status, run.run_id)
+                rows[line] = ("" if run.status == "pending" else run.status, run.run_id)
         if rows:
             self._write_back(rows)
         return bool(changed)

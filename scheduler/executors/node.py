@@ -114,11 +114,15 @@ def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) ->
             raise BadRequest(f"the run {run.run_id} is no longer in the database")
         if latest.status == "pending":
             due.append(replace(run, run_id=latest.run_id, attempt=latest.attempt))
-        elif restarted is not None and was_taken(latest):
+        elif was_taken(latest):  # by an earlier start of this job, also of one that nobody has told us of
             now = time.time()
             began = latest.started_at or now
             ended = max(began, latest.ended_at or runs.last_sign_of_life(connection, latest.run_id) or now)
-            runs.end_run(connection, latest.run_id, unseen_end("stopped", began, ended, restarted))
+            runs.end_run(
+                connection,
+                latest.run_id,
+                unseen_end("stopped", began, ended, restarted or "its job was started once more"),
+            )
             due.append(replace(run, run_id=uuid.uuid4().hex, attempt=latest.attempt + 1))
     return due
 

@@ -149,12 +149,11 @@ class RemoteWorkload:
         workload_id = experiments.open_workload(connection, planned.experiment, planned.workload)
         queued = [new_run(run_id, job, workload_id, "") for run_id, job in by_id.items()]
         jobs.record_job(connection, name, executor.name, workload_id, queued)
-        self.write_back({job.line: ("running", run_id) for run_id, job in by_id.items() if job.line is not None})
+        self.write_back({job.line: ("", run_id) for run_id, job in by_id.items() if job.line is not None})
         try:
             native_id = self._submit(self._submission(name, by_id))
         except BenchError as error:
             give_up(connection, name, str(error))
-            self.write_back({job.line: ("", run_id) for run_id, job in by_id.items() if job.line is not None})
             raise
         jobs.submitted(connection, name, native_id)
         label = f"{planned.experiment}/{planned.workload}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from scheduler.csv_text import Problem
 from scheduler.events import Event, Outcome
 from scheduler.executors.base import Executor
 from scheduler.executors.beside import Stopping, run_beside
+from scheduler.executors.patience import Patience
 from scheduler.executors.remote import Remote
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
 from scheduler.file_turns import FileTurns, Report, claim, planned, writer
@@ -86,20 +88,23 @@ def refuse_rows(executor: Executor, file: ExperimentFile) -> None:
         raise BadExperimentFile(file.path, problems)
 
 
-def refuse_workloads(executor: Executor, file: ExperimentFile, workloads: list[PlannedWorkload]) -> None:
-    """Refuse a file with a workload that no host of the executor will ever take.
+def refuse_workloads(
+    executor: Executor, file: ExperimentFile, workloads: Sequence[PlannedWorkload], patience: Patience
+) -> None:
+    """Refuse a file with a workload that no host of the executor will ever take, as soon as that answers.
 
     Raises
     ------
     BadExperimentFile
         With all of them.
-    ExecutorAway
-        It does not answer.
     """
     problems = []
     for workload in workloads:
         rows = [run.row for run in workload.runs if run.action is Action.RUN]
-        if rows and (why := executor.check(executor.request(rows), Path.cwd())) is not None:
+        if not rows:
+            continue
+        request = executor.request(rows)
+        if (why := patience.insist(partial(executor.check, request, Path.cwd()))) is not None:
             cell = rows[0].cells["Workload"]
             problems.append(Problem(cell.line, cell.column, f"Workload: {why}"))
     if problems:

@@ -23,7 +23,9 @@ __all__ = ["SlurmExecutor"]
 _NO_SUCH_JOB = "Invalid job id"
 # Said of what no node has, and of what a node has that is down.
 _NOT_AVAILABLE = "Requested node configuration is not available"
-_AWAY_STATES = ("down", "drain", "fail", "maint", "unk", "boot", "plan", "power", "no_respond", "reboot")
+_AWAY_STATES = ("*", "down", "drain", "fail", "maint", "unk", "boot", "plan", "power", "no_respond", "reboot")
+# A step that is asked for while the controller is away fails at once.
+_WAITING = ("bash", "-c", 'until scontrol ping 2>/dev/null | grep -q "is UP"; do sleep 2; done; exec "$@"', "bash")
 
 
 class SlurmExecutor:
@@ -138,6 +140,7 @@ class SlurmExecutor:
         """Return the words that start a step, beside the others and with all that the job has."""
         cores = os.environ.get("SLURM_CPUS_ON_NODE", "1")
         return [
+            *_WAITING,
             "srun",
             f"--job-name={run_id}",
             "--overlap",
