@@ -6,7 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,15 @@ class Settings:
     def log_dir(self) -> Path:
         """Folder of the services' logs."""
         return self.home / "log"
+
+    def carried(self) -> dict[str, Any]:
+        """Return the settings as they travel to another process, in JSON."""
+        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def received(cls, carried: Mapping[str, Any]) -> Settings:
+        """Return the settings that another process has sent."""
+        return cls(**{name: Path(value) if name in _PATHS and value else value for name, value in carried.items()})
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process the same settings."""

@@ -63,6 +63,12 @@ class RunFolder:
             with os.scandir(runs_dir) as entries:
                 yield from (cls(Path(entry.path)) for entry in entries if entry.is_dir())
 
+    @classmethod
+    def find(cls, home: Path, run_id: str) -> RunFolder | None:
+        """Return the folder of a run of `home`, or of a job with its files below it, as far as this host sees them."""
+        places = [home / "runs" / run_id, *(home / "jobs").glob(f"*/runs/{run_id}")]
+        return next((cls(path) for path in places if path.is_dir()), None)
+
     @property
     def run_id(self) -> str:
         """The run's id, 32 hex digits."""

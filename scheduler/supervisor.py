@@ -75,7 +75,7 @@ class Order:
 
     def load_settings(self) -> Settings:
         """Return the settings of the scheduler that sent this."""
-        return Settings(**{**self.settings, "home": Path(self.settings["home"])})
+        return Settings.received(self.settings)
 
     def deadline(self, started_at: float) -> tuple[float, str]:
         """Return when the run is to be ended, and what is said of it then."""

@@ -215,6 +215,21 @@ class Tracking:
             paths = {name: self._client.download_artifacts(mlflow_run_id, name, folder) for name in there}
             return {name: Path(path).read_text(encoding="utf-8") for name, path in paths.items()}
 
+    @contextlib.contextmanager
+    def artifact(self, mlflow_run_id: str, name: str) -> Iterator[Path | None]:
+        """Provide a copy of one of a run's artifacts, ``None`` where there is none, for as long as it is looked at.
+
+        Raises
+        ------
+        TrackingUnavailable
+            As `artifacts`.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            with _wrapped():
+                there = any(one.path == name for one in self._client.list_artifacts(mlflow_run_id))
+                path = Path(self._client.download_artifacts(mlflow_run_id, name, folder)) if there else None
+            yield path
+
     def runs_of(self, run_id: str) -> list[Run]:
         """Return MLflow's runs with the tag of ours, in whatever experiments they are."""
         with _wrapped():

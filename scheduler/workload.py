@@ -182,7 +182,7 @@ class Workload:
             words=words,
             directory=str(active.job.command.directory),
             environment=environment,
-            settings={**asdict(self.settings), "home": str(self.settings.home)},
+            settings=self.settings.carried(),
             policy=asdict(self.policy),
             workload_began=self.began,
             tracking_uri=self.tracking.uri if self.tracking else None,

@@ -1,10 +1,7 @@
-"""Commands that answer questions: ``status``, ``list``, ``metrics``, ``logs``."""
+"""Commands that answer questions: ``status``, ``list``, ``metrics``."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -18,15 +15,12 @@ from bench.cli.common import Attempts, Json, Selectors, as_json, console, every_
 from bench.config import Settings
 from bench.errors import BenchError, NoData
 from bench.gpu import inventory
-from bench.output import OutputReader
-from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards import tables
-from scheduler.supervision import is_supervised
 from sql.database import Connection
 from sql.flavour import inspect
 from sql.report import findings
-from sql.selection import RunInfo, list_experiments, select_run, select_runs
+from sql.selection import RunInfo, list_experiments, select_runs
 from sql.summaries import coverage, live_figures
 from sql.targets import ClockOffset, clock_offsets
 
@@ -41,7 +35,6 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
     app.command("list")(list_)
     app.command()(metrics)
-    app.command()(logs)
 
 
 def status(json: Json = False) -> None:
@@ -169,39 +162,6 @@ def metrics(selectors: Selectors = None, json: Json = False) -> None:
     if not found:
         raise NoData("there are no samples yet")
     as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found))
-
-
-def logs(
-    run: Annotated[str, typer.Argument(help="A run.")],
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
-    json: Json = False,
-) -> None:
-    """Write a run's output to standard output."""
-    settings = Settings.load()
-    with reading(settings) as connection:
-        chosen = select_run(connection, run)
-    folder = RunFolder(settings.runs_dir / chosen.run_id)
-    if not folder.path.exists():
-        where = f"; it ran on {chosen.host}" if chosen.mlflow_run_id is None else "; MLflow keeps it as an artifact"
-        raise NoData(f"the output of {chosen.label} is not on this host{where}")
-    with contextlib.closing(OutputReader(folder.output)) as reader:
-        if json:
-            output = b"".join(reader.new())
-            as_json({"run": chosen.label, "run_id": chosen.run_id, "output": output.decode(errors="replace")})
-        else:
-            _copy(folder, reader, follow)
-
-
-def _copy(folder: RunFolder, reader: OutputReader, follow: bool) -> None:
-    while True:
-        # Asked first, so that what came before the end is shown. Without a supervisor nothing more will be written.
-        ended = folder.end() is not None or (folder.state() is not None and not is_supervised(folder))
-        for chunk in reader.new():
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        if ended or not follow:
-            return
-        time.sleep(0.2)
 
 
 def _word(up: bool) -> str:
