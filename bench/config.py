@@ -224,7 +224,8 @@ class Settings:
     @classmethod
     def received(cls, carried: Mapping[str, Any]) -> Settings:
         """Return the settings that another process has sent."""
-        return cls(**{name: Path(value) if name in _PATHS and value else value for name, value in carried.items()})
+        settings: dict[str, Any] = dict(carried)
+        return cls(**settings | {name: Path(settings[name]) for name in _PATHS if settings[name] is not None})
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process the same settings."""
