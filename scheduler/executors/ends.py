@@ -45,6 +45,8 @@ def ending_of(run: JobRun, state: JobState, failure: str | None) -> Ending | Non
     if not was_taken(run):
         return None
     ending = state.endings.get(run.run_id, state.ending)
+    if run.status == "stopped":  # in order, by its supervisor, whose step has therefore ended by itself
+        ending = ending or state.ending
     if run.status not in ("pending", "running"):
         return ending
     if run.stop_reason is not None:

@@ -71,6 +71,8 @@ def said(*words: str, text: str | None = None, environment: Mapping[str, str] | 
         raise ExecutorAway(f"{words[0]} has not answered for {_PATIENCE_SECONDS:g} s") from error
     if done.returncode == 0:
         return done.stdout
+    if done.returncode < 0:  # by SIGPIPE, for one, where the controller goes in the middle of its answer
+        raise ExecutorAway(f"Slurm's controller does not answer: {words[0]} was killed by signal {-done.returncode}")
     lines = [_plain(line, words[0]) for line in done.stderr.splitlines() if line.strip()]
     why = next((line for line in lines if any(word in line for word in _AWAY)), None)
     if why is not None:
