@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.home import Home
+from tests.e2e.slurm import Site, site_in
 from tests.e2e.tags import all_tags_are_true
 
 
@@ -21,3 +22,10 @@ def home() -> Iterator[Home]:
     ):
         yield home
         all_tags_are_true(home)
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[Site]:
+    """A Slurm with two nodes and a stack beside it; skips where there can be none."""
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder, site_in(Path(folder)) as site:
+        yield site
