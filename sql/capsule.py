@@ -177,7 +177,7 @@ def _tables(connection: Connection, archive: zipfile.ZipFile, run_ids: list[str]
         ]
         query = sql.SQL("select {} from {} t where {}").format(
             sql.SQL(", ").join(read),
-            sql.Identifier("bench", name),
+            sql.Identifier(name),  # for who may not read it in `bench` it is that of `bench_own`
             sql.SQL(condition).format(runs=run_ids, series=series),
         )
         yield copy_out(connection, archive, Table("bench", name, tuple(columns), 0), query)

@@ -103,12 +103,15 @@ class Database:
                 tcp_user_timeout=_SILENCE_MILLISECONDS,
             )
             # Synchronous where the server's default is not: what we say is written has left the spool or a run's folder,
-            # so it must not vanish with a server that crashes.
+            # so it must not vanish with a server that crashes. Who may not read `bench` reads what there is of it in `bench_own`.
             connection.execute(
                 """
-                select set_config('search_path', 'bench, public', false),
+                select set_config('search_path',
+                                  case min(nspname) when 'bench_own' then 'bench_own, ' else '' end || 'bench, public', false),
                        case when current_setting('synchronous_commit') = 'off'
                             then set_config('synchronous_commit', 'on', false) end
+                from pg_class c join pg_namespace n on n.oid = relnamespace
+                where nspname in ('bench', 'bench_own') and relname = 'runs' and has_table_privilege(c.oid, 'select')
                 """
             )
         except psycopg.ProgrammingError:
@@ -124,6 +127,10 @@ class Database:
         with self.connect(read_only=read_only) as connection:
             try:
                 yield connection
+            # The second is what a view of `bench_own` says of writing.
+            except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState) as error:
+                said = error.diag.message_primary
+                raise StatementFailed(f"{connection.info.user} may not do this in the database: {said}") from error
             except psycopg.Error as error:
                 raise StatementFailed(str(error).strip()) from error
 

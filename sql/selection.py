@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg.rows import class_row
 
-from bench.errors import BadRequest
+from bench.errors import BadRequest, did_you_mean
 from bench.selectors import Selector
 from sql.database import Connection
 
@@ -17,6 +17,7 @@ __all__ = [
     "ExperimentInfo",
     "RunInfo",
     "abbreviated_ids",
+    "check_owner",
     "list_experiments",
     "runs_by_id",
     "select_run",
@@ -60,6 +61,7 @@ class RunInfo:
     profilers: str = ""
     job: str | None = None
     accounting: dict[str, Any] | None = None
+    note: str | None = None
 
     @property
     def label(self) -> str:
@@ -93,7 +95,7 @@ _RUNS = """
            coalesce(r.reason, case when r.status = 'pending' then j.reason end) as reason,
            command, environment, collocation, devices, params, r.host, keep,
            on_simulated_gpus(r) as simulated, r.profilers, j.executor || coalesce(' ' || j.native_id, '') as job,
-           case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting
+           case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting, r.note
     from runs r join workloads w using (workload_id) left join jobs j using (job) left join accounting a using (run_id)
 """
 
@@ -180,20 +182,36 @@ def workload_ids(connection: Connection, run_ids: Sequence[str]) -> list[int]:
     return [one for (one,) in rows]
 
 
-def list_experiments(connection: Connection) -> list[ExperimentInfo]:
-    """Return all experiments by id."""
+def check_owner(connection: Connection, owner: str) -> None:
+    """Refuse an owner who has no run here, naming the nearest one who has.
+
+    Raises
+    ------
+    BadRequest
+        There is no such owner.
+    """
+    owners = [name for (name,) in connection.execute("select distinct owner from runs order by owner").fetchall()]
+    if owner not in owners:
+        raise BadRequest(f"{owner!r} has no runs here{did_you_mean(owner, owners)}")
+
+
+def list_experiments(connection: Connection, owner: str | None = None) -> list[ExperimentInfo]:
+    """Return experiments by id: all, or those in which `owner` has runs, as far as these go."""
     with connection.cursor(row_factory=class_row(ExperimentInfo)) as cursor:
         return cursor.execute(
             """
             with latest as (
-                select distinct on (workload_id, position) * from runs order by workload_id, position, attempt desc)
+                select distinct on (workload_id, position) * from runs
+                where %(owner)s::text is null or owner = %(owner)s order by workload_id, position, attempt desc)
             select e.experiment_id, e.name, e.source, e.created_at, count(distinct w.workload_id) as workloads,
                    count(l.run_id) as runs, count(*) filter (where l.status = 'finished') as finished,
                    count(*) filter (where l.status in ('failed', 'stopped', 'timeout')) as failed,
                    count(*) filter (where l.status in ('pending', 'running')) as running
             from experiments e left join workloads w using (experiment_id) left join latest l using (workload_id)
-            group by e.experiment_id order by e.experiment_id
-            """
+            where %(owner)s::text is null or l.run_id is not null
+            group by e.experiment_id, e.name, e.source, e.created_at order by e.experiment_id
+            """,
+            {"owner": owner},
         ).fetchall()
 
 

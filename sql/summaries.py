@@ -215,7 +215,7 @@ def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Cove
             """
             select s.quantity, coalesce(min(m.unit), '') as unit, string_agg(distinct p.kind, ', ') as scopes,
                    string_agg(distinct s.metric, ', ') as metrics, count(distinct s.series_id) as series,
-                   coalesce((array_agg(m.help order by m.preference))[1], '') as help
+                   coalesce((array_agg(m.help order by m.preference, m.metric_id))[1], '') as help
             from series s join places p using (place_id) left join metrics m using (metric_id)
             where %(runs)s::text[] is null
                or exists (select from run_sets r where r.place_id = s.place_id and r.run_id = any(%(runs)s))

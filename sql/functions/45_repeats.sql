@@ -35,7 +35,7 @@ returns setof repeats language sql stable as $$
         join series s using (place_id) join targets t using (target_id)
         cross join lateral (select case when s.quantity like 'gpu\_%' then s.device end as device) d
         where s.metric_id is not null and s.quantity <> 'listener_cpu_usage' and (p_quantities is null or s.quantity = any(p_quantities))
-        group by s.place_id, s.quantity, s.metric, d.device, t.target_id
+        group by s.place_id, s.quantity, s.metric, d.device, t.target_id, t.last_seen
     ), heard as (
         select r.run_id, t.*,
                case when p_measured then measured_seconds(r.run_id, t.first)
