@@ -232,15 +232,29 @@ def experiments(found: Iterable[ExperimentInfo]) -> Table:
 
 
 def runs(found: Sequence[RunInfo]) -> Table:
-    """Return runs with status and duration."""
-    made = table("run", "id", "name", "status", ">duration", "started", "params", "reason")
+    """Return runs with status and duration, and whose they are where several people have some."""
+    several = len({run.owner for run in found}) > 1
+    noted = any(run.note for run in found)
+    made = table(
+        "run",
+        "id",
+        "name",
+        *["owner"] * several,
+        "status",
+        ">duration",
+        "started",
+        "params",
+        "reason",
+        *["note"] * noted,
+    )
     for run in found:
         label = run.full_label + (SIMULATED if run.simulated else "")
         started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
         params = " ".join(f"{key}={value}" for key, value in run.params.items())
         made.add_row(
-            label, run.run_id[:8], escape(run.name), status(run.status), duration(run.duration), started,
-            escape(params), escape(run.reason or ""),
+            label, run.run_id[:8], escape(run.name), *[escape(run.owner)] * several, status(run.status),
+            duration(run.duration), started, escape(params), escape(run.reason or ""),
+            *[escape((run.note or "").partition("\n")[0])] * noted,
         )  # fmt: skip
     if any(run.simulated for run in found):
         made.caption, made.caption_justify = _SIMULATED_NOTE, "left"

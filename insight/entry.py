@@ -103,6 +103,8 @@ def _run(entry: Entry) -> dict[str, Any]:
         "mlflow_run_id": run.mlflow_run_id,
         "attempt": run.attempt,
         "name": entry.name,
+        "owner": run.owner,
+        "note": run.note,
         "status": entry.status,
         "started_at": run.started_at,
         "ended_at": run.ended_at,

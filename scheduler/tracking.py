@@ -17,6 +17,7 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imp
 from mlflow.entities import Param, Run, RunTag
 from mlflow.exceptions import ExecutionException, MlflowException
 from mlflow.projects._project_spec import load_project
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking import MlflowClient
 from yaml import YAMLError
 
@@ -229,6 +230,22 @@ class Tracking:
                 there = any(one.path == name for one in self._client.list_artifacts(mlflow_run_id))
                 path = Path(self._client.download_artifacts(mlflow_run_id, name, folder)) if there else None
             yield path
+
+    def remove(self, run_id: str) -> None:
+        """Remove MLflow's runs with the tag of ours, and their artifacts; where there are none nothing is to be done.
+
+        MLflow keeps a deleted run's row until its ``gc``.
+
+        Raises
+        ------
+        TrackingUnavailable
+            The server does not answer, or refuses.
+        """
+        with _wrapped():
+            for run in self.runs_of(run_id):
+                if self._client.list_artifacts(run.info.run_id):  # where there are none, they cannot be removed
+                    get_artifact_repository(run.info.artifact_uri, tracking_uri=self.uri).delete_artifacts()
+                self._client.delete_run(run.info.run_id)
 
     def runs_of(self, run_id: str) -> list[Run]:
         """Return MLflow's runs with the tag of ours, in whatever experiments they are."""

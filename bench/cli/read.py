@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -20,7 +21,7 @@ from dashboards import tables
 from sql.database import Connection
 from sql.flavour import inspect
 from sql.report import findings
-from sql.selection import RunInfo, list_experiments, select_runs
+from sql.selection import RunInfo, check_owner, list_experiments, select_runs
 from sql.summaries import coverage, live_figures
 from sql.targets import ClockOffset, clock_offsets
 
@@ -137,13 +138,17 @@ def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
 def list_(
     selector: Annotated[str | None, typer.Argument(help=escape("EXPERIMENT[/WORKLOAD[/RUN]]."))] = None,
     attempts: Attempts = "latest",
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only this person's; 'me' are you.")] = None,
     json: Json = False,
 ) -> None:
     """List experiments, or the runs of one, with status and duration."""
     every = every_attempt(attempts)
+    owner = getpass.getuser() if user == "me" else user
     with reading() as connection:
+        if owner is not None:
+            check_owner(connection, owner)
         if selector is None:
-            experiments = list_experiments(connection)
+            experiments = list_experiments(connection, owner)
             as_json([asdict(one) for one in experiments]) if json else console().print(
                 tables.experiments(experiments)
                 if experiments
@@ -151,6 +156,8 @@ def list_(
             )
         else:
             runs = select_runs(connection, [selector], every_attempt=every)
+            if owner is not None and not (runs := [run for run in runs if run.owner == owner]):
+                raise NoData(f"{owner} has no run in {selector}")
             as_json([{**asdict(run), "run": run.label} for run in runs]) if json else console().print(tables.runs(runs))
 
 

@@ -11,19 +11,20 @@ returns table (what text, value text) language sql stable rows 20 as $$
         (1, 'run', concat_ws(' ', run_label(w, r), nullif(r.name, ''))),
         (2, 'experiment', concat_ws(' ', e.experiment_id, nullif(e.name, ''))),
         (3, 'owner', r.owner),
-        (4, 'end', case when r.ended_at is not null then concat_ws(', ', r.status, 'exit status ' || r.exit_code, r.reason) end),
-        (5, 'command', r.command),
-        (6, 'parameters', (select string_agg(key || '=' || p.value, '  ' order by key) from jsonb_each_text(r.params) p)),
-        (7, 'environment', nullif(r.environment, '-')),
-        (8, 'host', r.host),
-        (9, 'devices', where_it_is(r.run_id)),
-        (10, 'collocation', nullif(r.collocation, '-')),
-        (11, 'measured', round(100 * q.coverage::numeric, 1) || ' % of its time, every '
+        (4, 'note', r.note),
+        (5, 'end', case when r.ended_at is not null then concat_ws(', ', r.status, 'exit status ' || r.exit_code, r.reason) end),
+        (6, 'command', r.command),
+        (7, 'parameters', (select string_agg(key || '=' || p.value, '  ' order by key) from jsonb_each_text(r.params) p)),
+        (8, 'environment', nullif(r.environment, '-')),
+        (9, 'host', r.host),
+        (10, 'devices', where_it_is(r.run_id)),
+        (11, 'collocation', nullif(r.collocation, '-')),
+        (12, 'measured', round(100 * q.coverage::numeric, 1) || ' % of its time, every '
                          || round(q.interval_seconds::numeric, 1) || ' s'),
-        (12, 'overhead', round(100 * q.overhead::numeric, 1) || ' % of the host''s cores, for the listeners'),
-        (13, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
-        (14, 'id', r.run_id),
-        (15, 'MLflow''s id', r.mlflow_run_id)
+        (13, 'overhead', round(100 * q.overhead::numeric, 1) || ' % of the host''s cores, for the listeners'),
+        (14, 'throttled', case when q.throttled then 'the clocks of its GPUs were kept down at some time' end),
+        (15, 'id', r.run_id),
+        (16, 'MLflow''s id', r.mlflow_run_id)
     ) as x (ord, what, value)
     where r.run_id = p_run and x.value <> '' order by x.ord
 $$;

@@ -79,3 +79,8 @@ begin
     call bench.retain();
     analyze bench.samples;
 end $$;
+
+-- Where the aggregates keep rows of their own.
+create or replace function stored_aggregates() returns text[] language sql stable as $$
+    select array['bench.samples_10s_stored', 'bench.samples_1m_stored', 'bench.samples_10m_stored']
+$$;

@@ -37,6 +37,13 @@ create or replace function materialized_10s() returns regclass language sql stab
     from timescaledb_information.continuous_aggregates where view_schema = 'bench' and view_name = 'samples_10s'
 $$;
 
+-- Where the aggregates keep their rows.
+create or replace function stored_aggregates() returns text[] language sql stable as $$
+    select array['bench.samples_10s_late'] || array_agg(
+        format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name))
+    from timescaledb_information.continuous_aggregates where view_schema = 'bench'
+$$;
+
 -- Has samples_10s read what is materialized below `p_time`, where so far it is computed on read and there is nothing to
 -- materialize. A watermark follows what a refresh finds: a sample of no series, taken away again with its bucket.
 create or replace procedure raise_watermark(p_time timestamptz) language plpgsql as $$

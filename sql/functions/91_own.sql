@@ -131,6 +131,8 @@ language sql stable security definer set search_path = bench, pg_temp as $$
         quantities, start, stop, step_ms, aligned, max_series, scopes, align)
 $$;
 
+revoke execute on function bench_own.mine, bench_own.sets, bench_own.my_places, bench_own.run_chart, bench_own.workload_chart
+    from public;
 do $$
 begin
     grant usage on schema bench_own to bench_reader_own;
@@ -138,8 +140,6 @@ begin
     revoke all on all tables in schema bench from bench_reader_own;
     -- What is nobody's.
     grant select on bench.metrics, bench.retention, bench.migrations, bench.functions_digest to bench_reader_own;
-    revoke execute on function bench_own.mine, bench_own.sets, bench_own.my_places, bench_own.run_chart,
-                               bench_own.workload_chart from public;
     grant execute on function bench_own.mine, bench_own.sets, bench_own.my_places, bench_own.run_chart,
                               bench_own.workload_chart to bench_reader_own;
 exception when insufficient_privilege or undefined_object then

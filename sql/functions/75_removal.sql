@@ -1,0 +1,67 @@
+-- Removes runs with all that is theirs alone, and returns how many samples that was. What others were on as well stays with
+-- them, and they keep on record that they were not alone. Of the aggregates the same buckets go, for each is of one run set: so
+-- they agree below the watermark and below the edge of retention too. Only their owner may write to these, who made this.
+create or replace function remove_runs(p_runs text[]) returns bigint
+language plpgsql security definer set search_path = bench, pg_temp as $$
+declare
+    own_places constant integer[] := array(select place_id from places where run_id = any(p_runs));
+    own_series constant integer[] := array(select series_id from series where place_id = any(own_places));
+    their_workloads constant integer[] := array(select workload_id from runs where run_id = any(p_runs));
+    their_experiments constant integer[] := array(select experiment_id from workloads where workload_id = any(their_workloads));
+    own_sets integer[];
+    near_series integer[];
+    low timestamptz;
+    high timestamptz;
+    relation text;
+    condition text;
+    removed bigint := 0;
+    n bigint;
+begin
+    if exists (select from runs where run_id = any(p_runs) and (keep or status in ('pending', 'running'))) then
+        raise exception 'runs that go on, or are kept, cannot be removed';
+    end if;
+    perform pg_advisory_xact_lock(hashtext('bench.refresh'));  -- no aggregate is made of what goes meanwhile
+    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- and the edge stays
+    perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- as many as it takes
+    select array_agg(runset_id), min(low_), max(high_) into own_sets, low, high
+    from (select runset_id, min(started_at) as low_, max(coalesce(ended_at, 'infinity')) as high_ from run_sets
+          where runset_id in (select runset_id from run_sets where run_id = any(p_runs))
+          group by runset_id having bool_and(run_id = any(p_runs))) sets;
+    near_series := array(select series_id from series
+                         where place_id in (select place_id from run_sets where runset_id = any(own_sets)));
+    -- Two statements: of an `or` a columnstore makes nothing, and all of it would be unpacked. The tag decides; bounds on time,
+    -- wider than a scrape's interval and a bucket, only narrow the search.
+    for relation, condition in
+        select r, c from unnest(array['bench.samples'] || stored_aggregates()) r
+        cross join unnest(array[
+            format('series_id = any(%L::integer[])', own_series),
+            format($q$series_id = any(%L::integer[]) and runset_id = any(%L::integer[])
+                      and %%1$I >= %L::timestamptz - interval '11 min' and %%1$I < %L::timestamptz + interval '11 min'$q$,
+                   near_series, own_sets, low, high)]) c
+    loop
+        execute format('delete from %s where ', relation)
+                || format(condition, case relation when 'bench.samples' then 'time' else 'bucket' end);
+        get diagnostics n = row_count;
+        removed := removed + case relation when 'bench.samples' then n else 0 end;
+    end loop;
+    update run_sets mine set others = others + gone.n
+    from (select runset_id, count(*)::integer as n from run_sets where run_id = any(p_runs) group by runset_id) gone
+    where gone.runset_id = mine.runset_id and mine.run_id <> all(p_runs);
+    -- As an imported one: without it the run sets of those who were there would be made anew.
+    update placements set origin = 'removed' where run_id = any(p_runs);
+    delete from runs where run_id = any(p_runs);
+    delete from series where series_id = any(own_series);
+    delete from places where place_id = any(own_places);
+    delete from workloads w where workload_id = any(their_workloads) and w.ended_at is not null
+        and not exists (select from runs r where r.workload_id = w.workload_id);
+    delete from experiments e where experiment_id = any(their_experiments)
+        and not exists (select from workloads w where w.experiment_id = e.experiment_id);
+    return removed;
+end $$;
+revoke execute on function remove_runs from public;
+do $$
+begin
+    grant execute on function remove_runs to bench_owner, bench_writer;
+exception when insufficient_privilege or undefined_object then
+    raise notice 'rights were left as they are: %', sqlerrm;
+end $$;
