@@ -26,7 +26,7 @@ from sql import samples, targets
 from sql.database import Connection, Database
 from sql.flavour import Flavour, inspect
 
-__all__ = ["measure"]
+__all__ = ["WholePath", "measure"]
 
 SCRAPES = 1200
 ROUNDS = 3
@@ -44,7 +44,7 @@ def measure() -> dict[str, float | str]:
         settings = configured if configured.dsn else Settings(home=Path(folder))
         with Database(settings) as database, database.session() as connection:
             flavour = inspect(connection).flavour
-            with _Path(database, connection, Path(folder)) as path:
+            with WholePath(database, connection, Path(folder)) as path:
                 whole, bare, compressed = [], [], []
                 path.write(1)  # opens the series
                 for _ in range(ROUNDS):
@@ -69,7 +69,7 @@ def measure() -> dict[str, float | str]:
             return {**figures, **freshness(database, Path(folder))}
 
 
-class _Path:
+class WholePath:
     """Parser, rates, spool and writer, put together as the collector does it, for one target."""
 
     def __init__(self, database: Database, connection: Connection, folder: Path) -> None:
@@ -84,7 +84,7 @@ class _Path:
         self._clock = itertools.count(int(time.time()) - 8 * HOUR)
         self._written = 0
 
-    def __enter__(self) -> _Path:
+    def __enter__(self) -> WholePath:
         self._writer.start()
         return self
 

@@ -21,7 +21,7 @@ from bench.errors import DatabaseUnavailable
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 
-__all__ = ["exporter", "installed_timescale", "own_database", "timescale"]
+__all__ = ["exporter", "following", "installed_timescale", "own_database", "timescale"]
 
 
 @contextlib.contextmanager
@@ -102,6 +102,23 @@ def installed_timescale(folder: Path, licence: str = "timescale", configuration:
                 folder, binaries=Path(ask("--bindir")), major=int(major.group()), configuration=configuration
             )
     return None
+
+
+@contextlib.contextmanager
+def following(primary: EmbeddedServer, folder: Path) -> Iterator[EmbeddedServer]:
+    """Yield a streaming replica of a server that runs, made as ``docs/replica.md`` says, with a slot of its own."""
+    server = EmbeddedServer(folder, binaries=primary.programs.folder, major=primary.programs.major)
+    folder.mkdir(parents=True)
+    slot = f"replica_{uuid.uuid4().hex[:8]}"
+    source = ("-h", str(primary.socket_dir), "-U", "postgres", "-D", str(server.data))
+    primary.programs.run("pg_basebackup", *source, "-c", "fast", "-X", "stream", "-R", "-C", "-S", slot, "--no-sync")
+    with (server.data / "postgresql.conf").open("a") as file:
+        file.write("hot_standby_feedback = on\n")
+    server.acquire()
+    try:
+        yield server
+    finally:
+        server.release()
 
 
 @contextlib.contextmanager

@@ -157,7 +157,7 @@ def _curve() -> npt.NDArray[np.float64]:
 
 
 def _chart(database: Database, step_ms: float, at_least: int) -> None:
-    with database.session(read_only=True) as connection:
+    with database.session() as connection:
         rows = connection.execute(
             "select * from run_chart((select array_agg(run_id) from runs), array['gpu_power'], null, null, %s, false, 1)",
             (step_ms,),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bench.config import Settings
 from bench.errors import NoData
+from sql import replica
 from sql.database import Connection, Database
 from sql.frames import samples_of, summaries_of
 from sql.selection import select_runs
@@ -45,7 +47,9 @@ def summary(*selectors: str, settings: Settings | None = None) -> pandas.DataFra
 
 @contextlib.contextmanager
 def _selected(selectors: Sequence[str], settings: Settings | None) -> Iterator[tuple[Connection, list[str]]]:
-    with Database(settings or Settings.load()) as database, database.session(read_only=True) as connection:
+    with Database(settings or Settings.load(), reading=True) as database, database.session() as connection:
+        if behind := replica.notice(connection):
+            warnings.warn(behind, stacklevel=4)
         yield connection, [run.run_id for run in select_runs(connection, selectors)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any
 
 from bench.errors import BadRequest, DatabaseUnavailable
 from bench.selectors import Selector
+from sql import replica
 from sql.database import Connection, Database
 from sql.experiments import being_scheduled
 from sql.live import Position, Recent, holding_rules, positions, recent_figures
@@ -86,11 +88,14 @@ class Watched:
         Whether all runs have ended, and none is to come.
     problem
         Why this is what was seen before, where the database does not answer.
+    behind
+        What to know where it was seen on a replica that is behind.
     """
 
     runs: tuple[WatchedRun, ...]
     over: bool
     problem: str | None = None
+    behind: str | None = None
 
     @property
     def failed(self) -> bool:
@@ -100,7 +105,8 @@ class Watched:
     def as_dict(self) -> dict[str, Any]:
         """Return it as it is written to JSON."""
         runs = [one.as_dict() for one in self.runs]
-        return {"time": datetime.now(UTC), "over": self.over, "problem": self.problem, "runs": runs}
+        about = {"over": self.over, "problem": self.problem, "behind": self.behind}
+        return {"time": datetime.now(UTC), **about, "runs": runs}
 
 
 def watch(database: Database, selectors: Sequence[str]) -> Iterator[Watched]:
@@ -118,8 +124,8 @@ def watch(database: Database, selectors: Sequence[str]) -> Iterator[Watched]:
     seen: Watched | None = None
     while seen is None or not seen.over:
         try:
-            with database.session(read_only=True) as connection:
-                for seen in _looks(connection, selectors):
+            with database.session() as connection, _primary(database, connection) as primary:
+                for seen in _looks(connection, primary, selectors):
                     yield seen
         except DatabaseUnavailable as error:
             if seen is None:
@@ -129,12 +135,23 @@ def watch(database: Database, selectors: Sequence[str]) -> Iterator[Watched]:
             time.sleep(_EVERY_SECONDS)
 
 
-def _looks(connection: Connection, selectors: Sequence[str]) -> Iterator[Watched]:
-    figures = _Figures()
+@contextlib.contextmanager
+def _primary(database: Database, connection: Connection) -> Iterator[Connection]:
+    """Open the primary of a replica, where it is known and answers; else yield `connection`."""
+    with contextlib.ExitStack() as opened:
+        primary = connection
+        if database.settings.dsn is not None and replica.standing(connection).standby:
+            with contextlib.suppress(DatabaseUnavailable):  # nothing is scheduled then that could be recorded
+                primary = opened.enter_context(Database(database.settings).session())
+        yield primary
+
+
+def _looks(connection: Connection, primary: Connection, selectors: Sequence[str]) -> Iterator[Watched]:
+    figures, schedules = _Figures(), _Schedules(connection, primary)
     over = False
     while not over:
         began = time.monotonic()
-        runs, expected = _select(connection, selectors)
+        runs, expected = _select(connection, schedules, selectors)
         going = [run.run_id for run in runs if run.status == "running"]
         at = positions(connection, going) if going else {}
         rules = holding_rules(connection, going) if going else {}
@@ -146,20 +163,39 @@ def _looks(connection: Connection, selectors: Sequence[str]) -> Iterator[Watched
                 for run in runs
             ),
             over,
+            behind=replica.notice(connection),
         )
         if not over:
             took = time.monotonic() - began
             time.sleep(max(_EVERY_SECONDS - took, _PAUSES_PER_LOOK * took))
 
 
-def _select(connection: Connection, selectors: Sequence[str]) -> tuple[list[RunInfo], bool]:
+class _Schedules:
+    """Which experiments are being scheduled; only the primary knows, and a replica shows the end of it later."""
+
+    def __init__(self, connection: Connection, primary: Connection) -> None:
+        self._connection, self._primary = connection, primary
+        self._ends: dict[int, str] = {}
+
+    def has(self, experiment: int) -> bool:
+        """Return whether runs of `experiment` may be to come."""
+        if being_scheduled(self._primary, experiment):
+            self._ends.pop(experiment, None)
+            return True
+        if self._primary is self._connection:
+            return False
+        end = self._ends.setdefault(experiment, replica.wal_position(self._primary))
+        return not replica.has_replayed(self._connection, end)
+
+
+def _select(connection: Connection, schedules: _Schedules, selectors: Sequence[str]) -> tuple[list[RunInfo], bool]:
     """Return the runs by now, and whether more may be to come: an experiment is watched that is being scheduled."""
     runs: dict[str, RunInfo] = {}
     expected = False
     for text in selectors:
         one = Selector.parse(text)
         # Asked before its runs, so that they are complete when it is not any more.
-        scheduled = one.experiment is not None and being_scheduled(connection, one.experiment)
+        scheduled = one.experiment is not None and schedules.has(one.experiment)
         try:
             found = select_runs(connection, [text])
         except BadRequest:

@@ -93,9 +93,12 @@ def measured(
 def notices(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], scopes: Sequence[str] | None
 ) -> list[tuple[str, str]]:
-    """Return what has to be known before the runs are compared: what each thing is about, and a sentence."""
+    """Return what has to be known before the runs are compared: what each thing is about, and a sentence.
+
+    That a replica is behind is not among it: who opened the connection says so, once for all.
+    """
     return connection.execute(
-        "select about, notice from chart_notice(%s, %s, null, p_scopes => %s)",
+        "select about, notice from chart_notice(%s, %s, null, p_scopes => %s) where about <> 'behind'",
         (list(run_ids), list(quantities), None if scopes is None else list(scopes)),
     ).fetchall()
 

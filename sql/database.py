@@ -13,6 +13,7 @@ from psycopg import conninfo, pq
 
 from bench.config import Settings
 from bench.errors import DatabaseUnavailable
+from sql import replica
 from sql.embedded import EmbeddedServer
 from sql.migrate import migrate
 
@@ -21,6 +22,10 @@ __all__ = ["Connection", "Database", "StatementFailed", "lost"]
 Connection = psycopg.Connection
 # A server whose host has vanished is given up after this; the kernel alone would take a quarter of an hour.
 _SILENCE_MILLISECONDS = 30_000
+_CANCELLED = (
+    "the replica has cancelled this, time and again, since it was in the way of what had to be replayed: "
+    "repeat it, or set max_standby_streaming_delay higher there"
+)
 # What a driver raises when the server went away; such a call may be retried.
 lost = (psycopg.OperationalError, psycopg.InterfaceError)
 
@@ -36,12 +41,16 @@ class Database:
     ----------
     settings
         With a `dsn`, that server; else the embedded one, started on demand and held until `close`.
+    reading
+        For questions alone: with a `read_dsn` that server is asked and no other, and every connection is read-only.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, reading: bool = False) -> None:
         self.settings = settings
-        self._embedded = None if settings.dsn else EmbeddedServer(settings.database_dir)
-        self._dsn = settings.dsn
+        self._reading = reading
+        self._elsewhere = reading and settings.read_dsn is not None
+        self._dsn = settings.read_dsn if self._elsewhere else settings.dsn
+        self._embedded = None if self._dsn else EmbeddedServer(settings.database_dir)
 
     @property
     def embedded(self) -> bool:
@@ -54,11 +63,18 @@ class Database:
             self._dsn = self._embedded.acquire()
 
     def open(self) -> Self:
-        """Start the server where needed and bring the schema up to date; safe to call twice."""
+        """Start the server where needed and bring the schema up to date; safe to call twice.
+
+        Of a `read_dsn` the schema is looked at, and whether who logs in there may read and no more.
+        """
         self.hold()
         try:
-            with self.connect() as connection:
-                migrate(connection)
+            if self._elsewhere:
+                with self.session() as connection:
+                    replica.check(connection)
+            else:
+                with self._connected(read_only=False, timeout=10) as connection:
+                    migrate(connection)
         except BaseException:
             self.close()
             raise
@@ -85,7 +101,7 @@ class Database:
             return self._embedded.dsn
         return self._dsn
 
-    def connect(self, *, read_only: bool = False, timeout: float = 10) -> Connection:
+    def connect(self, *, timeout: float = 10) -> Connection:
         """Open a connection in autocommit mode with schema ``bench`` in front.
 
         Raises
@@ -93,7 +109,10 @@ class Database:
         DatabaseUnavailable
             The server does not answer. The message holds no password.
         """
-        dsn = (self.settings.read_dsn or self.dsn) if read_only else self.dsn
+        return self._connected(read_only=self._reading, timeout=timeout)
+
+    def _connected(self, *, read_only: bool, timeout: float) -> Connection:
+        dsn, name = self.dsn, "BENCH_READ_DSN" if self._elsewhere else "BENCH_DSN"
         try:
             connection = psycopg.connect(
                 dsn,
@@ -101,6 +120,7 @@ class Database:
                 connect_timeout=int(timeout),
                 application_name="hypergauge",
                 tcp_user_timeout=_SILENCE_MILLISECONDS,
+                cursor_factory=replica.AskingAgain if read_only else None,
             )
             # Synchronous where the server's default is not: what we say is written has left the spool or a run's folder,
             # so it must not vanish with a server that crashes. Who may not read `bench` reads what there is of it in `bench_own`.
@@ -109,22 +129,27 @@ class Database:
                 select set_config('search_path',
                                   case min(nspname) when 'bench_own' then 'bench_own, ' else '' end || 'bench, public', false),
                        case when current_setting('synchronous_commit') = 'off'
-                            then set_config('synchronous_commit', 'on', false) end
+                            then set_config('synchronous_commit', 'on', false) end,
+                       case when %s then set_config('default_transaction_read_only', 'on', false) end
                 from pg_class c join pg_namespace n on n.oid = relnamespace
                 where nspname in ('bench', 'bench_own') and relname = 'runs' and has_table_privilege(c.oid, 'select')
-                """
+                """,
+                (read_only,),
             )
         except psycopg.ProgrammingError:
             # libpq quotes what it cannot parse, which may be the password.
-            raise DatabaseUnavailable("the connection string (BENCH_DSN) cannot be parsed") from None
+            raise DatabaseUnavailable(f"the connection string ({name}) cannot be parsed") from None
         except psycopg.Error as error:
-            raise DatabaseUnavailable(f"the database at {public(dsn)} does not answer: {error}".strip()) from error
+            where = f" ({name})" if self._elsewhere else ""
+            raise DatabaseUnavailable(
+                f"the database at {public(dsn)}{where} does not answer: {error}".strip()
+            ) from error
         return connection
 
     @contextlib.contextmanager
-    def session(self, *, read_only: bool = False) -> Iterator[Connection]:
+    def session(self) -> Iterator[Connection]:
         """Open a connection for a few statements; the driver's errors leave as ours."""
-        with self.connect(read_only=read_only) as connection:
+        with self.connect() as connection:
             try:
                 yield connection
             # The second is what a view of `bench_own` says of writing.
@@ -132,7 +157,8 @@ class Database:
                 said = error.diag.message_primary
                 raise StatementFailed(f"{connection.info.user} may not do this in the database: {said}") from error
             except psycopg.Error as error:
-                raise StatementFailed(str(error).strip()) from error
+                cancelled = self._reading and isinstance(error, replica.conflicts)
+                raise StatementFailed(_CANCELLED if cancelled else str(error).strip()) from error
 
     def libpq_environment(self) -> dict[str, str]:
         """Return the variables by which psql and other programs of PostgreSQL find the database."""

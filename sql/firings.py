@@ -24,7 +24,6 @@ Found = tuple[datetime, datetime | None, Mapping[str, Any]]
 
 # What is found more often than this in one run is a rule gone wrong.
 _MOST = 1000
-_UNPREPARED = "set BENCH_READ_DSN, or have an administrator: grant bench_reader to {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,9 @@ def _become_reader(connection: Connection) -> None:
     try:
         connection.execute("set local role bench_reader")
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue) as error:
-        raise RuleFailed(f"{user} may write, and may not become bench_reader: {_UNPREPARED.format(user)}") from error
+        raise RuleFailed(
+            f"{user} may write, and may not become bench_reader: have an administrator: grant bench_reader to {user}"
+        ) from error
 
 
 def _refused(error: psycopg.Error, asked: str, limit: timedelta) -> RuleFailed:

@@ -16,7 +16,7 @@ import psycopg
 from bench.errors import BenchError
 from sql.flavour import Flavour, inspect
 
-__all__ = ["Migration", "MigrationFailed", "applied", "lock", "migrate", "newest", "pending"]
+__all__ = ["Migration", "MigrationFailed", "applied", "is_current", "lock", "migrate", "newest", "pending"]
 
 # Any constant will do, as long as nobody else in this database uses it.
 _LOCK = 0x62656E6368
@@ -84,6 +84,18 @@ def pending(connection: psycopg.Connection) -> list[Migration]:
     return [migration for version, migration in sorted(known.items()) if version not in done]
 
 
+def is_current(connection: psycopg.Connection) -> bool:
+    """Return whether there is nothing to apply: the migrations, functions and views are those of this release.
+
+    Raises
+    ------
+    MigrationFailed
+        As `pending`.
+    """
+    digest = _functions_digest(inspect(connection).flavour)
+    return not pending(connection) and digest == _stored_functions_digest(connection)
+
+
 def lock(connection: psycopg.Connection) -> None:
     """Keep others from migrating until the transaction is over."""
     connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -100,12 +112,10 @@ def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migra
     MigrationFailed
         The database is newer than this release, its user may not change the schema, or a file does not fit what is there.
     """
-    flavour = inspect(connection).flavour
-    digest = _functions_digest(flavour)
-    if to is None and not pending(connection) and digest == _stored_functions_digest(connection):
+    if to is None and is_current(connection):
         return []
     try:
-        return _apply(connection, flavour, digest, to)
+        return _apply(connection, inspect(connection).flavour, to)
     except psycopg.errors.InsufficientPrivilege as error:
         raise MigrationFailed(
             f"the schema is not that of this release, and {connection.info.user} may not change it "
@@ -113,7 +123,7 @@ def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migra
         ) from error
 
 
-def _apply(connection: psycopg.Connection, flavour: Flavour, digest: str, to: int | None) -> list[Migration]:
+def _apply(connection: psycopg.Connection, flavour: Flavour, to: int | None) -> list[Migration]:
     with connection.transaction():
         lock(connection)
         todo = pending(connection)  # again: another process may have been faster
@@ -142,7 +152,7 @@ def _apply(connection: psycopg.Connection, flavour: Flavour, digest: str, to: in
         for file in _sql_files("functions", flavour):
             _execute(connection, f"sql/functions/{file.name}", file.read_bytes())
         connection.execute("delete from bench.functions_digest")
-        connection.execute("insert into bench.functions_digest values (%s)", (digest,))
+        connection.execute("insert into bench.functions_digest values (%s)", (_functions_digest(flavour),))
     return todo
 
 

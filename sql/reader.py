@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from bench.errors import BadRequest
 from sql.database import Connection, Database
 from sql.flavour import Server, inspect
+from sql.replica import may_write
 
 __all__ = ["Reader", "cancel_long_reads", "reader"]
 
@@ -47,11 +48,15 @@ def reader(database: Database) -> Reader:
         if not database.embedded:
             raise BadRequest("set BENCH_READ_DSN to the database as bench_reader: what BENCH_DSN logs in as may write")
         _let_in(database)
-    with database.session(read_only=True) as connection:
+    with Database(database.settings, reading=True).session() as connection:
         found = _reader(connection)
         if database.settings.read_dsn is None:
             return Reader(found.host, found.port, found.database, "bench_reader", found.server)
-        _refuse_writers(connection, found.user)
+        # Whoever the connection may have become: in Grafana people write SQL as who logs in.
+        if may_write(connection, "session_user"):
+            raise BadRequest(
+                f"BENCH_READ_DSN logs in as {found.user}, who may write: give it bench_reader, who may not"
+            )
     return found
 
 
@@ -89,9 +94,3 @@ def _reader(connection: Connection) -> Reader:
         sslmode="disable" if not encrypted else asked if asked.startswith("verify") else "require",
         sslrootcert=given.get("sslrootcert") if encrypted else None,
     )
-
-
-def _refuse_writers(connection: Connection, user: str) -> None:
-    row = connection.execute("select has_table_privilege('bench.runs', 'insert, update, delete')").fetchone()
-    if row != (False,):
-        raise BadRequest(f"BENCH_READ_DSN logs in as {user}, who may write: give it bench_reader, who may not")

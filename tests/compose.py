@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docker-compose.yml"
-PROFILES = ("host", "nvml", "dcgm", "dcgm-exporter")
+PROFILES = ("host", "nvml", "dcgm", "dcgm-exporter", "replica")
 
 _VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|\{(?P<name>\w+)(?::(?P<how>[-?])(?P<rest>[^}]*))?\})")
 

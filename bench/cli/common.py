@@ -21,6 +21,7 @@ from insight.cost import costs
 from insight.entry import Further
 from insight.target import Target, towards
 from insight.tariff import Tariff
+from sql import replica
 from sql.database import Connection, Database
 
 __all__ = [
@@ -30,12 +31,14 @@ __all__ = [
     "TargetOption",
     "TariffFile",
     "as_json",
+    "asking_primary",
     "check_folder",
     "console",
     "every_attempt",
     "further",
     "gpu_words",
     "reading",
+    "warn",
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
@@ -58,9 +61,23 @@ def console() -> Console:
 
 @contextlib.contextmanager
 def reading(settings: Settings | None = None) -> Iterator[Connection]:
-    """Open the database for questions."""
-    with Database(settings or Settings.load()) as database, database.session(read_only=True) as connection:
+    """Open the database for questions, and say so where it is a replica that is behind."""
+    with Database(settings or Settings.load(), reading=True) as database, database.session() as connection:
+        if behind := replica.notice(connection):
+            warn(behind)
         yield connection
+
+
+@contextlib.contextmanager
+def asking_primary(settings: Settings | None = None) -> Iterator[Connection]:
+    """Open the database of ``BENCH_DSN`` for questions whose answers must not be those of a while ago."""
+    with Database(settings or Settings.load()) as database, database.session() as connection:
+        yield connection
+
+
+def warn(line: str) -> None:
+    """Write to standard error what to know of what is written to standard output."""
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(f"[yellow]![/] {escape(line)}")
 
 
 def further(settings: Settings, target: str | None, *, simulated: bool = False) -> list[Further]:

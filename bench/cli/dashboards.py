@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from bench.addresses import without_login
-from bench.cli.common import Json, as_json, console, reading
+from bench.cli.common import Json, as_json, console, reading, warn
 from bench.cli.stack import grafana_url
 from bench.config import Settings, secret
 from dashboards.grafana import files
@@ -94,7 +93,7 @@ def push(
         words = "left as it is: it is provisioned from a file there" if one.done == "provisioned" else one.done
         out.print(f"[green]✓[/] {escape(one.title)} {words}: {escape(one.url)}", soft_wrap=True)
     for fault in faults:
-        Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(f"[yellow]![/] {escape(fault)}")
+        warn(fault)
 
 
 def _of_views(settings: Settings, paths: list[Path]) -> list[Dashboard]:

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from bench.cli.common import Json, as_json, console, reading
+from bench.cli.common import Json, as_json, asking_primary, console
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from sql import aggregates
@@ -50,7 +50,7 @@ def migrate_() -> None:
 @app.command()
 def status(json: Json = False) -> None:
     """Show the server, its flavour, and the version of the schema."""
-    with reading() as connection:
+    with asking_primary() as connection:
         server = inspect(connection)
         version, waiting = max(applied(connection)), len(pending(connection))
         row = connection.execute("select count(*) from series").fetchone()

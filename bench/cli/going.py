@@ -95,7 +95,7 @@ def show(progress: Progress, event: Event) -> None:
 def live(database: Database, run_ids: Sequence[str]) -> Mapping[str, Live]:
     """Return the newest figures of runs, where the database has them now."""
     try:
-        with database.session(read_only=True) as connection:
+        with database.session() as connection:
             return live_figures(connection, run_ids)
     except BenchError:
         return {}

@@ -77,7 +77,8 @@ def _judge_until(told: threading.Event, database: Database, metrics: RuleMetrics
     try:
         while True:
             try:
-                with database.connect() as connection, database.connect(read_only=True) as reader:
+                # Of the primary both: what is judged by must not be of a while ago.
+                with database.connect() as connection, database.connect() as reader:
                     while True:
                         last = told.is_set()
                         until = time.monotonic() + _LAST_SECONDS if last else math.inf

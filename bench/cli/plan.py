@@ -65,7 +65,7 @@ def check(
     from scheduler.file_turns import planned
 
     divided: Sequence[Partition] = []
-    with database.session(read_only=show) as connection:
+    with database.session() as connection:
         workloads = planned(connection, file, rerun)
         if executor is None:
             gpus = inventory(settings.simulate, settings.home)

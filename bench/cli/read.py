@@ -13,13 +13,13 @@ from rich.markup import escape
 from bench.addresses import without_login
 from bench.cli.collector_figures import CollectorFigures
 from bench.cli.common import Attempts, Json, Selectors, as_json, console, every_attempt, gpu_words, reading
+from bench.cli.servers import Server
 from bench.config import Settings
 from bench.errors import BenchError, NoData
 from bench.gpu import inventory
 from bench.services import Service, Stack
 from dashboards import tables
-from sql.database import Connection
-from sql.flavour import inspect
+from sql.database import Connection, Database
 from sql.report import findings
 from sql.selection import RunInfo, check_owner, list_experiments, select_runs
 from sql.summaries import coverage, live_figures
@@ -48,16 +48,16 @@ def status(json: Json = False) -> None:
     clocks: list[ClockOffset] = []
     figures: dict[str, Any] = {}
     firing: Mapping[str, list[str]] = {}
-    database, reason = "", None
     try:
-        with reading(settings) as connection:
-            database = inspect(connection).describe()
+        with Database(settings, reading=True) as opened, opened.session() as connection:
+            asked = Server.of(connection)
             running = [run for run in select_runs(connection, []) if run.status == "running"]
             figures = live_figures(connection, [run.run_id for run in running])
             clocks = clock_offsets(connection)
             firing = _firing(connection, running)
     except BenchError as error:
-        reason = str(error)
+        asked = Server(False, str(error))
+    database, reads = asked.and_primary(settings)
     # Those that are measured, where that goes on.
     measured = (one.simulate for name, one in recorded.items() if name.startswith("exporter-") and one.alive)
     gpus = inventory(next(measured, settings.simulate), settings.home)
@@ -65,7 +65,8 @@ def status(json: Json = False) -> None:
         as_json(
             {
                 "gpus": [asdict(gpu) for gpu in gpus.gpus],
-                "database": {"up": reason is None, "server": database or None, "reason": reason},
+                "database": database.as_dict(),
+                "reads": reads and reads.reads_as_dict(),
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
                 "collector": asdict(collector) if collector else None,
                 "clocks": [asdict(clock) for clock in clocks],
@@ -82,7 +83,10 @@ def status(json: Json = False) -> None:
         )
         return
     out = console()
-    out.print(f"database   {_word(reason is None)}  {escape(database or reason or '')}")
+    out.print(f"database   {_word(database.up)}  {escape(database.says)}")
+    if reads is not None:
+        well, words = reads.describe_reads(database)
+        out.print(f"reads      {_word(reads.up)}  {'' if well else '[yellow]![/] '}{escape(words)}")
     for name, (up, url) in services.items():
         out.print(f"{name:<10} {_word(up)}  {url}")
         if name == "collector" and collector is not None:

@@ -13,8 +13,8 @@ import typer
 from rich.markup import escape
 
 from bench import durations
-from bench.cli.common import Json, Selectors, as_json, console, reading
-from bench.config import CONFIG_FILE, Settings, config_file
+from bench.cli.common import Json, Selectors, as_json, asking_primary, console, reading
+from bench.config import CONFIG_FILE, config_file
 from bench.errors import BadRequest, did_you_mean
 from dashboards import tables
 from insight import rules
@@ -23,7 +23,7 @@ from insight.rules import replay as replays
 from insight.rules.chosen import ChosenRules
 from insight.rules.replay import Judged
 from sql import firings
-from sql.database import Database
+from sql.database import Connection
 from sql.selection import select_runs
 
 __all__ = ["app"]
@@ -124,13 +124,11 @@ def replay(
         _sweep(_swept(known, swept), values, selectors or [], seconds, json)
         return
     names = [_known(known, name).name for name in rule] if rule else [one.rule.name for one in chosen.asked]
-    settings = Settings.load()
-    with Database(settings) as database:
-        with database.session(read_only=True) as connection:
-            runs = select_runs(connection, selectors or [])
-            judged = list(replays.replay(connection, [(known[name], values[name]) for name in names], runs, seconds))
+    with (asking_primary if store else reading)() as connection:
+        runs = select_runs(connection, selectors or [])
+        judged = list(replays.replay(connection, [(known[name], values[name]) for name in names], runs, seconds))
         if store:
-            _store(database, judged)
+            _store(connection, judged)
     if json:
         as_json([_judged_as_dict(one) for one in judged])
     else:
@@ -139,14 +137,11 @@ def replay(
         raise typer.Exit(1)
 
 
-def _store(database: Database, judged: Iterable[Judged]) -> None:
-    with database.session() as connection:
-        for one in judged:
-            if one.failure is None and one.run.started_at is not None:
-                stop = one.run.ended_at or datetime.now(UTC)
-                firings.store(
-                    connection, one.run.run_id, one.rule.name, one.firings, start=one.run.started_at, stop=stop
-                )
+def _store(connection: Connection, judged: Iterable[Judged]) -> None:
+    for one in judged:
+        if one.failure is None and one.run.started_at is not None:
+            stop = one.run.ended_at or datetime.now(UTC)
+            firings.store(connection, one.run.run_id, one.rule.name, one.firings, start=one.run.started_at, stop=stop)
 
 
 def _show(judged: Sequence[Judged], runs: int) -> None:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from bench.cli import plan, remote
-from bench.cli.common import console, reading
+from bench.cli.common import asking_primary, console
 from bench.cli.going import scheduling, settle
 from bench.cli.stack import availability
 from bench.config import Settings
@@ -137,7 +137,7 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
     from scheduler.recorded import RecordedRun
     from sql.runs import known_runs
 
-    with reading(settings) as connection:
+    with asking_primary(settings) as connection:
         chosen = select_run(connection, selector)
         others = [one for one in known_runs(connection, chosen.experiment_id) if one.workload == chosen.workload]
     attempts = [one for one in others if one.position == chosen.position]

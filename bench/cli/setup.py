@@ -13,18 +13,19 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from bench.cli.common import Json, as_json, console, gpu_words, reading
+from bench.cli.common import Json, as_json, asking_primary, console, gpu_words
 from bench.cli.schedule import run_file
+from bench.cli.servers import Server
 from bench.cli.stack import availability
 from bench.config import Settings
-from bench.errors import BadRequest, BenchError
+from bench.errors import BadRequest
 from bench.gpu import Inventory, inventory
 from bench.runfolder import write_atomically
 from dashboards import tables
 from dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
 from insight.comparison import compare
 from scheduler import checks
-from sql.flavour import Flavour, inspect
+from sql.flavour import Flavour
 from sql.lease import network_filesystem
 
 __all__ = ["register"]
@@ -56,7 +57,7 @@ def demo() -> None:
     failed = [outcome for outcome in outcomes if outcome.status != "finished"]
     from insight.sharing.collocation import interference, verdict  # with scipy, which other commands do without
 
-    with reading(settings) as connection:
+    with asking_primary(settings) as connection:
         out.print()
         out.print(tables.comparison(compare(connection, ["0"])))
         out.print(tables.comparison(compare(connection, ["0"], by="workload")))
@@ -102,15 +103,13 @@ def doctor(json: Json = False) -> None:
     settings = Settings.load()
     findings: list[tuple[str, bool, str]] = []
     findings.append(("Python", sys.version_info >= (3, 11), sys.version.split()[0]))
-    try:
-        with reading(settings) as connection:
-            server = inspect(connection)
-        hint = ""
-        if server.flavour is Flavour.POSTGRESQL:
-            hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
-        findings.append(("database", True, server.describe() + hint))
-    except BenchError as error:
-        findings.append(("database", False, str(error)))
+    database, reads = Server.find(settings, reading=True).and_primary(settings)
+    hint = ""
+    if database.flavour is Flavour.POSTGRESQL:
+        hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
+    findings.append(("database", database.up, database.says + hint))
+    if reads is not None:
+        findings.append(("reads (BENCH_READ_DSN)", *reads.describe_reads(database)))
     if settings.dsn is None and (kind := network_filesystem(settings.database_dir)):
         detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
         findings.append(("database folder", False, detail))

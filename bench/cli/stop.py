@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from bench.cli.common import console
+from bench.cli.common import asking_primary, console
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from bench.runfolder import RunFolder
@@ -20,7 +20,7 @@ from scheduler.executors.ends import STOPPED_BEFORE, asked_by
 from scheduler.executors.registry import load_executor
 from scheduler.supervision import ask_to_stop
 from sql import jobs
-from sql.database import Connection, Database
+from sql.database import Connection
 from sql.jobs import JobRow
 from sql.selection import RunInfo, select_runs
 
@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) -> None:
     """End runs, with everything they started, and say so in their status; what is queued does not begin."""
     settings = Settings.load()
-    with Database(settings) as database, database.session() as connection:
+    with asking_primary(settings) as connection:
         going = [one for one in select_runs(connection, [selector]) if one.status in ("pending", "running")]
         given = {one.run_id: row for one in going if (row := jobs.find_job(connection, one.run_id)) is not None}
         here = [one for one in going if one.run_id not in given and one.status == "running"]

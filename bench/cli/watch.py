@@ -36,7 +36,7 @@ def watch(
     out = console()
     show = _json if json else _screen if out.is_terminal else _lines
     try:
-        with Database(Settings.load()) as database:
+        with Database(Settings.load(), reading=True) as database:
             failed = show(out, watch_runs(database, selectors))
     except KeyboardInterrupt:
         raise typer.Exit(_INTERRUPTED) from None

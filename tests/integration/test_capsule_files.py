@@ -292,7 +292,7 @@ def test_a_reader_exports_and_a_writer_imports(world: World, file: Path, flavour
         own = conninfo.make_conninfo(database.dsn, options=f"-crole={role}")
         return Database(Settings(home=file.parent, dsn=own)).open()
 
-    with as_("bench_reader", world.database).session(read_only=True) as connection:
+    with as_("bench_reader", world.database).session() as connection:
         assert connection.execute("select current_user").fetchone() == ("bench_reader",)
         written = capsule.export(connection, select_runs(connection, ["20"]), file.parent / "b.capsule")
         assert written.samples == 600

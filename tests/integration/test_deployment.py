@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from typing import Any
 import psycopg
 import pytest
 from mlflow import MlflowClient
-from psycopg import conninfo
+from psycopg import conninfo, sql
 
 from bench.config import Settings
 from bench.services import free_port
@@ -25,6 +27,7 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.migrate import MigrationFailed
 from sql.programs import Programs
+from sql.replica import standing
 from sql.restore import restore
 from tests.collecting import Collecting, group
 from tests.compose import ROOT, load, passwords
@@ -240,6 +243,80 @@ def test_mlflow_keeps_to_its_schema_and_comes_along_in_a_backup(site: Site, tmp_
         assert client.create_experiment("another")
     with psycopg.connect(site.admin, autocommit=True) as admin:
         assert set(admin.execute(tables).fetchall()) == {("bench", "bench_owner"), ("mlflow", "mlflow")}
+
+
+@pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+def test_a_replica_follows_by_password_and_is_made_anew_when_it_was_away_for_too_long(
+    site: Site, tmp_path: Path
+) -> None:
+    site.administer()
+    site.database("owner").open().close()
+    hba = tmp_path / "pg_hba.conf"
+    hba.write_text(f"{COMPOSE['configs']['hba']['content']}local replication bench_replica scram-sha-256\n")
+    with psycopg.connect(site.admin, autocommit=True) as admin:
+        admin.execute(sql.SQL("alter system set hba_file = {}").format(str(hba)))
+        admin.execute("alter system set max_slot_wal_keep_size = '16MB'")
+    site.server.stop("fast")
+    site.server.start()
+    with psycopg.connect(site.admin, autocommit=True) as admin:
+        row = admin.execute("select setting from pg_config where name = 'BINDIR'").fetchone()
+        assert row is not None
+        copy = Copy(site, Programs(folder=Path(row[0])), tmp_path / "copy", hba)
+        admin.execute("select pg_create_physical_replication_slot('replica')")  # what another copy has left
+        with copy as reads, Database(reads, reading=True) as database, database.session() as connection:
+            assert standing(connection).describe() == "a replica, 0 s behind"
+        for _ in range(4):
+            admin.execute("create table if not exists filler as select 1; grant select on filler to public")
+            admin.execute("insert into filler values (1)")
+            admin.execute("select pg_switch_wal()")
+        admin.execute("checkpoint")
+        assert admin.execute("select wal_status from pg_replication_slots").fetchall() == [("lost",)]
+        shutil.rmtree(copy.data)
+        copy.data.with_name(f"{copy.data.name}.unfinished").mkdir()  # as a copy that was interrupted does
+        with copy as reads, Database(reads, reading=True) as database, database.session() as connection:
+            assert connection.execute("select count(*) from filler").fetchone() == (5,)
+
+
+class Copy:
+    """The service ``replica``, by its own words."""
+
+    def __init__(self, site: Site, programs: Programs, data: Path, hba: Path) -> None:
+        self.site, self.programs, self.data = site, programs, data
+        self.sockets = site.server.folder / "copy"
+        self.sockets.mkdir()
+        primary = conninfo.conninfo_to_dict(site.admin)["host"]
+        words = COMPOSE["services"]["replica"]["command"][0]
+        for before, after in {
+            "/run/secrets": site.folder / "secrets", "/tmp/passwords": site.folder / "pgpass", "-h database": f"-h {primary}",
+            "/etc/bench/pg_hba.conf": hba, "exec postgres": f"exec postgres -c listen_addresses= -k {self.sockets}",
+        }.items():  # fmt: skip
+            assert before in words
+            words = words.replace(before, str(after))
+        self._words = f"export PATH={programs.folder}:$PATH PGDATA={data}; {words}"
+
+    def __enter__(self) -> Settings:
+        # A file of root's is no one else's to write to.
+        (self.site.folder / "pgpass").unlink(missing_ok=True)
+        self._thread = threading.Thread(target=self.programs.run, args=("/bin/sh", "-ec", self._words), daemon=True)
+        self._thread.start()
+        password = passwords()["BENCH_READER_PASSWORD"]
+        dsn = conninfo.make_conninfo(
+            dbname="bench", user="bench_reader", password=password, host=str(self.sockets), port=5432
+        )
+        wait_for(lambda: self.data.exists() and _answers(dsn), "the replica", 60)
+        return Settings(home=self.site.folder / "reads", read_dsn=dsn)
+
+    def __exit__(self, *_: object) -> None:
+        self.programs.stop(self.data)
+        self._thread.join(60)
+
+
+def _answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def store(site: Site) -> str:
