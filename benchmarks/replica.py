@@ -40,7 +40,6 @@ __all__ = ["measure"]
 READERS = 2
 SCRAPES = 1200  # 20 minutes of 1,120 series at a time
 ROUNDS = 3
-HOURS = 10  # of the week, in the last of which the run of six hours was
 QUANTITIES = ("gpu_sm_active", "gpu_power", "gpu_memory_used", "gpu_utilization")
 
 _CHART = "select * from run_chart(array[%s], array[%s], null, null, 20000, true, 40, null, true)"
@@ -110,7 +109,8 @@ def _pair(folder: Path) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
     dsn = primary.acquire()
     try:
         with psycopg.connect(dsn, autocommit=True) as admin:
-            if admin.execute("select from pg_available_extensions where name = 'timescaledb'").fetchone():
+            available = admin.execute("select from pg_available_extensions where name = 'timescaledb'").fetchone()
+            if available is not None:
                 admin.execute("create extension timescaledb")
         with following(primary, folder / "replica") as copy:
             yield primary, copy
@@ -119,14 +119,15 @@ def _pair(folder: Path) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
 
 
 def _load(connection: Connection) -> str:
-    """Write some hours of a cluster, and return the run of six of them."""
+    """Write the six hours of a cluster in which its long run was, and return that one."""
     if inspect(connection).timescaledb:
         connection.execute(
             "select public.alter_job(job_id, scheduled => false) from timescaledb_information.jobs"
             " where hypertable_schema is not null or proc_schema = 'bench'"
         )
     cluster = week.build(connection, time.time(), short_runs=8)
-    for columns in week.rows(replace(cluster, begin=cluster.end - HOURS * week.HOUR), connection):
+    end = cluster.end - 2 * week.HOUR
+    for columns in week.rows(replace(cluster, begin=end - week.LONG, end=end), connection):
         with connection.transaction():
             samples.copy_samples(connection, samples.Columns(*columns))
     connection.execute("delete from retags")

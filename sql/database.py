@@ -12,7 +12,7 @@ import psycopg
 from psycopg import conninfo, pq
 
 from bench.config import Settings
-from bench.errors import DatabaseUnavailable
+from bench.errors import BadRequest, DatabaseUnavailable
 from sql import replica
 from sql.embedded import EmbeddedServer
 from sql.migrate import migrate
@@ -58,8 +58,19 @@ class Database:
         return self._embedded is not None
 
     def hold(self) -> None:
-        """Keep the embedded server from being stopped, started where needed; nothing for a server of its own."""
+        """Keep the embedded server from being stopped, started where needed; nothing for a server of its own.
+
+        Raises
+        ------
+        BadRequest
+            What is written would not be seen by who asks: they have a `read_dsn`, which leads elsewhere.
+        """
         if self._embedded is not None:
+            if self.settings.read_dsn is not None:
+                raise BadRequest(
+                    "BENCH_READ_DSN is set without BENCH_DSN: one can look, but what is written would go to an embedded "
+                    "database that nobody looks at; set BENCH_DSN as well"
+                )
             self._dsn = self._embedded.acquire()
 
     def open(self) -> Self:

@@ -6,3 +6,9 @@ create or replace function replica_behind() returns double precision language sq
              else greatest(extract(epoch from clock_timestamp()
                   - coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time()))::float8, 0) end end
 $$;
+
+-- What to know where that is more than a few seconds; null else.
+create or replace function replica_notice() returns text language sql volatile as $$
+    select format('The replica is %s behind: what goes on here may have ended since.', make_interval(secs => round(seconds)))
+    from (select replica_behind()::numeric as seconds) behind where seconds > 5
+$$;

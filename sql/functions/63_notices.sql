@@ -94,9 +94,7 @@ returns table (about text, notice text) language sql stable as $$
                     else 'There is no run yet: `bench demo` makes some, `bench schedule FILE.csv` runs yours.' end as words
         where not exists (select from asked)
         union all
-        select 0, 'behind', null,
-               format('The replica is %s behind: what goes on here may have ended since.', make_interval(secs => round(seconds)))
-        from (select replica_behind()::numeric as seconds) replica where seconds > 5
+        select 0, 'behind', null, words from replica_notice() as words where words is not null
         union all
         select 1, 'left out', quantity,
                format('%s runs have it, a chart draws %s. Left out: %s. Choose fewer runs.', count(*), p_max_series,

@@ -53,6 +53,7 @@ returns table (about text, notice text) language sql stable as $$
     cross join lateral (values
         (1, 'choice', case when r.run_id is null then 'There is no run yet: `bench run -- COMMAND` or `bench schedule FILE` makes '
                                                       'one, and `bench demo` some to look at.' end),
+        (1, 'behind', replica_notice()),
         (2, 'to come', case when r.run_id is not null and r.started_at is null then 'It has not started.' end),
         (3, 'range', case when coalesce(r.ended_at, now()) < p_start or r.started_at > p_stop
                           then 'It did not run within the chosen time: "The whole run" above shows it.' end),

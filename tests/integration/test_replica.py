@@ -90,7 +90,11 @@ def test_every_command_that_reads_asks_the_replica_alone(pair: Replicated, bench
     for words in READING:
         status, answers[words], error = bench(alone, *words.split(), "--json")
         assert (words, status, error) == (words, 0, "")
-    assert bench(replace(pair.settings, dsn=None), "list")[0] == 0
+    nowhere = replace(pair.settings, dsn=None)
+    assert bench(nowhere, "list")[0] == 0
+    status, _, error = bench(nowhere, "stop", "20")
+    assert status == 2
+    assert "BENCH_READ_DSN is set without BENCH_DSN: one can look" in error
     assert not pair.settings.database_dir.exists()  # no server of our own was started for it
     told = json.loads(answers["status"])
     assert told["database"]["up"] is False
@@ -145,6 +149,8 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Bench, monkey
             time.sleep(0.1)
         notices = "select about from bench.chart_notice(array(select run_id from bench.runs), '{load}')"
         assert ("behind",) in pair.replica.execute(notices).fetchall()
+        page = "select about from bench.run_notice(%s, now(), now())"
+        assert ("behind",) in pair.replica.execute(page, (run_id,)).fetchall()
     status, said, error = bench(pair.settings, "compare", "20/9")
     assert (status, error) == (0, "")
     assert "finished" in said
