@@ -38,7 +38,7 @@ from sql.replica import has_replayed, wal_position
 __all__ = ["measure"]
 
 READERS = 2
-SCRAPES = 1200  # 20 minutes of 1,120 series at a time
+SCRAPES = 300  # 5 minutes of 1,120 series at a time
 ROUNDS = 3
 QUANTITIES = ("gpu_sm_active", "gpu_power", "gpu_memory_used", "gpu_utilization")
 
