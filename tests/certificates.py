@@ -51,6 +51,11 @@ class Site:
 
     def client_context(self, stem: str) -> ssl.SSLContext:
         """Return the same for Python's own clients."""
-        context = ssl.create_default_context(cafile=str(self.folder / "ca.pem"))
-        context.load_cert_chain(self.folder / f"{stem}.pem", self.folder / f"{stem}.key")
+        return self.trusting(self.folder / "ca.pem", self.folder / f"{stem}.pem", self.folder / f"{stem}.key")
+
+    @staticmethod
+    def trusting(ca: Path, cert: Path, key: Path) -> ssl.SSLContext:
+        """Return what trusts `ca`, and shows a certificate."""
+        context = ssl.create_default_context(cafile=str(ca))
+        context.load_cert_chain(cert, key)
         return context

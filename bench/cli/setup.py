@@ -17,6 +17,7 @@ from bench.cli.common import Json, as_json, asking_primary, console, gpu_words
 from bench.cli.schedule import run_file
 from bench.cli.servers import Server
 from bench.cli.stack import availability
+from bench.cli.tls import set_up
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Inventory, inventory
@@ -98,9 +99,24 @@ def init(
     console().print(f"Run it with: bench schedule {escape(str(folder / 'experiments.csv'))}")
 
 
-def doctor(json: Json = False) -> None:
+def doctor(
+    tls: Annotated[
+        bool,
+        typer.Option("--tls", help="Make certificates for the hosts of a site, or check those that are configured."),
+    ] = False,
+    host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[,ADDRESS…]", help="With --tls: one more host, and what else it is called by."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Show what is missing on this host, and the command that mends it."""
-    settings = Settings.load()
+    if host and not tls:
+        raise BadRequest("--host is for --tls")
+    set_up(Settings.load(), host or [], json=json) if tls else _examine(Settings.load(), json=json)
+
+
+def _examine(settings: Settings, *, json: bool) -> None:
     findings: list[tuple[str, bool, str]] = []
     findings.append(("Python", sys.version_info >= (3, 11), sys.version.split()[0]))
     database, reads = Server.find(settings, reading=True).and_primary(settings)
