@@ -72,6 +72,7 @@ class Followed:
     parser: Parser = field(default_factory=Parser)
     clock: Clock = field(default_factory=Clock)
     up: bool | None = None
+    error: str = ""
     last_time: float | None = None
     per_second: float = 0.0
     unspooled: deque[asyncio.Task[None]] = field(default_factory=deque)
@@ -93,7 +94,7 @@ class Followed:
     @property
     def state(self) -> TargetState:
         """What the database is told."""
-        return TargetState(self.up, self.last_time, self.clock.offset, self.clock.uncertainty)
+        return TargetState(self.up, self.last_time, self.clock.offset, self.clock.uncertainty, self.error)
 
     @property
     def is_heavy(self) -> bool:

@@ -15,6 +15,7 @@ from collector.metrics import CollectorMetrics
 from collector.shares import Shares
 from collector.targets import Key, Target
 from sql.database import Connection, Database
+from sql.target_errors import report_errors
 from sql.targets import (
     Holder,
     TargetRow,
@@ -56,7 +57,7 @@ class Leases:
         self._taken: dict[Key, Target] = {}
         self._leaving: set[int] = set()
         self._renewed = float("-inf")
-        self._reported: dict[int, bool | None] = {}
+        self._reported: dict[int, tuple[bool | None, str]] = {}
         self._away = False
         self.held: dict[int, Target] = {}
 
@@ -148,11 +149,12 @@ class Leases:
     def _report(self, connection: Connection, states: Mapping[int, TargetState]) -> set[int]:
         """Report what has changed, and all every few seconds; return which are another collector's by now."""
         known = {target_id: states.get(target_id, TargetState()) for target_id in self.held}
-        changed = {one: state for one, state in known.items() if state.up != self._reported.get(one)}
+        changed = {one: state for one, state in known.items() if (state.up, state.error) != self._reported.get(one)}
         reported = known if self._due else changed
         if not reported:
             return set()
-        self._reported |= {one: state.up for one, state in reported.items()}
+        self._reported |= {one: (state.up, state.error) for one, state in reported.items()}
+        report_errors(connection, {one: state.error for one, state in reported.items()}, self._source)
         return set(report_targets(connection, reported, self._source))
 
     def _claimed(self, connection: Connection, targets: list[Target]) -> dict[Key, int]:

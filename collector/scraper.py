@@ -144,7 +144,7 @@ class Scraper:
             _log.warning("%s cannot be scraped: %s", followed.target.url, said)
         elif not said and followed.up is False:
             _log.warning("%s can be scraped again", followed.target.url)
-        followed.up = not said
+        followed.up, followed.error = not said, said
         if said:
             followed.per_second = 0.0
 

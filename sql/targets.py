@@ -47,12 +47,15 @@ class TargetState:
         When one last did, in Unix seconds.
     clock_offset, clock_uncertainty
         Seconds by which its clock is ahead, more or less; ``None`` where it does not tell.
+    error
+        Why its last scrape failed, empty where it did not.
     """
 
     up: bool | None = None
     last_seen: float | None = None
     clock_offset: float | None = None
     clock_uncertainty: float | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from sql.database import Connection, Database
 from sql.report import findings
 from sql.selection import RunInfo, check_owner, list_experiments, select_runs
 from sql.summaries import coverage, live_figures
+from sql.target_errors import FailingTarget, failing_targets
 from sql.targets import ClockOffset, clock_offsets
 
 __all__ = ["register"]
@@ -46,6 +47,7 @@ def status(json: Json = False) -> None:
     collector = CollectorFigures.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
     running: list[RunInfo] = []
     clocks: list[ClockOffset] = []
+    failing: list[FailingTarget] = []
     figures: dict[str, Any] = {}
     firing: Mapping[str, list[str]] = {}
     try:
@@ -54,6 +56,7 @@ def status(json: Json = False) -> None:
             running = [run for run in select_runs(connection, []) if run.status == "running"]
             figures = live_figures(connection, [run.run_id for run in running])
             clocks = clock_offsets(connection)
+            failing = failing_targets(connection)
             firing = _firing(connection, running)
     except BenchError as error:
         asked = Server(False, str(error))
@@ -70,6 +73,7 @@ def status(json: Json = False) -> None:
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
                 "collector": asdict(collector) if collector else None,
                 "clocks": [asdict(clock) for clock in clocks],
+                "failing": [asdict(one) | {"url": without_login(one.url)} for one in failing],
                 "runs": [
                     {
                         **asdict(run),
@@ -95,6 +99,9 @@ def status(json: Json = False) -> None:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
     for gpu in gpus.gpus:
         out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
+    for one in failing:
+        what = f"{one.listener} of {one.host} ({without_login(one.url)}) cannot be scraped: {one.error}"
+        out.print(f"[yellow]![/] {escape(what)}")
     _warn_of_clocks(clocks)
     if running:
         made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")

@@ -261,6 +261,15 @@ def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
         with Collecting(dsn, short_folder / "over-tls", targets, options, web=site) as collector:
             wait_for(lambda: collector.figures("targets") == {"up": 1, "down": 1, "taken": 0}, "both to be asked")
             assert "its certificate is not trusted: certificate has expired" in collector.said()
+            variables = {"BENCH_DSN": dsn, "BENCH_HOME": str(tmp_path / "home")}
+
+            def failing() -> list[dict[str, str]]:
+                done = CliRunner().invoke(app, ["status", "--json"], env=variables)
+                return list(json.loads(done.stdout)["failing"])
+
+            [one] = wait_for(failing, "what bench status says of it")
+            assert (one["listener"], one["error"]) == ("due", "its certificate is not trusted: certificate has expired")
             site.issue("localhost", "127.0.0.1", stem="due")
             wait_for(lambda: collector.figures("targets")["up"] == 2, "the renewed certificate")
+            wait_for(lambda: not failing(), "that nothing is wrong any more")
             collector.stop()
