@@ -22,8 +22,8 @@ def passwords() -> dict[str, str]:
     return {name: name.lower().replace("_", "") for name in names if "__" not in name}
 
 
-def load(environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the file with the variables of `environment` put in."""
+def load(environment: Mapping[str, str], file: Path = FILE) -> dict[str, Any]:
+    """Return a file with the variables of `environment` put in."""
 
     def value(match: re.Match[str]) -> str:
         if match["escaped"]:
@@ -32,7 +32,7 @@ def load(environment: Mapping[str, str]) -> dict[str, Any]:
         assert found is not None, f"{match['name']}: {match['rest']}"
         return found
 
-    content: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    content: dict[str, Any] = yaml.safe_load(file.read_text())
     return dict(_replaced(content, value))
 
 

@@ -99,6 +99,19 @@ def test_grafana_finds_what_it_is_told_of() -> None:
     assert secret in service["secrets"]
 
 
+def test_other_hosts_reach_the_database_over_tls_alone() -> None:
+    given = {"BENCH_BIND": "192.0.2.1"}
+    [(name, service)] = load(given, ROOT / "deploy" / "tls" / "compose.yml")["services"].items()
+    assert name in SERVICES
+    assert service["ports"] == ["192.0.2.1:5432:5432"]
+    assert service["volumes"] == ["/etc/bench/tls:/run/tls:ro"]
+    [script] = service["command"]
+    assert "exec docker-entrypoint.sh postgres -c ssl=on " in script
+    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
+    with pytest.raises(AssertionError, match="the address that other hosts reach"):
+        load({}, ROOT / "deploy" / "tls" / "compose.yml")
+
+
 def test_our_image_is_of_this_release() -> None:
     assert SERVICES["collector"]["image"] == f"hypergauge:{__version__}"
 

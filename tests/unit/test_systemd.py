@@ -18,6 +18,7 @@ LISTENERS = {path.name.removesuffix(".service.d").partition("@")[2]: path for pa
 SERVICES = [*(f"bench-exporter@{name}" for name in LISTENERS), "bench-collector", "bench-mlflow", "bench-tunnel"]
 # Of systemd's own scale from 0 to 10, times ten: what needs no more than the network is below 2.
 MOST_EXPOSED = {"bench-exporter@nvml": 25}
+TLS = ROOT / "deploy" / "tls"
 
 
 @pytest.fixture
@@ -42,6 +43,25 @@ def test_systemd_takes_it_and_finds_it_closed(analyze: list[str], service: str) 
     security = [*analyze, "security", "--offline=yes", threshold, f"{service}.service"]
     done = subprocess.run(security, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("service", ["bench-exporter@host", "bench-collector"])
+def test_so_it_does_over_tls(analyze: list[str], tmp_path: Path, service: str) -> None:
+    for path in TLS.glob("*.d/*.conf"):
+        copy = tmp_path / path.relative_to(TLS)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_text(path.read_text().replace("/opt/bench/bin/bench", "/bin/true"))
+    verify = [*analyze, "verify", "--man=no", f"{service}.service"]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_a_listener_over_tls_differs_in_that_alone() -> None:
+    [plain] = re.findall(r"^ExecStart=(.+)$", (UNITS / "bench-exporter@.service").read_text(), re.MULTILINE)
+    [over_tls] = re.findall(
+        r"^ExecStart=(.+)$", (TLS / "bench-exporter@.service.d" / "60-tls.conf").read_text(), re.MULTILINE
+    )
+    assert over_tls == f"{plain} --bind 0.0.0.0 --web-config /etc/bench/tls/web.yml"
 
 
 def test_each_listener_has_a_port_and_the_targets_file_knows_it() -> None:
