@@ -11,7 +11,7 @@ COPY exporters exporters
 COPY insight insight
 COPY scheduler scheduler
 COPY sql sql
-RUN /opt/bench/bin/pip install .
+RUN /opt/bench/bin/pip install '.[s3]'
 
 FROM python:3.12.13-slim-bookworm
 # The folder that a volume is laid over gives it its owner.

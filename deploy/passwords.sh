@@ -5,7 +5,7 @@ umask 077
 cd "$(dirname "$0")/.."
 touch .env
 chmod 600 .env
-for name in $(grep -oE '\b[A-Z_]+_(PASSWORD|KEY)\b' docker-compose.yml | grep -v __ | sort -u); do
+for name in $(sed -n 's/.*{ environment: \([A-Z_]*\) }.*/\1/p' docker-compose.yml | sort -u); do
     # Hex, so that no URL, shell or YAML has to escape anything.
     grep -q "^$name=" .env || echo "$name=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')" >> .env
 done

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bench.claims import Claim
 from bench.errors import TrackingUnavailable
 from bench.output import whole_output
@@ -27,8 +29,9 @@ def deliver(
     tracking: Tracking | str | None,
     mlflow_run_id: str | None,
     end: RunEnd,
+    say: Callable[[str], None] = lambda _: None,
 ) -> bool:
-    """Deliver what a run has left in its folder; again is harmless. Return whether all of it has arrived.
+    """Deliver what a run has left in its folder; again is harmless. Return whether all of it has arrived; `say` is told why not.
 
     Where MLflow could not open a run for it in time, that is made up for. What somebody else delivers at this moment is
     left to them.
@@ -41,7 +44,8 @@ def deliver(
             try:
                 server = Tracking(tracking) if isinstance(tracking, str) else tracking
                 _track(connection, folder, server, mlflow_run_id, end)
-            except TrackingUnavailable:
+            except TrackingUnavailable as error:
+                say(str(error))
                 return False
         folder.mark_delivered()
         return True
@@ -55,7 +59,7 @@ def deliver_spans(connection: Connection, folder: RunFolder) -> None:
 def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_run_id: str | None, end: RunEnd) -> None:
     """Bring to MLflow what a run has left, and to the database what MLflow knows of the run."""
     if not server.answers(_PATIENCE_SECONDS):
-        raise TrackingUnavailable
+        raise TrackingUnavailable("MLflow does not answer")
     if mlflow_run_id is None:
         if (request := RunRequest.read(folder)) is None:
             return

@@ -108,10 +108,11 @@ class TrackedRuns:
     def _deliver(self, connection: Connection, active: ActiveRun) -> None:
         """Deliver what a run has left; where MLflow does not answer, it is not asked for the next one."""
         assert active.end is not None
-        if self._answers and deliver(connection, active.folder, self._tracking, active.mlflow_run_id, active.end):
-            return
+        why = ["MLflow does not answer"]
         if not self._answers:
             deliver_spans(connection, active.folder)
-        what = "MLflow does not answer; it gets the run when something of this experiment is scheduled again"
+        elif deliver(connection, active.folder, self._tracking, active.mlflow_run_id, active.end, why.append):
+            return
+        what = f"{why[-1]}; it gets the run when something of this experiment is scheduled again"
         self._report(Event("warning", label(self._experiment, self._workload, active.job), message=what))
         self._answers = self._answers and self._tracking is not None and self._tracking.answers(_OPENING_SECONDS)

@@ -193,10 +193,11 @@ class Tracking:
         `status` is one of ours.
         """
         closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
-        with _wrapped():
+        with _wrapped("MLflow does not keep artifacts"):
             for path in artifacts:
                 if path.exists():
                     self._client.log_artifact(mlflow_run_id, str(path))
+        with _wrapped():
             self._client.log_batch(mlflow_run_id, tags=[RunTag(key, value) for key, value in tags.items()])
             for run in found:
                 # What a script that was killed has left open is closed too; what it has closed is its own word.
@@ -292,8 +293,8 @@ def project_command(folder: Path, params: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def _wrapped() -> Iterator[None]:
+def _wrapped(what: str = "MLflow") -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:  # requests' errors are OSErrors
-        raise TrackingUnavailable(f"MLflow: {without_login(str(error)).splitlines()[0]}") from error
+        raise TrackingUnavailable(f"{what}: {without_login(str(error)).splitlines()[0]}") from error

@@ -11,15 +11,15 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "docker-compose.yml"
-PROFILES = ("host", "nvml", "dcgm", "dcgm-exporter", "replica")
+PROFILES = ("host", "nvml", "dcgm", "dcgm-exporter", "replica", "store")
 
 _VARIABLE = re.compile(r"\$(?:(?P<escaped>\$)|\{(?P<name>\w+)(?::(?P<how>[-?])(?P<rest>[^}]*))?\})")
 
 
 def passwords() -> dict[str, str]:
     """Return variables as ``deploy/passwords.sh`` writes them, each value its name in small letters."""
-    names = re.findall(r"\b[A-Z_]+_(?:PASSWORD|KEY)\b", FILE.read_text())
-    return {name: name.lower().replace("_", "") for name in names if "__" not in name}
+    names = re.findall(r"\{ environment: ([A-Z_]+) \}", FILE.read_text())
+    return {name: name.lower().replace("_", "") for name in names}
 
 
 def load(environment: Mapping[str, str], file: Path = FILE) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from bench.addresses import without_login
 from bench.config import Settings
-from bench.errors import BadRequest, BenchError, ServiceFailed
+from bench.errors import BadRequest, BenchError, ServiceFailed, TrackingUnavailable
 from bench.runfolder import RunFolder
 from bench.services import Service, Stack
 from dashboards.grafana.server import GrafanaServer, admin_password
 from exporters.registry import ExporterOptions, Registry
+from scheduler.artifact_store import require_store, store_keys
 from scheduler.supervision import is_supervised
 from sql.database import Database
 from sql.reader import reader
@@ -121,7 +122,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
 
     try:
         if own_tracking_server(settings) and "mlflow" not in running:
-            started.append(_start_tracking(stack, settings, database, environment))
+            started.append(_start_tracking(stack, settings, database, environment, say))
         for name, reason in availability(settings).items():
             if reason is None:
                 serve(f"exporter-{name}", "exporter", "run", name, "--own-runs")
@@ -196,24 +197,40 @@ def _stop_listeners_of_other_gpus(stack: Stack, settings: Settings, say: Callabl
     stack.stop_all([service.name for service in others])
 
 
-def _start_tracking(stack: Stack, settings: Settings, database: Database, environment: dict[str, str]) -> Service:
-    """Start MLflow's server on our database, in a schema of its own, or on the store that is configured."""
+def _start_tracking(
+    stack: Stack, settings: Settings, database: Database, environment: dict[str, str], say: Callable[[str], None]
+) -> Service:
+    """Start MLflow's server on our database, in a schema of its own, or on the store that is configured.
+
+    `say` is told where the store of artifacts does not answer.
+
+    Raises
+    ------
+    BadRequest
+        The store of artifacts cannot be used as it is configured.
+    """
     if settings.tracking_uri is None:
         with database.session() as connection:
             connection.execute("create schema if not exists mlflow")
         store = database.sqlalchemy_url("mlflow")
     else:
         store = _absolute(settings.tracking_uri)
+    artifacts = settings.artifacts or str(settings.home / "artifacts")
+    try:
+        require_store(artifacts)
+    except TrackingUnavailable as error:
+        say(f"{error}; runs go on, and it gets what they leave later")
     port = stack.port("mlflow")
     url = f"http://127.0.0.1:{port}"
     words = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     return stack.start(
         "mlflow",
-        [*words, "--artifacts-destination", str(settings.home / "artifacts")],
+        [*words, "--artifacts-destination", artifacts],
         url=url,
         health=f"{url}/health",
         environment={
             **{name: value for name, value in environment.items() if name != "MLFLOW_TRACKING_URI"},
+            **store_keys(),
             "MLFLOW_BACKEND_STORE_URI": store,  # not an argument: it may hold a password, and `ps` shows those
             "MLFLOW_ALLOW_FILE_STORE": "true",  # a folder is what was asked for
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

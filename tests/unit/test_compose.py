@@ -56,7 +56,7 @@ def test_each_service_keeps_to_the_rules(name: str) -> None:
     service = SERVICES[name]
     image, _, tag = service["image"].rpartition(":")
     assert image
-    assert re.match(r"\d+\.\d+\.\d+", tag), "an exact version"
+    assert re.match(r"v?\d+\.\d+\.\d+", tag), "an exact version"
     assert ("build" in service) == (image == "hypergauge")
     assert ("healthcheck" in service) != (name in ONE_SHOT)
     assert service["restart"] == ("no" if name in ONE_SHOT else "unless-stopped")
