@@ -99,9 +99,7 @@ def status(json: Json = False) -> None:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
     for gpu in gpus.gpus:
         out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
-    for one in failing:
-        what = f"{one.listener} of {one.host} ({without_login(one.url)}) cannot be scraped: {one.error}"
-        out.print(f"[yellow]![/] {escape(what)}")
+    _warn_of_failing(failing)
     _warn_of_clocks(clocks)
     if running:
         made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
@@ -134,6 +132,12 @@ def _services(settings: Settings, recorded: Mapping[str, Service]) -> dict[str, 
             shown = without_login(url).rstrip("/")
             found[name] = (Service(name, 0, 0.0, shown, shown + health).answers(), shown)
     return found
+
+
+def _warn_of_failing(failing: list[FailingTarget]) -> None:
+    for one in failing:
+        what = f"{one.listener} of {one.host} ({without_login(one.url)}) cannot be scraped: {one.error}"
+        console().print(f"[yellow]![/] {escape(what)}")
 
 
 def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
