@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import signal
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from bench.cli import plan
 from bench.cli.going import interrupted, live, scheduling, settle, show, surviving_the_terminal
 from bench.cli.stack import availability, own_tracking_server
 from bench.config import Settings
-from bench.errors import BadRequest
+from bench.errors import BadRequest, BenchError
 from dashboards.progress import Progress
 from exporters.registry import Registry
 from scheduler import checks
@@ -24,6 +25,7 @@ from scheduler.executors.base import Executor
 from scheduler.executors.registry import load_executor
 from scheduler.experiment_file import ExperimentFile
 from scheduler.policy import Policy
+from sql import jobs
 from sql.database import Database
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ def job() -> None:
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so an executor ends its jobs
     order = WorkloadOrder.decode(sys.stdin.read())
-    with contextlib.chdir(order.directory):
+    with _failure_told(order.job), contextlib.chdir(order.directory):
         executor = load_executor(order.executor)
         assert executor is not None
         settings = Settings.load(home=order.home, interval=order.interval)
@@ -110,11 +112,23 @@ def job() -> None:
         raise typer.Exit(1)
 
 
-def _own_folder(jobs: Path, name: str) -> Path:
+@contextlib.contextmanager
+def _failure_told(job: str) -> Iterator[None]:
+    """Tell the database what keeps a job from running its runs, for those who wait for it elsewhere."""
+    try:
+        yield
+    except (BenchError, OSError) as error:
+        why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+        with contextlib.suppress(BenchError), Database(Settings.load()).session() as connection:
+            jobs.fail_job(connection, job, f"{platform.node()}: {why}")
+        raise
+
+
+def _own_folder(parent: Path, name: str) -> Path:
     """Make a folder for this start of a job; an earlier one's may be there, on a disk that hosts share."""
     number = 1
     while True:
-        folder = jobs / (name if number == 1 else f"{name}-{number}")
+        folder = parent / (name if number == 1 else f"{name}-{number}")
         try:
             folder.mkdir(parents=True)
         except FileExistsError:

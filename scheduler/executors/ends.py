@@ -42,6 +42,8 @@ def ending_of(run: JobRun, state: JobState, failure: str | None) -> Ending | Non
     failure
         Why the job could not begin, where it said so.
     """
+    if run.status == "stopped" and run.started_at is None and run.stop_reason is None and failure is not None:
+        return Ending("failed", failure)  # its host was about to begin it
     if not was_taken(run):
         return None
     ending = state.endings.get(run.run_id, state.ending)

@@ -54,48 +54,49 @@ def carry_out(
     Raises
     ------
     BenchError
-        It cannot be; the database has been told why.
+        It cannot be.
     """
-    database = scheduler.database
-    try:
-        with database.session() as connection:
-            due = _due(connection, order, executor.restarted())
-            gpus, instances = executor.visible(scheduler.inventory.gpus)
-            parsed = {run.run_id: order.row(run) for run in due}
-            dealt = deal({run_id: row for run_id, (_, row) in parsed.items()}, gpus, instances)
-            ready: list[Job] = []
-            for run in due:
-                file, row = parsed[run.run_id]
-                checks.check(file, dealt[run.run_id], exporters, reactions)
-                make_environments(file, [row], lambda text: scheduler.report(Event("note", "", message=text)))
-                job = job_from_row(
-                    file, row, dealt[run.run_id], position=run.position, attempt=run.attempt, previous=None
-                )
-                ready.append(replace(job, line=None, run_id=run.run_id))
-            _record(connection, order, ready)
-        workload = Workload(
-            database=database,
-            settings=scheduler.settings,
-            tracking=scheduler.tracking,
-            devices=Devices(scheduler.settings, allocated=instances),
-            recorder=scheduler.recorder,
-            experiment=order.experiment,
-            experiment_name=order.name,
-            workload=order.workload,
-            report=scheduler.report,
-            write_back=lambda _: None,
-            policy=order.load_policy(),
-            began=order.began,
-            through=executor.step,
-            patience=_STEP_SECONDS,
-            why_lost=executor.why_lost,
-        )
-        with _StopWatch(database, order.job, scheduler.settings.runs_dir):
-            return workload.run(ready) if ready else []
-    except BenchError as error:
-        with contextlib.suppress(BenchError), database.session() as connection:
-            jobs.fail_job(connection, order.job, str(error))
-        raise
+    ready, instances = _prepared(order, executor, scheduler, exporters, reactions)
+    workload = Workload(
+        database=scheduler.database,
+        settings=scheduler.settings,
+        tracking=scheduler.tracking,
+        devices=Devices(scheduler.settings, allocated=instances),
+        recorder=scheduler.recorder,
+        experiment=order.experiment,
+        experiment_name=order.name,
+        workload=order.workload,
+        report=scheduler.report,
+        write_back=lambda _: None,
+        policy=order.load_policy(),
+        began=order.began,
+        through=executor.step,
+        patience=_STEP_SECONDS,
+        why_lost=executor.why_lost,
+    )
+    with _StopWatch(scheduler.database, order.job, scheduler.settings.runs_dir):
+        return workload.run(ready) if ready else []
+
+
+def _prepared(
+    order: WorkloadOrder, executor: Executor, scheduler: Scheduler, exporters: Mapping[str, str | None],
+    reactions: Reactions,
+) -> tuple[list[Job], Sequence[str]]:  # fmt: skip
+    """Return the jobs of the runs that are due, which this host can run, and the MIG instances for them."""
+    with scheduler.database.session() as connection:
+        due = _due(connection, order, executor.restarted())
+        gpus, instances = executor.visible(scheduler.inventory.gpus)
+        parsed = {run.run_id: order.row(run) for run in due}
+        dealt = deal({run_id: row for run_id, (_, row) in parsed.items()}, gpus, instances)
+        ready: list[Job] = []
+        for run in due:
+            file, row = parsed[run.run_id]
+            checks.check(file, dealt[run.run_id], exporters, reactions)
+            make_environments(file, [row], lambda text: scheduler.report(Event("note", "", message=text)))
+            job = job_from_row(file, row, dealt[run.run_id], position=run.position, attempt=run.attempt, previous=None)
+            ready.append(replace(job, line=None, run_id=run.run_id))
+        _record(connection, order, ready)
+    return ready, instances
 
 
 def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) -> list[OrderedRun]:

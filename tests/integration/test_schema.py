@@ -35,6 +35,8 @@ RELATIONS = {
     "highlights": "run_id started_at ended_at kind text weight",
     "rule_actions": "run_id rule started_at action severity evidence asked_at begun_at ended_at outcome detail",
     "run_quality": "run_id coverage interval_seconds simulated profiled shared throttled overhead",
+    "jobs": "job executor native_id workload_id state reason failure host submitted_at ended_at",
+    "accounting": "run_id step state elapsed_seconds cpu_seconds max_rss_bytes energy_joules",
     "owned_devices": "owned_id kind host boot_id home simulated holder_pid holder_created run_ids gpu_uuids profile start "
     "gpu_instance_id mig_uuid folder made_at",
     "targets": "target_id host listener url last_seen up",

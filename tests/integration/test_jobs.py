@@ -1,0 +1,156 @@
+"""Workloads as jobs of an executor: followed, attached to, stopped, and whose word counts of their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from psycopg.rows import dict_row
+
+from bench.config import Settings
+from scheduler.events import Event, Outcome
+from scheduler.executors.base import Executor
+from scheduler.executors.schedule import RemoteScheduler
+from scheduler.experiment_file import ExperimentFile
+from scheduler.policy import Policy
+from sql import jobs
+from sql.database import Database
+from sql.flavour import Flavour
+from sql.selection import select_runs
+from tests.e2e.home import wait_for
+from tests.in_process import Died, InProcess
+
+pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+
+SCRIPT = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.02)\nsys.exit(int(sys.argv[2]))\n"
+HEADER = "Experiment,Workload,Name,File,Params\n"
+
+
+@pytest.fixture
+def executor(
+    database: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InProcess]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("scheduler.executors.following._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("scheduler.executors.following._SOON_SECONDS", 0.1)
+    monkeypatch.setattr("scheduler.executors.following._RARELY_SECONDS", 0.2)
+    monkeypatch.setattr("scheduler.executors.patience._AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr("scheduler.executors.node._LOOK_SECONDS", 0.05)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    found = InProcess(database, settings)
+    found.held.set()
+    yield found
+    for job_id, _ in enumerate(found.submitted, 1):
+        found.cancel(str(job_id))
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def begin(database: Database, settings: Settings, executor: InProcess, events: list[Event]) -> Callable[..., Any]:
+    """Return what begins to schedule a file, and returns what waits for the outcomes."""
+
+    def begin(file: Path, policy: Policy | None = None, max_jobs: int = 1) -> Callable[[], list[Outcome]]:
+        as_one: Executor = executor
+        scheduler = RemoteScheduler(database, settings, None, as_one, events.append, policy or Policy(), max_jobs)
+        read = ExperimentFile.read(file)
+        return in_background(partial(scheduler.run_file, read))
+
+    return begin
+
+
+def in_background(run: Callable[[], list[Outcome]]) -> Callable[[], list[Outcome]]:
+    """Begin to run something, and return what waits for its result."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(run)
+    pool.shutdown(wait=False)
+    return lambda: future.result(30)
+
+
+def sheet(folder: Path, *rows: str) -> Path:
+    (folder / "open").touch()
+    path = folder / "e.csv"
+    path.write_text(HEADER + "\n".join(rows) + "\n")
+    return path
+
+
+def statuses(file: Path) -> list[str]:
+    return [row.status for row in ExperimentFile.read(file).rows]
+
+
+def runs(database: Database) -> list[dict[str, Any]]:
+    with database.session() as connection, connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(
+            "select * from runs join workloads using (workload_id) order by workload, position, attempt"
+        ).fetchall()
+
+
+def ends(database: Database) -> list[tuple[int, str, str | None]]:
+    return [(run["attempt"], run["status"], run["reason"]) for run in runs(database)]
+
+
+def test_a_file_runs_as_it_does_here(
+    begin: Callable[..., Any], executor: InProcess, database: Database, tmp_path: Path
+) -> None:
+    file = sheet(tmp_path, "20,1,good,train.py,open 0", "20,1,bad,train.py,open 3", "20,2,later,train.py,open 0")
+    outcomes = begin(file, Policy(retries=1))()
+    assert [(one.job.name, one.job.attempt, one.status) for one in outcomes] == [
+        ("good", 1, "finished"), ("bad", 2, "failed"), ("later", 1, "finished"),
+    ]  # fmt: skip
+    assert statuses(file) == ["finished", "failed", "finished"]
+    assert [job.label for job in executor.submitted] == ["20/1 e", "20/1 e", "20/2 e"]
+    with database.session(read_only=True) as connection:
+        found = select_runs(connection, ["20"])
+    assert [run.job for run in found] == ["threads 1", "threads 2", "threads 3"]
+    assert found[0].accounting == {
+        "step": "1.0", "state": "DONE", "elapsed_seconds": 2, "cpu_seconds": 1, "max_rss_bytes": 1024,
+    }  # fmt: skip
+
+
+def test_a_queued_run_is_pending_with_the_reason_and_may_be_stopped(
+    begin: Callable[..., Any], executor: InProcess, database: Database, events: list[Event], tmp_path: Path
+) -> None:
+    executor.held.clear()
+    file = sheet(tmp_path, "20,1,one,train.py,never 0", "20,1,two,train.py,never 0")
+    outcomes = begin(file)
+    wait_for(lambda: [event for event in events if "waits: Resources" in event.message], "the reason")
+    with database.session() as connection:
+        [one, two] = select_runs(connection, ["20"])
+        assert (one.status, one.reason) == ("pending", "Resources")
+        assert statuses(file) == ["", ""]
+        assert {row.run for row in ExperimentFile.read(file).rows} == {one.run_id, two.run_id}
+        jobs.ask_to_stop(connection, [one.run_id], "stopped on request of ann")
+        executor.held.set()
+        wait_for(lambda: runs(database)[0]["status"] == "stopped", "the end of one")
+        assert runs(database)[1]["status"] == "running"
+        (tmp_path / "never").touch()
+    assert [one.status for one in outcomes()] == ["stopped", "finished"]
+    assert ends(database)[0] == (1, "stopped", "stopped on request of ann")
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["goes on", "has ended meanwhile"])
+def test_the_same_command_attaches_and_hands_nothing_in_twice(
+    begin: Callable[..., Any], executor: InProcess, database: Database, events: list[Event], tmp_path: Path, ended: bool
+) -> None:
+    file = sheet(tmp_path, "20,1,one,train.py,later 0", "20,1,two,train.py,later 3")
+    executor.held.clear()
+    executor.dies = True
+    with pytest.raises(Died):
+        begin(file)()
+    executor.dies = False
+    executor.held.set()
+    if ended:
+        (tmp_path / "later").touch()
+        wait_for(lambda: "1" in executor.ended, "the job's end")
+    outcomes = begin(file)
+    (tmp_path / "later").touch()
+    assert [(one.job.attempt, one.status) for one in outcomes()] == [(1, "finished"), (1, "failed")]
+    assert statuses(file) == ["finished", "failed"]
+    assert len(executor.submitted) == 1
