@@ -14,6 +14,7 @@ from scheduler.events import Event, Outcome
 from scheduler.executors.base import Executor, Submission
 from scheduler.executors.beside import Stopping
 from scheduler.executors.following import Following
+from scheduler.executors.line import Line
 from scheduler.executors.order import OrderedRun, WorkloadOrder
 from scheduler.executors.patience import Patience
 from scheduler.job import Job
@@ -40,6 +41,8 @@ class Remote:
         The experiment file that they come from.
     stopping
         Whether they are to end.
+    line
+        The order in which they are handed in.
     """
 
     database: Database
@@ -48,6 +51,7 @@ class Remote:
     executor: Executor
     report: Report
     stopping: Stopping
+    line: Line
 
     def resume(self, connection: Connection, run: PlannedRun) -> str | None:
         """Return the status of a run to attach to (``running``) or that has ended; ``None`` where it is to be repeated.
@@ -114,11 +118,16 @@ class RemoteWorkload:
     def run(self, jobs_to_run: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
         """Follow the `attached` runs to their ends, then hand the others in and follow those; return how each ended."""
         outcomes: list[Outcome] = []
+        line, label = self.remote.line, f"{self.planned.experiment}/{self.planned.workload}"
         with self.remote.database.session() as connection:
+            if attached:
+                line.leave(label)
             for row, there in _by_job(connection, attached).items():
                 outcomes += self._follow(connection, row, there, attached=True)
+            line.wait(label)
             if jobs_to_run and not self.remote.stopping.asked.is_set():
                 row = self._hand_in(connection, jobs_to_run)
+                line.leave(label)
                 outcomes += self._follow(connection, row, jobs_to_run, attached=False)
         return outcomes
 

@@ -13,6 +13,7 @@ from scheduler.csv_text import Problem
 from scheduler.events import Event, Outcome
 from scheduler.executors.base import Executor
 from scheduler.executors.beside import Stopping, run_beside
+from scheduler.executors.line import Line
 from scheduler.executors.patience import Patience
 from scheduler.executors.remote import Remote
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
@@ -47,20 +48,24 @@ class RemoteScheduler:
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
         """Run every row that is still to do, and return how each ended, in each repetition."""
         stopping = Stopping()
-        remote = Remote(self.database, self.settings, self.tracking, self.executor, self.report, stopping)
         with self.database.session() as connection:
             claim(connection, file, into=into)
             workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
             due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
             make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
             write_back = writer(file, self.report)
+            line = Line([f"{workload.experiment}/{workload.workload}" for workload in workloads], stopping)
+            remote = Remote(self.database, self.settings, self.tracking, self.executor, self.report, stopping, line)
             opened = partial(remote.open, file.path.stem, file.path, write_back)
             file_turns = FileTurns(file, self.policy, None, self.report, write_back, remote.resume, opened)
 
             def run(turn: Turn) -> list[Outcome]:
-                with self.database.session() as own:
-                    found = file_turns.sort_out(own, turn)
-                done = file_turns.run(turn, found)
+                try:
+                    with self.database.session() as own:
+                        found = file_turns.sort_out(own, turn)
+                    done = file_turns.run(turn, found)
+                finally:
+                    line.leave(turn.label)
                 if file_turns.is_over(turn, done):
                     stopping.failed.set()
                 return done
