@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.home import Sheet, wait_for
-from tests.e2e.slurm import HEADER, Site
+from tests.e2e.slurm import HEADER, Site, site_in
+from tests.e2e.tags import all_tags_are_true
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -37,6 +44,14 @@ ENDS = {
     "powerless": ("failed", "Slurm: node SECOND failed"),
     "withdrawn": ("stopped", "Slurm: cancelled by user root"),
 }
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """A Slurm with two nodes and a stack beside it; whatever tests did to them, every sample has its right tag."""
+    with tempfile.TemporaryDirectory(prefix="slurm-") as folder, site_in(Path(folder)) as site:
+        yield site
+        all_tags_are_true(site)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +121,114 @@ def test_what_slurm_counted_stands_beside_what_was_measured(site: Site, sheet: S
     assert account["state"] == "COMPLETED"
     assert account["cpu_seconds"] == pytest.approx(figure(site, run, "cpu_usage", "process")["total"], rel=0.25, abs=1)
     assert account["max_rss_bytes"] == pytest.approx(figure(site, run, "memory_used", "process")["max"], rel=0.5)
+
+
+def test_a_killed_scheduler_attaches_again(site: Site) -> None:
+    first, second = site.cluster.nodes
+    sheet = site.sheet("attached", HEADER, [
+        f"301,1,one,0+1+2+3,--nodelist={first},{{scripts}}/gate.py,one",
+        f"301,1,other,0,--nodelist={first},{{scripts}}/gate.py,other",
+        f"301,2,queued,0+1+2+3,--nodelist={first},{{scripts}}/clocked.py,--seconds 0",
+        f"301,3,elsewhere,,--nodelist={second},{{scripts}}/clocked.py,--seconds 4",
+    ])  # fmt: skip
+    schedule = site.schedule(sheet, "--max-jobs", "2")
+    before = site.at_the_gate(301, "one", "other")
+    jobs = {1: site.job(301, 1), 2: site.job(301, 2)}
+    assert int(jobs[1]) < int(jobs[2])
+    wait_for(lambda: site.named(301, "queued")[0]["status"] == "pending", "a place in the queue")
+    assert sheet.column("Status") == ["running", "running", "", ""]
+    assert site.jobs(301) == jobs
+    schedule.kill()
+    (site.folder / "one").write_text("3")
+    wait_for(lambda: site.named(301, "one")[0]["status"] == "failed", "the end that its supervisor records")
+    again = site.schedule(sheet, "--max-jobs", "2")
+    wait_for(lambda: "attached" in again.output.read_text(), "attaching")
+    (site.folder / "other").touch()
+    again.wait(status=1, timeout=120)
+    assert sheet.column("Status") == ["failed", "finished", "finished", "finished"]
+    assert [run["attempt"] for run in site.runs(301)] == [1, 1, 1, 1]
+    assert [run["run_id"] for run in site.runs(301)[:2]] == [run["run_id"] for run in before]
+    after = site.jobs(301)
+    assert {workload: after[workload] for workload in jobs} == jobs
+    [elsewhere] = site.named(301, "elsewhere")
+    assert site.ask("select distinct host from run_samples where run_id = %s", elsewhere["run_id"]) == [
+        {"host": second}
+    ]
+
+
+def test_an_interrupt_stops_what_runs_and_takes_back_what_waits(site: Site) -> None:
+    sheet = site.sheet("interrupted", HEADER, [
+        "302,1,ended,,,{scripts}/gate.py,never",
+        "302,1,kept,,,{scripts}/gate.py,never",
+        "302,2,queued,,--begin=now+1hour,{scripts}/gate.py,never",
+    ])  # fmt: skip
+    schedule = site.schedule(sheet, "--max-jobs", "2")
+    site.at_the_gate(302, "ended", "kept")
+    jobs = [site.job(302, 1), site.job(302, 2)]
+    site.bench("stop", "302/1/1")
+    assert [run["status"] for run in site.runs(302)] == ["stopped", "running", "pending"]
+    schedule.interrupt()
+    schedule.wait(status=1)
+    assert sheet.column("Status") == ["stopped", "stopped", "stopped"]
+    assert [site.state(job) for job in jobs] == ["FAILED", "CANCELLED"]
+
+
+def test_a_controller_may_be_away(site: Site) -> None:
+    before = site.sheet("away", HEADER, ["303,1,run,,,{scripts}/gate.py,away"])
+    meanwhile = site.sheet("meanwhile", HEADER, ["304,1,run,,,{scripts}/clocked.py,--seconds 0"])
+    schedule = site.schedule(before)
+    site.at_the_gate(303, "run")
+    site.cluster.stop_controller()
+    other = site.schedule(meanwhile)
+    for started in (schedule, other):
+        wait_for(lambda: "does not answer" in started.output.read_text(), "that it is said", timeout=60)  # noqa: B023
+    (site.folder / "away").touch()
+    wait_for(lambda: site.runs(303)[0]["status"] == "finished", "its end, which needs no controller")
+    time.sleep(5)
+    site.cluster.start_controller()
+    for started in (schedule, other):
+        started.wait(timeout=90)
+        assert started.output.read_text().count("does not answer") == 1
+
+
+ROW = "305,{workload},run,{devices},{words},{{scripts}}/clocked.py,--seconds 0"
+NOT_OURS = {
+    ("GPU-12345678-1234-1234-1234-123456789012", ""): "is one GPU of one host",
+    ("", "--nodes=2"): "--nodes is not for rows to say",
+}
+REFUSED = {
+    ("", "partition=mian"): "Slurm has no partition 'mian' (did you mean 'main'?)",
+    ("", "account=nobody"): "invalid account",
+    ("", "constraint=h900"): "invalid feature",
+    ("0+1+2+3+4+5", ""): "requested node configuration is not available",
+    ("", "time=soon"): "invalid --time",
+}
+
+
+@pytest.mark.parametrize("bad", [NOT_OURS, REFUSED], ids=["by us", "by Slurm"])
+def test_what_is_refused_is_said_before_anything_starts(site: Site, bad: dict[tuple[str, str], str]) -> None:
+    rows = [ROW.format(workload=n, devices=devices, words=words) for n, (devices, words) in enumerate(bad)]
+    sheet = site.sheet("refused", HEADER, [*rows, ROW.format(workload=99, devices="", words="")])
+    told = site.bench("schedule", sheet.path, "--executor", "slurm", "--max-jobs", "9", status=2)
+    for line, words in enumerate(bad.values(), start=2):
+        assert re.search(rf"{sheet.path}:{line}:.*{re.escape(words)}", told), told
+    assert site.jobs(305) == {}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("PATH", "/nowhere", "there is no sbatch on PATH"),
+        ("SLURM_CONF", "", "Slurm is not configured on this host"),
+        ("BENCH_DSN", "", "BENCH_DSN"),
+        ("MLFLOW_TRACKING_URI", "", "MLFLOW_TRACKING_URI"),
+    ],
+)
+def test_what_this_host_lacks_is_said(site: Site, variable: str, value: str, said: str) -> None:
+    sheet = site.sheet("lacking", HEADER, ["306,1,run,,,{scripts}/clocked.py,--seconds 0"])
+    variables = {name: text for name, text in {**site.variables, variable: value}.items() if text}
+    lacking = replace(site, variables=variables)
+    assert said in lacking.bench("schedule", sheet.path, "--executor", "slurm", status=2)
 
 
 def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
