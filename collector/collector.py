@@ -16,6 +16,7 @@ from prometheus_client import generate_latest
 
 from bench.errors import ServiceFailed
 from bench.web.server import MetricsServer
+from collector.announced import announced
 from collector.discovery import Discovery
 from collector.fetch import Fetcher
 from collector.leases import Leases
@@ -77,7 +78,7 @@ def collect(
     discovery: Discovery | None = None
     wanted: Callable[[], Mapping[Key, Target]]
     if isinstance(targets, Path):
-        discovery = found = Discovery(targets, interval, metrics, shard)
+        discovery = found = Discovery(targets, interval, metrics, shard, lambda: announced(database))
         wanted = lambda: found.targets  # noqa: E731
     else:
         wanted = targets

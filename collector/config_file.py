@@ -17,7 +17,7 @@ from collector import foreign
 from collector.access import TLS, Access, Secret
 from collector.groups import read_groups
 from collector.relabel import ACTIONS, Rule, RuleRefused
-from collector.scrape_config import Files, Limits, ScrapeConfig, Scraping, Web
+from collector.scrape_config import Announced, Files, Limits, ScrapeConfig, Scraping, Slurm, Web
 
 __all__ = ["read_config"]
 
@@ -25,8 +25,8 @@ _LIMITS = tuple(limit.name for limit in fields(Limits))
 _ACCESS = ("basic_auth", "authorization", "bearer_token", "bearer_token_file", "tls_config", "follow_redirects")
 _JOB = (
     "job_name", "scrape_interval", "scrape_timeout", "metrics_path", "scheme", "params", "honor_labels",
-    "honor_timestamps", "static_configs", "file_sd_configs", "http_sd_configs", "relabel_configs",
-    "metric_relabel_configs", *_ACCESS, *_LIMITS,
+    "honor_timestamps", "static_configs", "file_sd_configs", "http_sd_configs", "announced_sd_configs",
+    "slurm_sd_configs", "relabel_configs", "metric_relabel_configs", *_ACCESS, *_LIMITS,
 )  # fmt: skip
 _PATTERN = re.compile(r".*\.(json|yml|yaml)")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -107,7 +107,11 @@ class _Reader:
             relabel=self._rules(given, "relabel_configs"),
             static=read_groups(self.document, given["static_configs"][1]) if "static_configs" in given else (),
             files=tuple(self._files(node) for node in self._each(given, "file_sd_configs")),
-            web=tuple(self._web(node) for node in self._each(given, "http_sd_configs")),
+            services=(
+                *(self._web(node) for node in self._each(given, "http_sd_configs")),
+                *(self._announced(node) for node in self._each(given, "announced_sd_configs")),
+                *(self._slurm(node) for node in self._each(given, "slurm_sd_configs")),
+            ),
             document=self.document,
             folder=self.folder,
         )
@@ -235,6 +239,21 @@ class _Reader:
             why = "log in by basic_auth" if usable else "write http://host/path"
             self.document.fail(given["url"][1], f"this is no address of a service discovery: {why}")
         return Web(url, self._refresh(given, 60.0), self._access(given))
+
+    def _announced(self, node: yaml.Node) -> Announced:
+        given = self.document.fields(node, "a mapping, which may be empty", ("refresh_interval",))
+        return Announced(self._refresh(given, 5.0))
+
+    def _slurm(self, node: yaml.Node) -> Slurm:
+        known = ("port", "partitions", "refresh_interval")
+        given = self.document.fields(node, "a mapping with port", known)
+        if "port" not in given:
+            self.document.fail(node, "there is no port: that of the listeners on the nodes")
+        port = self.document.count(given["port"][1])
+        if not 1 <= port <= 65535:
+            self.document.fail(given["port"][1], f"the port is {port}, but must lie between 1 and 65535")
+        partitions = self._texts(given["partitions"][1], "a list of partitions") if "partitions" in given else ()
+        return Slurm(port, partitions, self._refresh(given, 60.0))
 
     def _refresh(self, given: Fields, default: float) -> float:
         if "refresh_interval" not in given:

@@ -1,11 +1,10 @@
-"""Which targets there are by now: of the targets file, the files that it names, and HTTP service discovery."""
+"""Which targets there are by now: of the targets file, the files that it names, and the services that are asked."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import glob
-import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.document import Document
-from bench.errors import BadRequest
+from bench.errors import BadRequest, BenchError
 from bench.stamps import stamp_of
 from collector.config_file import read_config
-from collector.fetch import Fetcher, FetchFailed
+from collector.fetch import Fetcher
 from collector.groups import read_groups
 from collector.metrics import CollectorMetrics
-from collector.scrape_config import ScrapeConfig, Web
+from collector.scrape_config import Announced, ScrapeConfig, Service
+from collector.services import Ask, ask
 from collector.targets import Key, Shard, Target, targets_of
 
 __all__ = ["Discovery", "check_targets", "read_targets"]
@@ -29,8 +29,6 @@ _log = logging.getLogger(__name__)
 
 # How often it is asked whether a file has changed, in seconds.
 _LOOK_SECONDS = 1.0
-_WEB_LIMIT = 64 << 20
-_WEB_SECONDS = 30.0
 
 
 def read_targets(path: Path, default_interval: float) -> list[Target]:
@@ -80,6 +78,8 @@ class Discovery:
         The targets file.
     shard
         Which part of the targets is wanted.
+    announced
+        Says what hosts have announced.
 
     Attributes
     ----------
@@ -93,14 +93,19 @@ class Discovery:
     """
 
     def __init__(
-        self, path: Path, default_interval: float, metrics: CollectorMetrics, shard: Shard | None = None
+        self,
+        path: Path,
+        default_interval: float,
+        metrics: CollectorMetrics,
+        shard: Shard | None = None,
+        announced: Ask = tuple,
     ) -> None:
         self._path, self._interval, self._metrics = path, default_interval, metrics
-        self._shard = shard or Shard()
+        self._shard, self._announced = shard or Shard(), announced
         self._stamp: object = None
         self._configs: tuple[ScrapeConfig, ...] = ()
         self._files: dict[tuple[str, Path], _Watched] = {}
-        self._web: dict[tuple[str, Web], list[Target]] = {}
+        self._answers: dict[tuple[str, Service], list[Target]] = {}
         self._own: list[Target] = []
         self._refused: dict[object, str] = {}
         self.targets: dict[Key, Target] = {}
@@ -109,14 +114,14 @@ class Discovery:
 
     async def run(self, fetcher: Fetcher) -> None:
         """Follow what changes, until cancelled."""
-        asking: dict[tuple[str, Web], asyncio.Task[None]] = {}
+        asking: dict[tuple[str, Service], asyncio.Task[None]] = {}
         thread = ThreadPoolExecutor(1, "discovery")
         try:
             while True:
-                wanted = {(config.job_name, web): config for config in self._configs for web in config.web}
-                for gone in asking.keys() - wanted.keys():
+                wanted = {(config.job_name, one) for config in self._configs for one in config.services}
+                for gone in asking.keys() - wanted:
                     asking.pop(gone).cancel()
-                for key in wanted.keys() - asking.keys():
+                for key in wanted - asking.keys():
                     asking[key] = asyncio.create_task(self._ask(fetcher, *key))
                 await asyncio.sleep(_LOOK_SECONDS)
                 # In a thread: files may lie where reading takes long.
@@ -155,28 +160,21 @@ class Discovery:
                     one.targets = _of_file(config, path)
         self._files = watched
 
-    async def _ask(self, fetcher: Fetcher, job: str, web: Web) -> None:
+    async def _ask(self, fetcher: Fetcher, job: str, service: Service) -> None:
         """Ask a service again and again."""
         while True:
-            headers = {"X-Prometheus-Refresh-Interval-Seconds": f"{web.refresh_interval:g}"}
-            with self._keeping(web.url):
-                try:
-                    async with fetcher.body(
-                        web.url, web.access, limit=_WEB_LIMIT, patience=_WEB_SECONDS, headers=headers
-                    ) as body:
-                        [config] = [one for one in self._configs if one.job_name == job]
-                        self._web[job, web] = await asyncio.to_thread(_of_web, config, web.url, body.data)
-                except FetchFailed as error:
-                    raise BadRequest(str(error), file=web.url) from None
+            with self._keeping((job, service)):
+                [config] = [one for one in self._configs if one.job_name == job]
+                self._answers[job, service] = await ask(service, config, fetcher, self._announced)
             self._merge()
-            await asyncio.sleep(web.refresh_interval)
+            await asyncio.sleep(service.refresh_interval)
 
     @contextlib.contextmanager
     def _keeping(self, what: object, *, strict: bool = False) -> Iterator[None]:
         """Log an error once and count it each time, instead of raising it."""
         try:
             yield
-        except BadRequest as error:
+        except BenchError as error:
             if strict:
                 raise
             self._metrics.discovery_errors.inc()
@@ -187,9 +185,26 @@ class Discovery:
             self._refused.pop(what, None)
 
     def _merge(self) -> None:
-        web = [self._web.get((config.job_name, web), []) for config in self._configs for web in config.web]
-        lists = [self._own, *(one.targets for one in self._files.values()), *web]
+        answers = [
+            (service, self._answers.get((one.job_name, service), []))
+            for one in self._configs
+            for service in one.services
+        ]
+        lists = [self._own, *(one.targets for one in self._files.values())]
+        lists += [targets for service, targets in answers if not isinstance(service, Announced)]
+        # Whoever writes a listener down knows more of it than it does: how to log in, which labels it gets.
+        written = {name for targets in lists for target in targets for name in _names(target)}
+        lists += [
+            [target for target in targets if written.isdisjoint(_names(target))]
+            for service, targets in answers
+            if isinstance(service, Announced)
+        ]
         self.targets = {target.key: target for target in _merged(lists) if self._shard.has(target)}
+
+
+def _names(target: Target) -> tuple[object, object]:
+    """Return by what a listener is known: what it measures of which host, and its address."""
+    return (target.host, target.listener), target.url
 
 
 def _merged(lists: Iterable[Sequence[Target]]) -> Iterator[Target]:
@@ -212,17 +227,6 @@ def _of_file(config: ScrapeConfig, path: Path) -> list[Target]:
     if document.root is None:
         raise BadRequest("holds no list of targets", file=path)
     return targets_of(config, document, read_groups(document, document.root), {"__meta_filepath": str(path)})
-
-
-def _of_web(config: ScrapeConfig, url: str, data: bytes) -> list[Target]:
-    try:
-        json.loads(data)
-        document = Document(url, data.decode())
-    except (ValueError, RecursionError):
-        raise BadRequest("does not answer with JSON", file=url) from None
-    if document.root is None:
-        return []
-    return targets_of(config, document, read_groups(document, document.root), {"__meta_url": url})
 
 
 def _paths(config: ScrapeConfig, patterns: Iterable[str], *, named: bool = False) -> list[Path]:

@@ -10,7 +10,17 @@ from collector.access import Access
 from collector.groups import Group
 from collector.relabel import Rule
 
-__all__ = ["BODY_SIZE_LIMIT", "Files", "Limits", "ScrapeConfig", "Scraping", "Web"]
+__all__ = [
+    "BODY_SIZE_LIMIT",
+    "Announced",
+    "Files",
+    "Limits",
+    "ScrapeConfig",
+    "Scraping",
+    "Service",
+    "Slurm",
+    "Web",
+]
 
 # Prometheus has none. Some 100,000 series fit.
 BODY_SIZE_LIMIT = 16 << 20
@@ -56,6 +66,32 @@ class Web:
 
 
 @dataclass(frozen=True, slots=True)
+class Announced:
+    """One of ``announced_sd_configs``: the listeners that hosts have announced in our database."""
+
+    refresh_interval: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """One of ``slurm_sd_configs``: the nodes of the cluster of this host, each with a listener on `port`.
+
+    Attributes
+    ----------
+    partitions
+        Those whose nodes count; none for all.
+    """
+
+    port: int
+    partitions: tuple[str, ...] = ()
+    refresh_interval: float = 60.0
+
+
+# What is asked for targets again and again.
+Service = Web | Announced | Slurm
+
+
+@dataclass(frozen=True, slots=True)
 class ScrapeConfig:
     """One of ``scrape_configs``. Intervals and timeouts are in seconds.
 
@@ -77,6 +113,6 @@ class ScrapeConfig:
     relabel: tuple[Rule, ...] = ()
     static: tuple[Group, ...] = ()
     files: tuple[Files, ...] = ()
-    web: tuple[Web, ...] = ()
+    services: tuple[Service, ...] = ()
     document: Document | None = field(default=None, compare=False, repr=False)
     folder: Path = Path()

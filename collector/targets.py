@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
+from bench.addresses import is_loopback
 from bench.document import Document, duration
 from bench.errors import BadRequest, did_you_mean
 from collector.groups import Group
@@ -260,8 +260,4 @@ def _timeout(text: str, interval: float) -> float:
 
 def _host(name: str) -> str:
     """Return `name`, or this host's own where it means that."""
-    try:
-        local = ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        local = name == "localhost" or name.endswith(".localhost")
-    return socket.gethostname() if local else name
+    return socket.gethostname() if is_loopback(name) else name

@@ -69,6 +69,11 @@ class ExporterServer:
         """Where the metrics are."""
         return self._server.url
 
+    @property
+    def unasked_seconds(self) -> float:
+        """Seconds for which nobody has asked for the metrics."""
+        return time.monotonic() - self._reading.asked_at
+
     def start(self) -> None:
         """Start to serve; a second call changes nothing.
 
@@ -125,6 +130,7 @@ class _Reading:
         self._errors: Counter[str] = Counter()
         self._up = True
         self._closed = False
+        self.asked_at = time.monotonic()
 
     def open(self) -> None:
         """Read again, after a close."""
@@ -148,6 +154,7 @@ class _Reading:
 
     def text(self) -> bytes:
         """Read the source once and return the body; where the reading before does not end, without the source's figures."""
+        self.asked_at = time.monotonic()
         asked = time.perf_counter()
         if not self._lock.acquire(timeout=_BUSY_SECONDS):
             self._errors["busy"] += 1

@@ -19,6 +19,7 @@ __all__ = [
     "register_target",
     "release_targets",
     "report_targets",
+    "unmeasured_hosts",
 ]
 
 # A collector that was killed goes on at once; another one may take its targets over when this has passed.
@@ -128,7 +129,7 @@ def claim_targets(
             on conflict (host, listener, instance) do update set
                 held_since = case when t.collector = excluded.collector then t.held_since else now() end,
                 url = excluded.url, collector = excluded.collector, collector_host = excluded.collector_host,
-                collector_pid = excluded.collector_pid, lease_until = excluded.lease_until
+                collector_pid = excluded.collector_pid, lease_until = excluded.lease_until, down_since = null
             where t.collector = excluded.collector or t.lease_until is null or t.lease_until < now()
             returning target_id, host, listener, instance
         )
@@ -172,6 +173,7 @@ def report_targets(connection: Connection, states: Mapping[int, TargetState], so
                 as r(target_id, up, last_seen, clock_offset, clock_uncertainty)
         ), written as (
             update targets t set up = coalesce(r.up, t.up), last_seen = coalesce(to_timestamp(r.last_seen), t.last_seen),
+                down_since = case when r.up then null when not r.up then coalesce(t.down_since, now()) else t.down_since end,
                 clock_offset = coalesce(r.clock_offset, t.clock_offset),
                 clock_uncertainty = coalesce(r.clock_uncertainty, t.clock_uncertainty),
                 lease_until = now() + make_interval(secs => %(lease)s)
@@ -207,3 +209,17 @@ def clock_offsets(connection: Connection) -> list[ClockOffset]:
         """
     ).fetchall()
     return [ClockOffset(*row) for row in rows]
+
+
+def unmeasured_hosts(connection: Connection) -> list[str]:
+    """Return the hosts on which runs go on and of which no listener answers, nor one that has just been found."""
+    rows = connection.execute(
+        """
+        select distinct p.host from placements p join runs r using (run_id)
+        where r.status = 'running' and p.ended_at is null and p.origin = '' and not exists (
+            select from targets t
+            where t.host = p.host and t.listener <> 'collector' and t.lease_until > now() and t.down_since is null)
+        order by p.host
+        """
+    ).fetchall()
+    return [host for (host,) in rows]

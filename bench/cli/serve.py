@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from bench.cli.announcing import Announcer, announced_url
 from bench.cli.common import Json, as_json, console
 from bench.cli.listeners import LocalListeners
 from bench.cli.stack import availability, ensure, ensure_grafana
@@ -21,7 +22,7 @@ from bench.services import Stack
 from bench.web.server import require_closed
 from dashboards import tables
 from exporters.registry import ExporterOptions, Registry
-from exporters.server import serve
+from exporters.server import ExporterServer
 from scheduler.supervision import is_supervised
 from sql.database import Database
 
@@ -111,19 +112,29 @@ def exporter_run(
     own_runs: Annotated[
         bool, typer.Option("--own-runs", help="Only runs of this BENCH_HOME, not all on the host.")
     ] = False,
+    announce: Annotated[
+        str | None,
+        typer.Option(metavar="HOST|URL", help="Where others reach it, for BENCH_DSN; by default as it is bound."),
+    ] = None,
     web_config: WebConfigFile = None,
     insecure: Insecure = False,
 ) -> None:
-    """Run one listener until SIGTERM or Ctrl-C."""
+    """Run one listener until SIGTERM or Ctrl-C. With a BENCH_DSN it is announced there, and withdrawn at its end."""
     settings = Settings.load(simulate=simulate, web_config=web_config)
+    if announce is not None and settings.dsn is None:
+        raise BadRequest("--announce needs a database that other hosts ask as well: set BENCH_DSN")
     exporter = Registry.load().create(name, ExporterOptions(settings.home, settings.simulate, own_runs))
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    server = serve(exporter, bind, port, web=settings.web_config, insecure=insecure)
-    console().print(f"listening on {server.url}")
-    ended.wait()
-    server.stop()
+    with contextlib.ExitStack() as running:
+        server = ExporterServer(exporter, bind, port, web=settings.web_config, insecure=insecure)
+        announced_url(server.url, announce)  # a place that is none is refused before anything starts
+        running.enter_context(server)
+        if settings.dsn is not None and (announce or not own_runs):  # a stack's own collector scrapes what it runs
+            running.enter_context(Announcer(settings, server, announced_url(server.url, announce)))
+        console().print(f"listening on {server.url}")
+        ended.wait()
 
 
 @collector_app.command("run")
