@@ -29,6 +29,7 @@ __all__ = [
     "grafana_url",
     "local_stack",
     "own_tracking_server",
+    "start_tracking",
 ]
 
 _START_SECONDS = 60.0
@@ -122,7 +123,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
 
     try:
         if own_tracking_server(settings) and "mlflow" not in running:
-            started.append(_start_tracking(stack, settings, database, environment, say))
+            started.append(start_tracking(stack, settings, database, environment, say))
         for name, reason in availability(settings).items():
             if reason is None:
                 serve(f"exporter-{name}", "exporter", "run", name, "--own-runs")
@@ -197,7 +198,7 @@ def _stop_listeners_of_other_gpus(stack: Stack, settings: Settings, say: Callabl
     stack.stop_all([service.name for service in others])
 
 
-def _start_tracking(
+def start_tracking(
     stack: Stack, settings: Settings, database: Database, environment: dict[str, str], say: Callable[[str], None]
 ) -> Service:
     """Start MLflow's server on our database, in a schema of its own, or on the store that is configured.
