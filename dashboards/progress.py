@@ -106,6 +106,10 @@ class Progress:
             self._thread.join(timeout=5)
             self._display.stop()
 
+    def going(self) -> list[str]:
+        """Return the ids of the runs that go on."""
+        return list(self._going)
+
     def say(self, text: str) -> None:
         """Print one line, in rich's markup."""
         self.console.print(text, soft_wrap=True)

@@ -81,12 +81,16 @@ def announcements(connection: Connection) -> list[Announcement]:
 
 
 def withdraw_silent(connection: Connection) -> None:
-    """Withdraw listeners that a collector has tried for `SILENT_SECONDS` in vain, and that have not spoken up since."""
+    """Withdraw listeners that have been tried for `SILENT_SECONDS` in vain, and have not spoken up since."""
     connection.execute(
         """
-        delete from announcements a using targets t
-        where (t.host, t.listener, t.url) = (a.host, a.listener, a.url) and t.lease_until > now()
-            and greatest(t.down_since, a.renewed_at) < now() - make_interval(secs => %s) and t.down_since is not null
+        with tried as (
+            select host, listener, url, bool_and(coalesce(down_since < now() - make_interval(secs => %(silent)s), false)) as silent
+            from targets where lease_until > now() group by host, listener, url
+        )
+        delete from announcements a using tried t
+        where (t.host, t.listener, t.url) = (a.host, a.listener, a.url) and t.silent
+            and a.renewed_at < now() - make_interval(secs => %(silent)s)
         """,
-        (SILENT_SECONDS,),
+        {"silent": SILENT_SECONDS},
     )

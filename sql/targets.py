@@ -211,15 +211,17 @@ def clock_offsets(connection: Connection) -> list[ClockOffset]:
     return [ClockOffset(*row) for row in rows]
 
 
-def unmeasured_hosts(connection: Connection) -> list[str]:
-    """Return the hosts on which runs go on and of which no listener answers, nor one that has just been found."""
+def unmeasured_hosts(connection: Connection, run_ids: Sequence[str] | None = None) -> list[str]:
+    """Return the hosts on which runs go on, all or these, and of which no listener answers or is about to be tried."""
     rows = connection.execute(
         """
         select distinct p.host from placements p join runs r using (run_id)
-        where r.status = 'running' and p.ended_at is null and p.origin = '' and not exists (
-            select from targets t
-            where t.host = p.host and t.listener <> 'collector' and t.lease_until > now() and t.down_since is null)
+        where r.status = 'running' and p.ended_at is null and p.origin = '' and run_id = any(coalesce(%s, array[run_id]))
+            and not exists (
+                select from targets t
+                where t.host = p.host and t.listener <> 'collector' and t.lease_until > now() and t.down_since is null)
         order by p.host
-        """
+        """,
+        (None if run_ids is None else list(run_ids),),
     ).fetchall()
     return [host for (host,) in rows]

@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from bench.cli.stack import local_stack
+from bench.cli.unmeasured import telling_unmeasured
 from bench.config import Settings
 from bench.errors import BenchError
 from bench.gpu import inventory
@@ -43,6 +44,7 @@ def scheduling(settings: Settings, *, policy: Policy | None = None, quiet: bool 
         progress = stack.enter_context(Progress(quiet=quiet))
         local = stack.enter_context(local_stack(settings, progress.say))
         progress.live = lambda ids: live(local.database, ids)
+        stack.enter_context(telling_unmeasured(local.database, progress.going, progress.say))
         yield Scheduler(
             database=local.database,
             settings=settings,

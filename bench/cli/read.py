@@ -14,6 +14,7 @@ from bench.addresses import without_login
 from bench.cli.collector_figures import CollectorFigures
 from bench.cli.common import Attempts, Json, Selectors, as_json, console, every_attempt, gpu_words, reading
 from bench.cli.servers import Server
+from bench.cli.unmeasured import unmeasured_words
 from bench.config import Settings
 from bench.errors import BenchError, NoData
 from bench.gpu import inventory
@@ -24,7 +25,7 @@ from sql.report import findings
 from sql.selection import RunInfo, check_owner, list_experiments, select_runs
 from sql.summaries import coverage, live_figures
 from sql.target_errors import FailingTarget, failing_targets
-from sql.targets import ClockOffset, clock_offsets
+from sql.targets import ClockOffset, clock_offsets, unmeasured_hosts
 
 __all__ = ["register"]
 
@@ -48,6 +49,7 @@ def status(json: Json = False) -> None:
     running: list[RunInfo] = []
     clocks: list[ClockOffset] = []
     failing: list[FailingTarget] = []
+    unmeasured: list[str] = []
     figures: dict[str, Any] = {}
     firing: Mapping[str, list[str]] = {}
     try:
@@ -57,6 +59,7 @@ def status(json: Json = False) -> None:
             figures = live_figures(connection, [run.run_id for run in running])
             clocks = clock_offsets(connection)
             failing = failing_targets(connection)
+            unmeasured = unmeasured_hosts(connection)
             firing = _firing(connection, running)
     except BenchError as error:
         asked = Server(False, str(error))
@@ -74,6 +77,7 @@ def status(json: Json = False) -> None:
                 "collector": asdict(collector) if collector else None,
                 "clocks": [asdict(clock) for clock in clocks],
                 "failing": [asdict(one) | {"url": without_login(one.url)} for one in failing],
+                "unmeasured": unmeasured,
                 "runs": [
                     {
                         **asdict(run),
@@ -101,6 +105,8 @@ def status(json: Json = False) -> None:
         out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
     _warn_of_failing(failing)
     _warn_of_clocks(clocks)
+    for host in unmeasured:
+        out.print(f"[yellow]![/] {escape(unmeasured_words(host))}")
     if running:
         made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
         for run in running:

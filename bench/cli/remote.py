@@ -16,6 +16,7 @@ import typer
 from bench.cli import plan
 from bench.cli.going import interrupted, live, scheduling, settle, show, surviving_the_terminal
 from bench.cli.stack import availability, own_tracking_server
+from bench.cli.unmeasured import telling_unmeasured
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from dashboards.progress import Progress
@@ -82,6 +83,7 @@ def scheduling_elsewhere(
         progress = stack.enter_context(Progress())
         database = stack.enter_context(Database(settings))
         progress.live = lambda ids: live(database, ids)
+        stack.enter_context(telling_unmeasured(database, progress.going, progress.say))
         yield RemoteScheduler(
             database=database,
             settings=settings,

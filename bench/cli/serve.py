@@ -162,15 +162,12 @@ def collector_run(
     settings = Settings.load(interval=interval, web_config=web_config)
     require_closed(bind, settings.web_config, insecure=insecure)  # before a database is started for it
     share = Shard.parse(shard) if shard is not None else None
-    wanted: LocalListeners | Path
     if targets is not None:
         read_config(targets, settings.interval)  # a bad file is refused before a database is started for it
-        wanted = targets
     elif share is not None:
         raise BadRequest("--shard is for the targets of a file, see --targets")
-    else:
-        wanted = LocalListeners(settings)
     with Database(settings) as database:
+        wanted = targets or LocalListeners(settings, database)
         collect(
             database, wanted, settings.spool_dir, port=port, bind=bind, web=settings.web_config, insecure=insecure,
             interval=settings.interval, shard=share,

@@ -18,6 +18,7 @@ from bench.cli.schedule import run_file
 from bench.cli.servers import Server
 from bench.cli.stack import availability
 from bench.cli.tls import set_up
+from bench.cli.unmeasured import unmeasured, unmeasured_words
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Inventory, inventory
@@ -126,6 +127,7 @@ def _examine(settings: Settings, *, json: bool) -> None:
     findings.append(("database", database.up, database.says + hint))
     if reads is not None:
         findings.append(("reads (BENCH_READ_DSN)", *reads.describe_reads(database)))
+    findings += [(f"host {host}", False, unmeasured_words(host)) for host in unmeasured(settings)]
     if settings.dsn is None and (kind := network_filesystem(settings.database_dir)):
         detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
         findings.append(("database folder", False, detail))

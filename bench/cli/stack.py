@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.addresses import without_login
+from bench.cli.listeners import announced_here, answers
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, ServiceFailed, TrackingUnavailable
 from bench.runfolder import RunFolder
@@ -124,8 +125,9 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
     try:
         if own_tracking_server(settings) and "mlflow" not in running:
             started.append(start_tracking(stack, settings, database, environment, say))
+        services = announced_here(database, settings)
         for name, reason in availability(settings).items():
-            if reason is None:
+            if reason is None and not (name in services and answers(services[name])):
                 serve(f"exporter-{name}", "exporter", "run", name, "--own-runs")
         serve("collector", "collector", "run", "--interval", str(settings.interval))
         serve("rules", "rules", "run")

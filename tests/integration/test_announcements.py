@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -9,12 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from bench.cli.listeners import LocalListeners, answers
 from bench.config import Settings
-from bench.services import free_port
+from bench.processes import identity
+from bench.runfolder import write_atomically
+from bench.services import Service, free_port
 from collector.announced import announced
 from sql import announcements, targets
 from sql.announcements import Announcement
@@ -181,6 +186,24 @@ scrape_configs:
         expected = [("host", urls[0]), ("x", urls[2]), ("free", urls[3])]
         wait_for(lambda: connection.execute(query).fetchall() == expected, "the targets")
         collector.stop()
+
+
+@ONE_FLAVOUR
+def test_a_stack_scrapes_what_its_host_has_announced_and_leaves_to_each_home_what_is_its_own(
+    database: Database, settings: Settings
+) -> None:
+    here = socket.gethostname()
+    for host, listener, port in ((here, "host", 1), (here, "host", 2), (here, "process", 3), ("n7", "rapl", 4)):
+        announcements.announce(database, Announcement(host, listener, f"http://127.0.0.1:{port}/metrics"))
+    listeners = LocalListeners(settings, database)
+    assert {key: target.url for key, target in listeners().items()} == {
+        (here, "host", ""): "http://127.0.0.1:1/metrics"
+    }
+    service = Service("exporter-host", os.getpid(), identity(os.getpid()) or 0.0, "http://127.0.0.1:9/metrics", "")
+    settings.stack_dir.mkdir(parents=True)
+    write_atomically(settings.stack_dir / "exporter-host.service", json.dumps(asdict(service)))
+    assert [target.url for target in listeners().values()] == [service.url], "it runs one itself"
+    assert not answers("http://127.0.0.1:1/metrics")
 
 
 @ONE_FLAVOUR

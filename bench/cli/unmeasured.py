@@ -1,0 +1,63 @@
+"""Hosts on which runs go on and nothing is measured: said while it can still be mended."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+from rich.markup import escape
+
+from bench.config import Settings
+from bench.errors import BenchError
+from sql.database import Database
+from sql.targets import unmeasured_hosts
+
+__all__ = ["telling_unmeasured", "unmeasured", "unmeasured_words"]
+
+# Longer than listeners and their collector take to begin.
+_LOOK_SECONDS = 10.0
+
+
+def unmeasured_words(host: str) -> str:
+    """Return what is wrong with a host, and what can be done about it."""
+    return f"runs go on at {host}, and no listener of it answers: start them there, or name them in the targets"
+
+
+def unmeasured(settings: Settings) -> list[str]:
+    """Return the hosts on which runs go on and of which no listener answers; none where the database does not."""
+    with (
+        contextlib.suppress(BenchError),
+        Database(settings, reading=True) as database,
+        database.session() as connection,
+    ):
+        return unmeasured_hosts(connection)
+    return []
+
+
+@contextlib.contextmanager
+def telling_unmeasured(
+    database: Database, running: Callable[[], list[str]], say: Callable[[str], None]
+) -> Iterator[None]:
+    """Say of each host of the runs that go on that nothing is measured there, once each time that this comes about.
+
+    `say` takes a line in rich's markup.
+    """
+    ended = threading.Event()
+
+    def look() -> None:
+        known: set[str] = set()
+        while not ended.wait(_LOOK_SECONDS):
+            if ids := running():
+                with contextlib.suppress(BenchError), database.session() as connection:
+                    found = set(unmeasured_hosts(connection, ids))
+                    for host in sorted(found - known):
+                        say(f"[yellow]![/] {escape(unmeasured_words(host))}")
+                    known = found
+
+    thread = threading.Thread(target=look, name="unmeasured", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
