@@ -139,11 +139,12 @@ class Started:
 
 @dataclass
 class Home:
-    """One ``BENCH_HOME`` with its stack up."""
+    """One ``BENCH_HOME`` with its stack up; `through` are the words of a command that becomes another one elsewhere."""
 
     path: Path
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
+    through: Sequence[str | Path] = ()
     _started: list[Started] = field(default_factory=list)
 
     @property
@@ -170,7 +171,11 @@ class Home:
     def json(self, *words: str) -> Any:
         """Run a command, and return its answer in JSON."""
         done = subprocess.run(
-            [*COMMAND, *words, "--json"], capture_output=True, env=self.environment, cwd=self.folder, check=True
+            [*self.through, *COMMAND, *words, "--json"],
+            capture_output=True,
+            env=self.environment,
+            cwd=self.folder,
+            check=True,
         )
         return json.loads(done.stdout)
 
@@ -179,7 +184,7 @@ class Home:
         output = self.folder / f"output-{len(self._started)}.txt"
         with output.open("wb") as file:
             process = subprocess.Popen(
-                [*map(str, [*through, *COMMAND, *words])],
+                [*map(str, [*self.through, *through, *COMMAND, *words])],
                 stdout=file,
                 stderr=file,
                 env=self.environment,

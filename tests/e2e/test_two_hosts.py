@@ -1,0 +1,125 @@
+"""A database and a collector on one host, listeners and runs on others, each with a name and a network of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from sql.flavour import Flavour
+from tests.e2e.home import Home, Started, wait_for
+from tests.hosts import Host, hosts
+
+RELAY = Path(__file__).parents[1] / "relay.py"
+TARGETS = "scrape_configs: [{job_name: site, announced_sd_configs: [{refresh_interval: 1s}]}]"
+LISTENER = ("exporter", "run", "host", "--bind", "0.0.0.0", "--insecure", "--port", "9701")
+pytestmark = [
+    pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"]),
+    pytest.mark.timeout(300),
+]
+
+
+@dataclass
+class Site:
+    """A server with the database, and hosts that reach it by its name."""
+
+    server: Host
+    others: list[Host]
+    folder: Path
+    dsn: str
+    homes: list[Home] = field(default_factory=list)
+
+    def home(self, host: Host, **variables: str) -> Home:
+        """Return a home on a host; what it has started ends with the test."""
+        own = {
+            "BENCH_DSN": conninfo.make_conninfo(self.dsn, host=self.server.name, port=5432),
+            "MLFLOW_TRACKING_URI": f"http://{self.server.name}:5000",  # nobody is there
+        }
+        folder = self.folder / host.name
+        folder.mkdir()
+        self.homes.append(Home(folder / "home", folder, {**own, **variables}, host.through))
+        return self.homes[-1]
+
+    def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
+        """Ask the database."""
+        with psycopg.connect(self.dsn, options="-csearch_path=bench") as connection:
+            return connection.execute(query.encode(), values).fetchall()
+
+    def up(self) -> list[tuple[object, ...]]:
+        """Return the targets that answer."""
+        return self.ask(
+            "select host, listener, instance from targets"
+            " where listener <> 'collector' and up and down_since is null and lease_until > now() order by 1, 2"
+        )
+
+
+@pytest.fixture
+def site(dsn: str, request: pytest.FixtureRequest) -> Iterator[Site]:
+    with (
+        hosts("server", *request.param) as (server, *others),
+        tempfile.TemporaryDirectory(prefix="bench-two-") as folder,
+    ):
+        socket = f"{conninfo.conninfo_to_dict(dsn)['host']}/.s.PGSQL.5432"
+        relay = subprocess.Popen([*server.through, sys.executable, str(RELAY), server.address, "5432", socket])
+        site = Site(server, others, Path(folder), dsn)
+        try:
+            collecting = site.home(server)
+            (site.folder / "targets.yml").write_text(TARGETS)
+            collecting.start("collector", "run", "--targets", site.folder / "targets.yml")
+            yield site
+        finally:
+            for home in site.homes:
+                home.end()
+            relay.kill()
+            relay.wait()
+
+
+def start_run(home: Home) -> tuple[Started, Path]:
+    """Start a run that goes on until a file is there."""
+    gate = home.folder / "gate"
+    waiting = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.1)"
+    return home.start("run", "--", sys.executable, "-c", waiting), gate
+
+
+@pytest.mark.parametrize("site", [("node7",)], indirect=True, ids=["one"])
+def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
+    [node] = site.others
+    server, there = site.homes[0], site.home(node)
+    listener = there.start(*LISTENER)
+    wait_for(lambda: site.up() == [("node7", "host", "node7:9701")], "the listener of the other host", 60)
+
+    run, gate = start_run(there)
+    [going] = wait_for(lambda: server.json("status")["runs"], "the run, seen from the server", 90)
+    assert server.json("status")["unmeasured"] == []
+    run_id = going["run_id"]
+    assert f"goes on at host {node.name}; stop it there" in server.bench("stop", run_id, status=2)
+    assert f"it ran on {node.name}" in server.bench("logs", run_id, status=1)
+    services = there.json("status")["services"]
+    assert "exporter-process" in services
+    assert "exporter-host" not in services, "the host's own answers"
+
+    listener.kill()
+    wait_for(lambda: ("node7", "host", "node7:9701") not in site.up(), "the loss of the listener")
+    there.start(*LISTENER)
+    wait_for(lambda: ("node7", "host", "node7:9701") in site.up(), "its return", 60)
+    gate.touch()
+    run.wait(timeout=120)
+
+    assert [one["status"] for one in server.json("list", going["run"].split("/")[0])] == ["finished"]
+    tagged = site.ask(
+        "select distinct scope, host from run_samples where run_id = %s and metric in ('node_load1', 'bench_process_threads')",
+        run_id,
+    )
+    assert sorted(tagged) == [("host", "node7"), ("process", "node7")]
+    assert site.ask("select count(*) from targets where (host, listener) = ('node7', 'host')") == [(1,)]
+    idle = (
+        "select count(*) > 0 from samples join series using (series_id) where metric = 'node_load1' and runset_id = 0"
+    )
+    assert site.ask(idle) == [(True,)]
