@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 __all__ = ["CLOCK_METRIC", "Clock"]
 
 # node_exporter's: the host's time while it answers.
 CLOCK_METRIC = "node_time_seconds"
+# A clock that is surely off by more has its samples moved. Clocks that are kept by NTP are never, and other times would
+# not be even.
+_OFF_SECONDS = 1.0
+_AGREED_SECONDS = 0.05  # half of the shortest interval
 # What two clocks may drift apart, in seconds a second; ordinary quartz is within 50 ppm.
 _DRIFT = 1e-4
 
@@ -24,11 +29,15 @@ class Clock:
     ----------
     offset, uncertainty
         Seconds; ``None`` before the first reading.
+    shift
+        Whole seconds from the collector's time to the host's, which its runs go by; 0 where that is nearly the same.
     """
 
     offset: float | None = None
     uncertainty: float | None = None
+    shift: int = 0
     _read: float = 0.0
+    _last: tuple[float, float] = (math.nan, math.nan)
 
     def read(self, says: float, asked: float, answered: float) -> None:
         """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none."""
@@ -36,6 +45,18 @@ class Clock:
         if doubt < 0:
             return
         offset = says - (asked + answered) / 2
+        self._keep(offset, doubt, answered)
+        assert self.offset is not None
+        assert self.uncertainty is not None
+        # Two readings in a row have to agree: a body that is always the same shows a time that stands still.
+        last, last_doubt = self._last
+        self._last = offset, doubt
+        agreed = abs(offset - last) <= doubt + last_doubt + _AGREED_SECONDS
+        if agreed and abs(self.offset - self.shift) - self.uncertainty > _OFF_SECONDS:
+            self.shift = round(self.offset)
+
+    def _keep(self, offset: float, doubt: float, answered: float) -> None:
+        """Keep a reading, unless the one that there is remains surer."""
         if self.offset is not None and self.uncertainty is not None:
             grown = self.uncertainty + _DRIFT * max(answered - self._read, 0.0)
             # Two readings that exclude each other: one of the clocks was set.

@@ -58,6 +58,8 @@ class Followed:
     ----------
     began
         Unix seconds from which on it is followed.
+    clock
+        That of its host, which the other targets of the host go by as well.
     per_second
         Samples a second, by its last scrape; 0 while it is down.
     unspooled
@@ -86,6 +88,7 @@ class Followed:
     _unbegun: dict[int, Series] = field(default_factory=dict)  # new in scrapes that failed for a limit
     _clock_ref: int | None = None
     _crowded: bool = False
+    _shift: int = 0
 
     def __post_init__(self) -> None:
         self._rates = Rates(self.target.interval, since=self.began)
@@ -119,7 +122,7 @@ class Followed:
         Parameters
         ----------
         at
-            The scrape's time.
+            The scrape's time; its samples get that of the target's host.
         asked, answered
             When it was asked for, and when the answer began; for the clock.
 
@@ -142,14 +145,20 @@ class Followed:
             scrape = _chosen(scrape, named)
         self._hold(scrape.new, self._too_many(len(scrape.refs)))
         self._unbegun = {}
-        births = self._births.of(whole, self.parser.series, at, self.last_time)
+        seen = at
+        if self.clock.shift != self._shift:
+            every = self._go_by_another_time()
+            scrape, whole = replace(scrape, new=every), replace(whole, new=every)
+        at += self._shift
+        before = None if self.last_time is None else self.last_time + self._shift
+        births = self._births.of(whole, self.parser.series, at, before)
         if (blank := self._blanks.find(scrape)) is not None:
             self._drop("blank", int(np.count_nonzero(blank)))
             scrape = _chosen(scrape, ~blank)
         self._retime(scrape, at)
         found = self._rates.samples(scrape, at, births)
         self._drop("stale", found.dropped)
-        self.last_time, self.per_second = at, len(scrape.refs) / self.target.interval
+        self.last_time, self.per_second = seen, len(scrape.refs) / self.target.interval
         self._crowded = len(self.parser.series) > _MOST_REMEMBERED + 4 * len(scrape.refs)
         if not len(found.refs):
             return None
@@ -224,6 +233,13 @@ class Followed:
             if len(says) and np.isfinite(says[0]):
                 self.clock.read(float(says[0]), asked, answered)
 
+    def _go_by_another_time(self) -> dict[int, Series]:
+        """Follow the host's clock, which is off or was set; return all series, which are new by that time."""
+        self._shift = self.clock.shift
+        since = (self.last_time or self.began) + self._shift
+        self._rates, self._births = Rates(self.target.interval, since), Births(since)
+        return dict(enumerate(self.parser.series))
+
     def _retime(self, scrape: Scrape, at: float) -> None:
         """Give lines from the future the scrape's time: else they would silence their series until then."""
         if not self.target.scraping.honor_timestamps:
@@ -238,7 +254,7 @@ class Followed:
         """Forget all series: a target with ever new ones costs a bounded amount of memory."""
         self.forget()
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
-        since = self.last_time or self.began
+        since = (self.last_time or self.began) + self._shift
         self._rates, self._births, self._blanks = Rates(self.target.interval, since), Births(since), Blanks()
         self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
         self._crowded = False

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from bench.errors import BenchError
+from collector.clocks import Clock
 from collector.exposition import GarbageBody, Scrape
 from collector.fetch import Body, Fetcher, FetchFailed
 from collector.followed import Definitions, Followed
@@ -58,6 +59,7 @@ class Scraper:
     def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics, fetcher: Fetcher) -> None:
         self._spool, self._lock, self._metrics, self._fetcher = spool, lock, metrics, fetcher
         self._definitions = Definitions()
+        self._clocks: dict[str, Clock] = {}  # by host
         self._followed: dict[int, tuple[Followed, asyncio.Task[None]]] = {}
         self._forgetting: set[asyncio.Task[None]] = set()
         self._told = asyncio.Event()
@@ -78,7 +80,8 @@ class Scraper:
                 del self._followed[target_id]
         new = [(target_id, target) for target_id, target in targets.items() if target_id not in self._followed]
         for number, (target_id, target) in enumerate(new):
-            followed = Followed(target, target_id, self._definitions, self._metrics, began=time.time())
+            clock = self._clocks.setdefault(target.host, Clock())
+            followed = Followed(target, target_id, self._definitions, self._metrics, time.time(), clock=clock)
             following = asyncio.create_task(self._follow(followed, number * _MEETING_SECONDS))
             self._followed[target_id] = followed, following
         self._count()

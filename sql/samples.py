@@ -88,11 +88,17 @@ def begin_write(connection: Connection, source: str, batches: Sequence[int]) -> 
 
 
 def taken_over(connection: Connection, source: str, since: float) -> dict[int, float]:
-    """Return the targets that other collectors have had since a time later than `since`, with that time. Unix seconds."""
+    """Return the targets that other collectors have had since a time later than `since`, with that time. Unix seconds.
+
+    Both are by the clock of the target's host, which samples go by.
+    """
     rows = connection.execute(
         """
-        select target_id, extract(epoch from held_since)::float8 from targets
-        where collector <> %s and held_since > to_timestamp(%s)
+        select target_id, held from (
+            select target_id, extract(epoch from held_since)::float8
+                + case when abs(clock_offset) - clock_uncertainty > 1 then round(clock_offset) else 0 end as held
+            from targets where collector <> %s) x
+        where held > %s
         """,
         (source, since),
     ).fetchall()

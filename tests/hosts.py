@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["Host", "hosts"]
+__all__ = ["Host", "another_clock", "hosts"]
 
 _PREFIX = "bench-test"
+_CLOCK = Path(__file__).parent / "data" / "clock.c"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,16 @@ def hosts(*names: str) -> Iterator[list[Host]]:
         except subprocess.CalledProcessError as error:
             pytest.skip(f"this machine makes no hosts: {' '.join(error.cmd[:6])}: {error.stderr.strip()}")
         yield made
+
+
+def another_clock(folder: Path, seconds: int) -> dict[str, str]:
+    """Return the variables of programs whose clock is ahead by so much; skips where there is no compiler."""
+    if (compiler := shutil.which("cc")) is None:
+        pytest.skip("there is no cc, to make the library that gives programs another clock: install gcc")
+    library = folder / "clock.so"
+    if not library.exists():
+        _run([compiler, "-shared", "-fPIC", "-o", str(library), str(_CLOCK)])
+    return {"LD_PRELOAD": str(library), "CLOCK_AHEAD": str(seconds)}
 
 
 @contextlib.contextmanager

@@ -105,8 +105,7 @@ def status(json: Json = False) -> None:
         out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
     _warn_of_failing(failing)
     _warn_of_clocks(clocks)
-    for host in unmeasured:
-        out.print(f"[yellow]![/] {escape(unmeasured_words(host))}")
+    _warn_of_unmeasured(unmeasured)
     if running:
         made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
         for run in running:
@@ -144,6 +143,11 @@ def _warn_of_failing(failing: list[FailingTarget]) -> None:
     for one in failing:
         what = f"{one.listener} of {one.host} ({without_login(one.url)}) cannot be scraped: {one.error}"
         console().print(f"[yellow]![/] {escape(what)}")
+
+
+def _warn_of_unmeasured(hosts: list[str]) -> None:
+    for host in hosts:
+        console().print(f"[yellow]![/] {escape(unmeasured_words(host))}")
 
 
 def _warn_of_clocks(clocks: list[ClockOffset]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from psycopg import conninfo
 
 from sql.flavour import Flavour
 from tests.e2e.home import Home, Started, wait_for
-from tests.hosts import Host, hosts
+from tests.hosts import Host, another_clock, hosts
 
 RELAY = Path(__file__).parents[1] / "relay.py"
 TARGETS = "scrape_configs: [{job_name: site, announced_sd_configs: [{refresh_interval: 1s}]}]"
@@ -123,3 +124,35 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
         "select count(*) > 0 from samples join series using (series_id) where metric = 'node_load1' and runset_id = 0"
     )
     assert site.ask(idle) == [(True,)]
+
+
+@pytest.mark.parametrize("site", [("ahead", "behind")], indirect=True, ids=["two"])
+def test_a_run_on_a_host_whose_clock_is_off_by_minutes_has_all_that_was_measured_of_it(site: Site) -> None:
+    off = {"ahead": 300, "behind": -300}
+    homes = {host.name: site.home(host, **another_clock(site.folder, off[host.name])) for host in site.others}
+    for home in homes.values():
+        home.start(*LISTENER)
+    wait_for(lambda: len(site.up()) == 2, "the listeners of both", 60)
+    runs = {name: start_run(home) for name, home in homes.items()}
+    going = "select host, extract(epoch from started_at - now()) from runs where status = 'running' order by host"
+    found = wait_for(lambda: rows if len(rows := site.ask(going)) == 2 else None, "both runs", 120)
+    assert [(host, round(float(str(ago)) / 60)) for host, ago in found] == [("ahead", 5), ("behind", -5)]
+    clocks = {one["host"]: round(one["offset"]) for one in site.homes[0].json("status")["clocks"]}
+    assert {host: clocks[host] for host in off} == pytest.approx(off, abs=1)
+    time.sleep(5)
+    for _, gate in runs.values():
+        gate.touch()
+    for run, _ in runs.values():
+        run.wait(timeout=120)
+
+    def tagged() -> list[tuple[object, ...]]:
+        return site.ask("""
+            select r.host, s.metric, count(*) filter (where inside) > 5,
+                   count(*) filter (where inside <> (x.runset_id in (select runset_id from run_sets where run_id = r.run_id)))
+            from runs r join series s using (host) join samples x using (series_id),
+                 lateral (select x.time >= r.started_at and x.time < r.ended_at as inside) i
+            where metric in ('node_load1', 'bench_process_threads') group by 1, 2 order by 1, 2
+        """)
+
+    every = [(host, metric, True, 0) for host in off for metric in ("bench_process_threads", "node_load1")]
+    wait_for(lambda: tagged() == every, f"all samples of both, not {tagged()}")

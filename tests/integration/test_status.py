@@ -1,4 +1,4 @@
-"""`bench status` on a real database: hosts whose clocks are off."""
+"""`bench status` on a real database: hosts whose clocks are off, and those on which nothing is measured."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import json
 import os
 import subprocess
 import sys
+import time
 
+import pytest
+
+from bench.cli.unmeasured import telling_unmeasured
 from bench.config import Settings
 from sql import targets
 from sql.database import Database
+from sql.flavour import Flavour
 from sql.targets import TargetRow, TargetState
+from tests.e2e.home import wait_for
+from tests.world import HOST, World
 
 
-def status(settings: Settings, *words: str) -> str:
+def bench(settings: Settings, *words: str) -> str:
     others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "bench.cli", "status", *words],
+        [sys.executable, "-P", "-m", "bench.cli", *words],
         env={**others, **settings.environment()}, cwd="/", capture_output=True, text=True, check=True,
     )  # fmt: skip
     return done.stdout
@@ -36,10 +43,32 @@ def test_clocks_that_are_surely_off_are_named(database: Database) -> None:
         assert len(states) == 4
         targets.report_targets(connection, states, "a")
         connection.execute("update targets set last_seen = now()")
-    said = " ".join(status(database.settings).split())
+    said = " ".join(bench(database.settings, "status").split())
     assert "the clock of ahead is 2.5 s ahead of the collector's, give or take 1 ms" in said
     assert "the clock of behind is 1:00 behind the collector's, give or take 20 ms" in said
     assert "clock of good" not in said
     assert "clock of unsure" not in said
-    told = json.loads(status(database.settings, "--json"))["clocks"]
+    told = json.loads(bench(database.settings, "status", "--json"))["clocks"]
     assert {one["host"]: (one["offset"], one["uncertainty"]) for one in told} == clocks
+
+
+@pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = world.run(time.time() - 60)
+    settings = world.database.settings
+    words = f"runs go on at {HOST}, and no listener of it answers"
+    assert words in " ".join(bench(settings, "status").split())
+    found = {one["what"]: one for one in json.loads(bench(settings, "doctor", "--json"))}[f"host {HOST}"]
+    assert not found["ok"]
+    assert words in found["detail"]
+    monkeypatch.setattr("bench.cli.unmeasured._LOOK_SECONDS", 0.05)
+    said: list[str] = []
+    with telling_unmeasured(world.database, lambda: [run], said.append):
+        wait_for(lambda: said, "word of it")
+        world.end(run, time.time() - 60, time.time())
+        time.sleep(0.3)
+        other = world.run(time.time(), position=2)
+        time.sleep(0.3)
+        world.end(other, time.time() - 1, time.time())
+    assert len(said) == 1, "once, and of nobody else's runs"
+    assert words in said[0]

@@ -170,6 +170,24 @@ def test_the_clock_is_read() -> None:
     assert state.clock_uncertainty == pytest.approx(0.1)
 
 
+def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_from_there() -> None:
+    scraped = Scraped(target(), began=999)
+    run = '{run_id="' + "a" * 32 + '"}'
+    gauge, counter, of_run = "g{}", "c_total{}", f"bench_x_seconds_total{{run_id={'a' * 32}}}"
+
+    def body(now: float, more: str = "") -> str:
+        return f"# TYPE c_total counter\nc_total {now * 2}\nnode_time_seconds {now}\ng 5\n{more}"
+
+    assert scraped.take(body(1300), 1000)[gauge] == (1000, 5), "who knows whether that clock stands still"
+    assert scraped.take(body(1301), 1001).keys() == {gauge, "node_time_seconds{}"}, "counted anew by another clock"
+    begun = f"bench_run_start_time_seconds{run} 1301.5\n# TYPE bench_x_seconds_total counter\nbench_x_seconds_total{run} 0.25\n"
+    found = scraped.take(body(1302, begun), 1002)
+    assert (found[gauge], found[counter], found[of_run]) == ((1302, 5), (1302, 2), (1302, 0.5))
+    assert scraped.followed.state.last_seen == 1002, "when we have seen it is ours"
+    scraped.take(body(1003), 1003)
+    assert scraped.take(body(1004), 1004)[gauge] == (1004, 5), "the clock was set, and what it says now is no older"
+
+
 def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
     scraped = Scraped(target())
     known = []
