@@ -12,8 +12,11 @@ import pytest
 from psycopg.rows import dict_row
 
 from bench.config import Settings
+from bench.errors import BadRequest
+from bench.runfolder import RunFolder
+from scheduler import supervision
 from scheduler.events import Event, Outcome
-from scheduler.executors.base import Executor
+from scheduler.executors.base import Ending, Executor
 from scheduler.executors.schedule import RemoteScheduler
 from scheduler.experiment_file import ExperimentFile
 from scheduler.policy import Policy
@@ -71,7 +74,7 @@ def in_background(run: Callable[[], list[Outcome]]) -> Callable[[], list[Outcome
     pool = ThreadPoolExecutor(1)
     future = pool.submit(run)
     pool.shutdown(wait=False)
-    return lambda: future.result(30)
+    return lambda: future.result(100)
 
 
 def sheet(folder: Path, *rows: str) -> Path:
@@ -88,7 +91,7 @@ def statuses(file: Path) -> list[str]:
 def runs(database: Database) -> list[dict[str, Any]]:
     with database.session() as connection, connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(
-            "select * from runs join workloads using (workload_id) order by workload, position, attempt"
+            "select r.* from runs r join workloads using (workload_id) order by workload, position, attempt"
         ).fetchall()
 
 
@@ -126,8 +129,9 @@ def test_a_queued_run_is_pending_with_the_reason_and_may_be_stopped(
         assert (one.status, one.reason) == ("pending", "Resources")
         assert statuses(file) == ["", ""]
         assert {row.run for row in ExperimentFile.read(file).rows} == {one.run_id, two.run_id}
-        jobs.ask_to_stop(connection, [one.run_id], "stopped on request of ann")
         executor.held.set()
+        wait_for(lambda: runs(database)[0]["status"] == "running", "the start")
+        jobs.ask_to_stop(connection, [one.run_id], "stopped on request of ann")
         wait_for(lambda: runs(database)[0]["status"] == "stopped", "the end of one")
         assert runs(database)[1]["status"] == "running"
         (tmp_path / "never").touch()
@@ -154,3 +158,72 @@ def test_the_same_command_attaches_and_hands_nothing_in_twice(
     assert [(one.job.attempt, one.status) for one in outcomes()] == [(1, "finished"), (1, "failed")]
     assert statuses(file) == ["finished", "failed"]
     assert len(executor.submitted) == 1
+
+
+def test_a_job_whose_submission_nobody_heard_of_is_found_by_its_name(
+    begin: Callable[..., Any], executor: InProcess, events: list[Event], tmp_path: Path
+) -> None:
+    executor.unheard, executor.away = 1, 2
+    outcomes = begin(sheet(tmp_path, "20,1,one,train.py,open 0"))
+    assert [one.status for one in outcomes()] == ["finished"]
+    assert len(executor.submitted) == 1
+    said = [event.message for event in events if event.kind == "warning"]
+    assert said[:2] == ["nobody answers; what runs goes on, and it is asked again", "it answers again"]
+
+
+def test_what_is_refused_is_still_to_do(
+    begin: Callable[..., Any], executor: InProcess, database: Database, tmp_path: Path
+) -> None:
+    file = sheet(tmp_path, "20,1,one,train.py,open 0", "20,2,two,train.py,open 0")
+    executor.refuses = "too many jobs"
+    with pytest.raises(BadRequest, match="too many jobs"):
+        begin(file)()
+    assert statuses(file) == ["", ""]
+    executor.refuses = None
+    assert [one.status for one in begin(file)()] == ["finished", "finished"]
+    assert ends(database) == [(1, "stopped", "too many jobs"), (2, "finished", None), (1, "finished", None)]
+
+
+def test_the_executors_word_counts_of_what_it_has_ended(
+    begin: Callable[..., Any], executor: InProcess, database: Database, tmp_path: Path
+) -> None:
+    file = sheet(tmp_path, "20,1,bad,train.py,open 3", "20,1,long,train.py,never 0")
+    outcomes = begin(file)
+    wait_for(lambda: [run["status"] for run in runs(database)] == ["failed", "running"], "one that goes on")
+    executor.end("1", Ending("timeout", "threads: its time was over"))
+    assert [one.status for one in outcomes()] == ["failed", "timeout"]
+    assert ends(database) == [(1, "failed", "exit status 3"), (1, "timeout", "threads: its time was over")]
+    assert statuses(file) == ["failed", "timeout"]
+
+
+def test_a_job_that_is_started_once_more_repeats_what_it_had_going(
+    begin: Callable[..., Any], executor: InProcess, database: Database, tmp_path: Path
+) -> None:
+    file = sheet(tmp_path, "20,1,done,train.py,open 0", "20,1,cut,train.py,again 0")
+    executor.restarts = True
+    outcomes = begin(file)
+    wait_for(lambda: [run["status"] for run in runs(database)] == ["finished", "running"], "one that goes on")
+    for folder in RunFolder.all(executor.settings.runs_dir):
+        supervision.ask_to_stop(folder)
+    wait_for(lambda: len(runs(database)) == 3, "the next attempt")
+    (tmp_path / "again").touch()
+    assert [(one.job.attempt, one.status) for one in outcomes()] == [(1, "finished"), (2, "finished")]
+    assert ends(database) == [
+        (1, "finished", None), (1, "stopped", "its job was started once more"), (2, "finished", None),
+    ]  # fmt: skip
+    assert statuses(file) == ["finished", "finished"]
+
+
+def test_a_job_that_was_given_up_finds_nothing_to_do(
+    begin: Callable[..., Any], executor: InProcess, database: Database, tmp_path: Path
+) -> None:
+    executor.held.clear()
+    file = sheet(tmp_path, "20,1,one,train.py,open 0")
+    outcomes = begin(file)
+    wait_for(lambda: executor.submitted, "the job")
+    with database.session() as connection:
+        jobs.withdraw(connection, executor.submitted[0].name, "it never reached threads")
+    executor.held.set()
+    assert [one.status for one in outcomes()] == ["stopped"]
+    assert ends(database) == [(1, "stopped", "it never reached threads")]
+    assert not executor.settings.runs_dir.exists()
