@@ -58,6 +58,7 @@ class InProcess:
     restarts: bool = False
     submitted: list[Submission] = field(default_factory=list)
     ended: dict[str, JobState] = field(default_factory=dict)
+    taken: dict[str, Ending] = field(default_factory=dict)
     name: str = "threads"
     python: str = "python3"
     home: Path | None = None
@@ -97,7 +98,7 @@ class InProcess:
         except BenchError:
             pass
         finally:
-            self.ended.setdefault(job_id, JobState("ended", host="here", ended_at=time.time()))
+            self._end(job_id)
 
     def find(self, name: str) -> str | None:
         found = [str(number) for number, job in enumerate(self.submitted, 1) if job.name == name]
@@ -116,10 +117,16 @@ class InProcess:
         self.end(job_id, Ending("stopped", "threads: cancelled"))
 
     def end(self, job_id: str, ending: Ending) -> None:
-        """End a job with all that it runs, as if from outside."""
-        self.ended[job_id] = JobState("ended", ending.reason, "here", time.time(), ending)
+        """End a job with all that it runs, as if from outside; it is over when its processes are."""
+        self.taken[job_id] = ending
+        if not self.held.is_set():
+            self._end(job_id)
         for folder in RunFolder.all(self.settings.runs_dir):
             ask_to_stop(folder)
+
+    def _end(self, job_id: str) -> None:
+        ending = self.taken.get(job_id)
+        self.ended[job_id] = JobState("ended", ending.reason if ending else None, "here", time.time(), ending)
 
     def accounts(self, job_id: str) -> Mapping[str, Account] | None:
         order = WorkloadOrder.decode(self.submitted[int(job_id) - 1].script.splitlines()[2])

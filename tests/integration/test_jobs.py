@@ -109,7 +109,7 @@ def test_a_file_runs_as_it_does_here(
     ]  # fmt: skip
     assert statuses(file) == ["finished", "failed", "finished"]
     assert [job.label for job in executor.submitted] == ["20/1 e", "20/1 e", "20/2 e"]
-    with database.session(read_only=True) as connection:
+    with database.session() as connection:
         found = select_runs(connection, ["20"])
     assert [run.job for run in found] == ["threads 1", "threads 2", "threads 3"]
     assert found[0].accounting == {
