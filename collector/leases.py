@@ -177,7 +177,7 @@ class Leases:
             elif holder is None or (holder.host, holder.pid) not in peers:  # a peer lets go of it within a second
                 astray.append(one)
         if astray:
-            _log.error("%s", _who(astray, found))
+            _log.warning("%s", _who(astray, found))
 
 
 def _row(target: Target) -> TargetRow:
@@ -192,7 +192,6 @@ def _who(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:
     if (holder := found.get(first.key)) is None:
         return f"{first.url}{others} was another collector's until now; it is asked for again"
     return (
-        f"{first.url}{others} is scraped by the collector with pid {holder.pid} on {holder.host}; each sample would be "
-        f"there twice. Stop that one, or give both the same targets, which they share then; if that one is gone, its hold ends "
-        f"in {holder.seconds:.0f} s"
+        f"{first.url}{others} is scraped by the collector with pid {holder.pid} on {holder.host}, and left to it. Give both "
+        f"the same targets, and they share them; if that one is gone, its hold ends in {holder.seconds:.0f} s"
     )

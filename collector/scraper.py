@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import threading
@@ -63,6 +62,7 @@ class Scraper:
         self._followed: dict[int, tuple[Followed, asyncio.Task[None]]] = {}
         self._forgetting: set[asyncio.Task[None]] = set()
         self._told = asyncio.Event()
+        self._waking: set[asyncio.Future[None]] = set()
         self._together: list[SpoolRecord] = []  # on their way to the spool
         self._appending: asyncio.Task[None] | None = None  # the last of them
         self._parsing = ThreadPoolExecutor(_PARSERS, "parsing")
@@ -94,6 +94,8 @@ class Scraper:
     async def stop(self) -> None:
         """Scrape all once more, and end: what runs did last shall not be missing. Safe to call twice."""
         self._told.set()
+        for waking in list(self._waking):
+            _wake(waking)
         tasks = [task for _, task in self._followed.values()]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=2 * _LAST_SECONDS)
@@ -110,8 +112,7 @@ class Scraper:
         slot = math.floor((time.time() + after - shift) / interval) + 1
         while True:
             scheduled = slot * interval + shift
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), max(scheduled - time.time(), 0))
+            await self._told_or(scheduled)
             now = time.time()
             if self._told.is_set():
                 await self._scrape(followed, now)
@@ -126,6 +127,19 @@ class Scraper:
                 following = max(following, slot + 1)
                 self._metrics.missed.inc(following - slot - 1)
                 slot = following
+
+    async def _told_or(self, scheduled: float) -> None:
+        """Wait until then, or until told to stop: without the task that `asyncio.wait_for` would make for each."""
+        if self._told.is_set():
+            return
+        waking = asyncio.get_running_loop().create_future()
+        self._waking.add(waking)
+        handle = waking.get_loop().call_later(max(scheduled - time.time(), 0), _wake, waking)
+        try:
+            await waking
+        finally:
+            handle.cancel()
+            self._waking.discard(waking)
 
     async def _scrape(self, followed: Followed, at: float) -> None:
         began = time.perf_counter()
@@ -203,6 +217,11 @@ class Scraper:
         self._metrics.targets.labels("down").set(sum(one.up is False for one in followed))
         self._metrics.sample_rate.set(sum(one.per_second for one in followed))
         self._metrics.series.set(len(self._definitions.by_ref))
+
+
+def _wake(waking: asyncio.Future[None]) -> None:
+    if not waking.done():
+        waking.set_result(None)
 
 
 def _joined(records: Iterable[SpoolRecord]) -> Iterator[SpoolRecord]:
