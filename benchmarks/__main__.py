@@ -19,6 +19,7 @@ from benchmarks import (
     parse,
     query,
     replica,
+    scale,
     schedule,
     soak,
     spans,
@@ -38,12 +39,17 @@ BENCHMARKS: dict[str, Callable[[], Figures]] = {
     "overhead": overhead.measure,
     "gpu": gpu.measure,
     "capsules": capsules.measure,
+    "scale": scale.measure,
     "schedule": schedule.measure,
     "soak": soak.measure,
     "spans": spans.measure,
 }
 # Those that go on for as long as is wanted, in minutes.
-TIMED: dict[str, Callable[[float], Figures]] = {"overhead": overhead.measure, "soak": soak.measure}
+TIMED: dict[str, Callable[[float], Figures]] = {
+    "overhead": overhead.measure,
+    "scale": scale.measure,
+    "soak": soak.measure,
+}
 
 
 def main(
@@ -51,7 +57,9 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
     minutes: Annotated[
         float | None,
-        typer.Option(help="How long `soak` goes on (60), or `overhead` tries to resolve the slow-down (20)."),
+        typer.Option(
+            help="How long `soak` goes on (60), each part of `scale` (5), or `overhead` tries to resolve the slow-down (20)."
+        ),
     ] = None,
 ) -> None:
     """Run one benchmark and print its figures."""
