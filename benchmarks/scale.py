@@ -241,7 +241,7 @@ class _Site:
         """Return, again and again for so many seconds, how old the newest sample is that can be read of some targets."""
         ages: list[float] = []
         until = time.monotonic() + seconds
-        with self.database.connect(read_only=True) as connection:
+        with self.database.connect() as connection:
             while time.monotonic() < until:
                 rows = connection.execute(
                     """
