@@ -17,7 +17,8 @@ from tests.e2e.home import Sheet, wait_for
 from tests.e2e.slurm import HEADER, Site, site_in
 from tests.e2e.tags import all_tags_are_true
 
-pytestmark = pytest.mark.timeout(300)
+# The first waits for a cluster and a stack, and for limits that Slurm looks at every half minute.
+pytestmark = pytest.mark.timeout(480)
 
 # Each workload of one file meets another fate.
 ROWS = [
@@ -136,7 +137,7 @@ def test_a_killed_scheduler_attaches_again(site: Site) -> None:
     jobs = {1: site.job(301, 1), 2: site.job(301, 2)}
     assert int(jobs[1]) < int(jobs[2])
     wait_for(lambda: site.named(301, "queued")[0]["status"] == "pending", "a place in the queue")
-    assert sheet.column("Status") == ["running", "running", "", ""]
+    wait_for(lambda: sheet.column("Status") == ["running", "running", "", ""], "their statuses")
     assert site.jobs(301) == jobs
     schedule.kill()
     (site.folder / "one").write_text("3")
