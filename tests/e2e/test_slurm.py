@@ -121,7 +121,8 @@ def test_what_slurm_counted_stands_beside_what_was_measured(site: Site, sheet: S
     [account] = site.ask("select * from accounting where run_id = %s", run["run_id"])
     assert account["state"] == "COMPLETED"
     assert account["cpu_seconds"] == pytest.approx(figure(site, run, "cpu_usage", "process")["total"], rel=0.25, abs=1)
-    assert account["max_rss_bytes"] == pytest.approx(figure(site, run, "memory_used", "process")["max"], rel=0.5)
+    # Slurm's has the supervisor in it, and what was before the first sample.
+    assert account["max_rss_bytes"] > 0.9 * figure(site, run, "memory_used", "process")["max"]
 
 
 def test_a_killed_scheduler_attaches_again(site: Site) -> None:
