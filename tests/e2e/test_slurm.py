@@ -71,7 +71,9 @@ def sheet(site: Site) -> Sheet:
     slurm("scontrol", "requeue", site.job(300, 5))
 
     site.at_the_gate(300, "preempted", "powerless")
-    urgent = slurm("sbatch", "--parsable", "-p", "urgent", "-w", second, "--gres=gpu:4", "--wrap", "sleep 600")
+    urgent = slurm(
+        "sbatch", "--parsable", "-o", "/dev/null", "-p", "urgent", "-w", second, "--gres=gpu:4", "--wrap", "sleep 600"
+    )
     wait_for(lambda: site.state(site.job(300, 6)) == "PREEMPTED", "preemption", timeout=60)
     slurm("scancel", urgent)
     site.cluster.kill_node(second)
