@@ -28,8 +28,14 @@ from sql.software import SoftwareMetric
 
 __all__ = ["OWN_TAG", "Run", "Tracking", "project_command"]
 
+# A client that is told of a bucket behind the server would go to it by itself, wherever that is: it need not reach it.
+_THROUGH_THE_SERVER = {
+    "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
+    "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
+}
 # For this process alone; MLflow reads them when it needs them.
 _VARIABLES = {
+    **_THROUGH_THE_SERVER,
     # A server that is away should cost seconds, not minutes: what is not delivered now is delivered later.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
@@ -145,7 +151,12 @@ class Tracking:
         opens its own where it wants to have it, and is found by the tag.
         """
         login = {name: os.environ[name] for name in _LOGIN if name in os.environ}  # a container has not the shell's
-        variables = {"MLFLOW_TRACKING_URI": self.uri, "MLFLOW_RUN_CONTEXT": json.dumps({_RUN_TAG: run_id}), **login}
+        variables = {
+            **{name: os.environ[name] for name in _THROUGH_THE_SERVER},
+            "MLFLOW_TRACKING_URI": self.uri,
+            "MLFLOW_RUN_CONTEXT": json.dumps({_RUN_TAG: run_id}),
+            **login,
+        }
         scripts = [directory / word for word in words if word.endswith(".py")]
         if any(script.is_file() and b"set_experiment" in script.read_bytes() for script in scripts):
             return variables

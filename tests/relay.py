@@ -1,4 +1,4 @@
-"""A port that leads to a Unix socket: ``python relay.py HOST PORT SOCKET``."""
+"""A port that leads to a Unix socket, or to another port: ``python relay.py HOST PORT SOCKET|HOST:PORT``."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-async def _main(host: str, port: str, socket: str) -> None:
+async def _main(host: str, port: str, there: str) -> None:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        other_reader, other_writer = await asyncio.open_unix_connection(socket)
+        if "/" in there:
+            other_reader, other_writer = await asyncio.open_unix_connection(there)
+        else:
+            other_reader, other_writer = await asyncio.open_connection(*there.split(":"))
         await asyncio.gather(_copy(reader, other_writer), _copy(other_reader, writer))
 
     server = await asyncio.start_server(connected, host, int(port))

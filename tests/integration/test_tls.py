@@ -12,7 +12,6 @@ import subprocess
 import urllib.request
 from pathlib import Path
 
-import bcrypt
 import pytest
 from cryptography import x509
 from typer.testing import CliRunner
@@ -29,7 +28,7 @@ from tests.collecting import Collecting
 from tests.e2e.home import wait_for
 
 BODY = b"room_celsius 21.5\n"
-LOGIN = f"  ann: {bcrypt.hashpw(b'hunter2', bcrypt.gensalt(4)).decode()}\n"
+LOGIN = "  ann: $2b$04$LVaUT0TLTqjRpQwt1ti/xu8XWqn4bdQgUhZcoszP/g80zIlN1Wrp6\n"  # hunter2
 
 
 @pytest.fixture(scope="module")
