@@ -1,7 +1,7 @@
 """Which of several collectors has which of the targets that all of them are given.
 
-Each computes it for itself, by rendezvous hashing: a target is that collector's whose name, hashed together with the
-target's, is the highest. So all agree as soon as they know of each other, with nothing to configure and nobody to decide; one
+Each computes it for itself, by rendezvous hashing: a host's targets are that collector's whose name, hashed together with
+the host's, is the highest. They stay together, since one of them tells how far the host's clock is off. So all agree as soon as they know of each other, with nothing to configure and nobody to decide; one
 that ends leaves its targets to all others alike, one that comes gets some of each, and no other target moves.
 """
 
@@ -19,9 +19,9 @@ from sql.database import Connection
 __all__ = ["Shares", "winner"]
 
 
-def winner(key: Key, sources: Iterable[str]) -> str:
-    """Return the one of `sources` that the target `key` is for."""
-    return max(sources, key=lambda source: (_hashed(source, *key), source))
+def winner(host: str, sources: Iterable[str]) -> str:
+    """Return the one of `sources` that the targets of `host` are for."""
+    return max(sources, key=lambda source: (_hashed(source, host), source))
 
 
 class Shares:
@@ -61,7 +61,8 @@ class Shares:
         sources = {self._me.source, *(peer.source for peer in self.peers)}
         if changed or sources != self._sources:
             self._sources = sources
-            self._mine = frozenset(key for key in self._keys if winner(key, sources) == self._me.source)
+            winners = {host: winner(host, sources) for host in {host for host, *_ in self._keys}}
+            self._mine = frozenset(key for key in self._keys if winners[key[0]] == self._me.source)
         return {key: target for key, target in targets.items() if key in self._mine}
 
     def leave(self, connection: Connection) -> None:

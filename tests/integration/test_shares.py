@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Iterator[Path]:
     with BadExporters() as exporters:
         path = tmp_path / "targets.json"
         groups = [
-            group(f"127.0.0.1:{exporters.port}", __metrics_path__=f"/good/{number}", instance=f"n{number}")
+            group(f"127.0.0.1:{exporters.port}", __metrics_path__=f"/good/{number}", host=f"n{number}")
             for number in range(TARGETS)
         ]
         path.write_text(json.dumps(groups))
@@ -80,13 +80,13 @@ def test_one_of_two_is_killed_and_another_one_comes(dsn: str, short_folder: Path
     with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
         twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()
         found = connection.execute(
-            "select instance, array_agg(distinct extract(epoch from time)::float8) from samples join series using (series_id)"
+            "select targets.host, array_agg(distinct extract(epoch from time)::float8) from samples join series using (series_id)"
             " join targets using (target_id) group by 1"
         ).fetchall()
         left = connection.execute("select count(*) from collectors").fetchone()
     assert twice == []
     assert left == (0,), "they have said that they ended"
-    times = {instance: sorted(at) for instance, at in found}
+    times = {host: sorted(at) for host, at in found}
     assert len(times) == TARGETS
     # Until the lease is over, then the second in which that is seen, the next turn, and a hand-over to the one that came.
     assert max(longest_gap(at, killed - 3) for at in times.values()) < LEFT_SECONDS + 7
