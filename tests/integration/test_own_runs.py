@@ -77,6 +77,15 @@ def bench(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     return run
 
 
+def test_own_runs_are_read_where_questions_have_a_server_of_their_own(
+    lab: Lab, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn, ann = lab
+    own = bench(ann, "list", "20", "--json")
+    monkeypatch.setenv("BENCH_READ_DSN", conninfo.make_conninfo(dsn, user=ann))
+    assert bench(None, "list", "20", "--json") == own
+
+
 @pytest.mark.parametrize(
     "words",
     [
