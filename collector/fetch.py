@@ -30,6 +30,8 @@ _CREDENTIALS_SECONDS = 5.0
 _NOT_TLS = b"HTTP request to an HTTPS server"  # as Go's servers and ours answer
 # How releases of OpenSSL say that what came is no TLS.
 _NO_TLS = ("wrong version number", "record layer failure", "unknown protocol", "packet length too long", "http request")
+# A wait whose end comes so much too late was held up with its loop, which then has so long for answers that lie there unread.
+_HELD_UP_SECONDS, _UNREAD_SECONDS = 0.05, 0.25
 _LAST_LINE = re.compile(rb"# EOF\s*\Z")
 
 
@@ -118,8 +120,12 @@ class Fetcher:
         held = [0]
         try:
             try:
-                async with asyncio.timeout(patience):
-                    body = await self._body(url, access, limit, headers or {}, held)
+                async with asyncio.timeout(patience) as waiting:
+                    looking = _look_once_more(waiting)
+                    try:
+                        body = await self._body(url, access, limit, headers or {}, held)
+                    finally:
+                        looking.cancel()
             except (TimeoutError, aiohttp.ClientError, OSError, SecretUnreadable) as error:
                 raise _failed(error, patience) from None
             yield body
@@ -171,6 +177,18 @@ class Fetcher:
             # In a thread: a file may lie where reading takes long.
             await asyncio.get_running_loop().run_in_executor(self._files, _look, door, access)
         return door
+
+
+def _look_once_more(waiting: asyncio.Timeout) -> asyncio.TimerHandle:
+    """Let a wait go on for a moment where its loop was held up."""
+    loop, end = asyncio.get_running_loop(), waiting.when()
+    assert end is not None
+
+    def look() -> None:
+        if loop.time() > end + _HELD_UP_SECONDS:
+            waiting.reschedule(loop.time() + _UNREAD_SECONDS)
+
+    return loop.call_at(end - _HELD_UP_SECONDS / 10, look)  # of timers that are due together the earlier one is first
 
 
 _PLAIN = _Door()

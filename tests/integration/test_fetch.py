@@ -8,6 +8,7 @@ import shutil
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.servers import exporter
 from collector.access import TLS, Access, Secret
 from collector.fetch import Fetcher, FetchFailed
 
@@ -164,3 +166,20 @@ def test_a_name_that_there_is_not() -> None:
     with pytest.raises(FetchFailed) as refused:
         fetch("http://nowhere.invalid:1/", Access())
     assert refused.value.reason in ("name", "timeout"), "the latter where no server of names answers"
+
+
+def test_an_answer_that_has_come_is_read_though_the_loop_was_held_up() -> None:
+    def answer() -> bytes:
+        time.sleep(0.2)
+        return b"a 1\n"
+
+    async def held_up(address: str, patience: float) -> bytes:
+        async with Fetcher() as fetcher:
+            asyncio.get_running_loop().call_later(0.1, time.sleep, 0.6)
+            async with fetcher.body(f"http://{address}/metrics", Access(), limit=100, patience=patience) as body:
+                return body.data
+
+    with exporter(answer) as address:
+        assert asyncio.run(held_up(address, 0.5)) == b"a 1\n"
+        with pytest.raises(FetchFailed, match="no whole answer"):
+            asyncio.run(held_up(address, 0.05))
