@@ -73,6 +73,7 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
         labels={run.run_id: _label(run) for run in found.runs},
         titles={run.run_id: _label(run, run.name) for run in found.runs},
         devices={run_id: _devices(some) for run_id, some in found.devices.items()},
+        accounted=[run for run in found.runs if run.accounting],
         sheets=sheets,
         notes=dict.fromkeys(note for sheet in sheets for note in sheet.notes),
         grids=sharing.grids(found.interference),
@@ -87,6 +88,7 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
         surroundings=_surroundings(found.runs, records),
         without=[_label(run) for run in found.runs if run.run_id not in records],
         duration=tables.duration,
+        figure=tables.figure,
         evidence=tables.evidence,
     )  # fmt: skip
 

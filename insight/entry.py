@@ -105,6 +105,8 @@ def _run(entry: Entry) -> dict[str, Any]:
         "name": entry.name,
         "owner": run.owner,
         "note": run.note,
+        "job": run.job,
+        "accounting": run.accounting,
         "status": entry.status,
         "started_at": run.started_at,
         "ended_at": run.ended_at,

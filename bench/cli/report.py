@@ -49,7 +49,7 @@ def report(
     with reading(settings) as connection:
         found = whole(connection, selectors, metrics or (), baseline=baseline, further=more)
     local = Stack(settings).recorded().get("mlflow")
-    records = records_of(settings.runs_dir, settings.tracking_uri or (local.url if local else None), found.runs)
+    records = records_of(settings.home, settings.tracking_uri or (local.url if local else None), found.runs)
     title = title or " and ".join(f"{one.experiment_id} {one.name}".rstrip() for one in found.experiments)
     page = render(found, records, title, datetime.now(UTC).astimezone())
     write_atomically(output, page, 0o666)

@@ -86,6 +86,13 @@ def page(found: Report, **records: dict[str, str]) -> str:
 
 
 def test_a_report_tells_everything_there_is(told: World) -> None:
+    told.connection.execute(
+        "insert into jobs (job, executor, native_id, workload_id) select 'j', 'slurm', '7', workload_id from runs limit 1"
+    )
+    told.connection.execute("update runs set job = 'j' where name = 'narrow'")
+    told.connection.execute(
+        "insert into accounting select run_id, '7.1', 'COMPLETED', 60, 90, 2 ^ 30 from runs where name = 'narrow' limit 1"
+    )
     found = report(told.connection, ["20"])
     assert [run.label for run in found.runs] == ["20/1/1", "20/2/1", "20/3/1", "20/3/2", "20/4/1"]
     assert [one.by for one in found.comparisons] == ["run", "workload"]
@@ -106,7 +113,7 @@ def test_a_report_tells_everything_there_is(told: World) -> None:
         "5 runs in 4 workloads: 4 finished, 1 failed.", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95: 0.3",
         "20/1/1 narrow 0 s 1:00 nothing changed: SMs at 50%, CPU 1.5 cores",
         "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "There is no record of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
-        "20/4/1 ran under a profiler (nsys), which slows it down.", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
+        "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys), which slows it down.", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
     ):  # fmt: skip
         assert words in text
     assert "<b>" not in made
