@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.servers import exporter
 from tests.e2e.home import Sheet, wait_for
 from tests.e2e.slurm import HEADER, Site, site_in
 from tests.e2e.tags import all_tags_are_true
@@ -63,8 +64,6 @@ def sheet(site: Site) -> Sheet:
     schedule, slurm = site.schedule(sheet, "--max-jobs", "8"), site.cluster.command
 
     slurm("scancel", site.job(300, 8))
-    site.at_the_gate(300, "late")
-    slurm("scontrol", "update", f"jobid={site.job(300, 3)}", "EndTime=now+1")
     site.at_the_gate(300, "cancelled")
     slurm("scancel", site.job(300, 2))
     site.at_the_gate(300, "repeated")
@@ -234,6 +233,26 @@ def test_what_this_host_lacks_is_said(site: Site, variable: str, value: str, sai
     variables = {name: text for name, text in {**site.variables, variable: value}.items() if text}
     lacking = replace(site, variables=variables)
     assert said in lacking.bench("schedule", sheet.path, "--executor", "slurm", status=2)
+
+
+NODES = """
+scrape_configs:
+  - job_name: cards
+    slurm_sd_configs: [{{port: {port}, partitions: [main], refresh_interval: 1s}}]
+    relabel_configs: [{{source_labels: [__meta_slurm_node], target_label: host}}]
+"""
+
+
+def test_the_node_list_is_a_source_of_targets(site: Site) -> None:
+    found = "select host, url from targets where listener = 'cards' and up and lease_until > now() order by host"
+    with exporter(lambda: b"a 1\n") as address, tempfile.TemporaryDirectory(prefix="slurm-") as folder:
+        (site.folder / "nodes.yml").write_text(NODES.format(port=address.rpartition(":")[2]))
+        collecting = replace(site, path=Path(folder)).start("collector", "run", "--targets", site.folder / "nodes.yml")
+        there = [{"host": node, "url": f"http://{address}/metrics"} for node in site.cluster.nodes]
+        wait_for(lambda: site.ask(found) == there, "both nodes")
+        collecting.interrupt()
+        collecting.wait()
+    assert site.ask(found) == []
 
 
 def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
