@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 DEFINITIONS = 0  # the batch that is none
 
-_MAGIC = b"\x89bench\r\n"
+_MAGIC = b"\x89bench2\n"
 _HEAD = struct.Struct("<8sIIQ")
 _CHECKED_FROM = 12  # behind magic and crc
 _FIELDS = (("times", "<f8"), ("refs", "<u4"), ("values", "<f8"), ("dts", "<f4"))

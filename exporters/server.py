@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from types import TracebackType
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -26,7 +25,7 @@ _BUSY_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 
 
-class ExporterServer:
+class ExporterServer(MetricsServer):
     """Serves one listener.
 
     Every request reads the source anew, one at a time. A source that cannot be read gives ``bench_exporter_up`` 0 and a
@@ -54,20 +53,9 @@ class ExporterServer:
         web: Path | None = None,
         insecure: bool = False,
     ) -> None:
-        self.exporter, self.bind = exporter, bind
+        self.exporter = exporter
         self._reading = _Reading(exporter)
-        self._server = MetricsServer(self._reading.text, bind, port, web=web, insecure=insecure)
-        self._runs = False
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on."""
-        return self._server.port
-
-    @property
-    def url(self) -> str:
-        """Where the metrics are."""
-        return self._server.url
+        super().__init__(self._reading.text, bind, port, web=web, insecure=insecure)
 
     @property
     def unasked_seconds(self) -> float:
@@ -84,32 +72,21 @@ class ExporterServer:
         ServiceFailed
             The address cannot be listened on.
         """
-        if self._runs:
+        if self._running:
             return
         if reason := self.exporter.check():
             raise ExporterUnavailable(f"listener {self.exporter.name!r} cannot work here: {reason}")
         self._reading.open()
         try:
-            self._server.start()
+            super().start()
         except ServiceFailed as error:
             raise ServiceFailed(f"listener {self.exporter.name!r} {error}") from error
-        self._runs = True
 
     def stop(self) -> None:
         """Stop to serve, free the port and close the exporter; before a start and a second time this changes nothing."""
-        if self._runs:
-            self._runs = False
-            self._server.stop()
+        if self._running:
+            super().stop()
             self._reading.close()
-
-    def __enter__(self) -> ExporterServer:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def serve(

@@ -6,9 +6,10 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from benchmarks.servers import installed_timescale
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.flavour import Flavour, inspect
+
+Command = Callable[..., tuple[int, str, str]]
 
 # How long an example takes says nothing where other tests run beside it.
 hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
@@ -186,3 +189,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     passed = [report.nodeid for report in terminalreporter.getreports("passed")]
     ran = [flavour.value for flavour in Flavour if any(f"[{flavour.value}" in node for node in passed)]
     terminalreporter.write_line(f"Database flavours that ran: {', '.join(ran) or 'none'}")
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command in an empty folder, to be called with words: its status, its output, and the words that it says beside that."""
+    from bench.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bench", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
+
+    return run

@@ -70,7 +70,7 @@ def reading(settings: Settings | None = None) -> Iterator[Connection]:
 
 @contextlib.contextmanager
 def asking_primary(settings: Settings | None = None) -> Iterator[Connection]:
-    """Open the database of ``BENCH_DSN`` for questions whose answers must not be those of a while ago."""
+    """Open the database of ``BENCH_DSN`` for changes, and for questions whose answers must not be those of a while ago."""
     with Database(settings or Settings.load()) as database, database.session() as connection:
         yield connection
 

@@ -6,20 +6,19 @@ import contextlib
 import getpass
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from bench.cli.common import Attempts, Json, as_json, console, every_attempt
+from bench.cli.common import Attempts, Json, as_json, asking_primary, console, every_attempt
 from bench.cli.stack import local_stack, own_tracking_server
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.runfolder import RunFolder
 from dashboards import tables
 from sql import keeping
-from sql.database import Connection, Database
 from sql.selection import RunInfo, select_run, select_runs
 
 __all__ = ["register"]
@@ -47,7 +46,7 @@ def note(
         raise BadRequest("give a text, with --append or --force where there is one already; or --remove alone")
     if text is not None and not text.strip():
         raise BadRequest("the note is empty; --remove takes one away")
-    with _writing() as connection:
+    with asking_primary() as connection:
         chosen = select_run(connection, run)
         wanted = chosen.note
         if remove:
@@ -71,7 +70,7 @@ def keep(
     json: Json = False,
 ) -> None:
     """Protect runs from retention and from `bench rm`."""
-    with _writing() as connection:
+    with asking_primary() as connection:
         runs = select_runs(connection, selectors, every_attempt=every_attempt(attempts))
         keeping.keep(connection, [run.run_id for run in runs], not undo)
     if json:
@@ -90,7 +89,7 @@ def rm(
 ) -> None:
     """Remove runs with their samples, their output and what MLflow has of them."""
     settings = Settings.load()
-    with _writing(settings) as connection:
+    with asking_primary(settings) as connection:
         runs = select_runs(connection, selectors, every_attempt=every_attempt(attempts))
         keeping.check_may_remove(connection)
         _check_removable(runs, others)
@@ -103,7 +102,8 @@ def rm(
             _remove_from_tracking(settings, runs)
             samples = keeping.remove_runs(connection, [run.run_id for run in runs])
             for run in runs:
-                shutil.rmtree(RunFolder(settings.runs_dir / run.run_id).path, ignore_errors=True)
+                if folder := RunFolder.find(settings.home, run.run_id):
+                    shutil.rmtree(folder.path, ignore_errors=True)
     if json:
         removed = [{"run": run.full_label, "run_id": run.run_id} for run in runs]
         as_json({"removed": not dry_run, "runs": removed, "samples": None if dry_run else samples})
@@ -145,12 +145,6 @@ def _remove_from_tracking(settings: Settings, runs: Sequence[RunInfo]) -> None:
         for run in runs:
             if run.mlflow_run_id:
                 tracking.remove(run.run_id)
-
-
-@contextlib.contextmanager
-def _writing(settings: Settings | None = None) -> Iterator[Connection]:
-    with Database(settings or Settings.load()) as database, database.session() as connection:
-        yield connection
 
 
 def _counted(count: int, noun: str) -> str:

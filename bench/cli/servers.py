@@ -37,10 +37,10 @@ class Server:
         return cls(True, server.describe(), server.flavour, replica.standing(connection))
 
     @classmethod
-    def find(cls, settings: Settings, *, reading: bool = False) -> Server:
-        """Look at the database that is written to, or `reading` at the one that is read from."""
+    def find(cls, settings: Settings) -> Server:
+        """Look at the database that is written to."""
         try:
-            with Database(settings, reading=reading) as database, database.session() as connection:
+            with Database(settings) as database, database.session() as connection:
                 return cls.of(connection)
         except BenchError as error:
             return cls(False, str(error))

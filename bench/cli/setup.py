@@ -17,18 +17,19 @@ from bench.cli.common import Json, as_json, asking_primary, console, gpu_words
 from bench.cli.schedule import run_file
 from bench.cli.servers import Server
 from bench.cli.stack import availability
-from bench.cli.tls import set_up
-from bench.cli.unmeasured import unmeasured, unmeasured_words
+from bench.cli.unmeasured import unmeasured_words
 from bench.config import Settings
-from bench.errors import BadRequest
+from bench.errors import BadRequest, BenchError
 from bench.gpu import Inventory, inventory
 from bench.runfolder import write_atomically
 from dashboards import tables
 from dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
 from insight.comparison import compare
 from scheduler import checks
+from sql.database import Database
 from sql.flavour import Flavour
 from sql.lease import network_filesystem
+from sql.targets import unmeasured_hosts
 
 __all__ = ["register"]
 
@@ -114,20 +115,32 @@ def doctor(
     """Show what is missing on this host, and the command that mends it."""
     if host and not tls:
         raise BadRequest("--host is for --tls")
-    set_up(Settings.load(), host or [], json=json) if tls else _examine(Settings.load(), json=json)
+    if tls:
+        from bench.cli.tls import set_up  # with cryptography, which other commands do without
+
+        set_up(Settings.load(), host or [], json=json)
+    else:
+        _examine(Settings.load(), json=json)
 
 
 def _examine(settings: Settings, *, json: bool) -> None:
     findings: list[tuple[str, bool, str]] = []
     findings.append(("Python", sys.version_info >= (3, 11), sys.version.split()[0]))
-    database, reads = Server.find(settings, reading=True).and_primary(settings)
+    unmeasured: list[str] = []
+    try:
+        with Database(settings, reading=True) as opened, opened.session() as connection:
+            asked = Server.of(connection)
+            unmeasured = unmeasured_hosts(connection)
+    except BenchError as error:
+        asked = Server(False, str(error))
+    database, reads = asked.and_primary(settings)
     hint = ""
     if database.flavour is Flavour.POSTGRESQL:
         hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
     findings.append(("database", database.up, database.says + hint))
     if reads is not None:
         findings.append(("reads (BENCH_READ_DSN)", *reads.describe_reads(database)))
-    findings += [(f"host {host}", False, unmeasured_words(host)) for host in unmeasured(settings)]
+    findings += [(f"host {host}", False, unmeasured_words(host)) for host in unmeasured]
     if settings.dsn is None and (kind := network_filesystem(settings.database_dir)):
         detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
         findings.append(("database folder", False, detail))

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 
 from rich.markup import escape
 
-from bench.config import Settings
 from bench.errors import BenchError
 from sql.database import Database
 from sql.targets import unmeasured_hosts
 
-__all__ = ["telling_unmeasured", "unmeasured", "unmeasured_words"]
+__all__ = ["telling_unmeasured", "unmeasured_words"]
 
 # Longer than listeners and their collector take to begin.
 _LOOK_SECONDS = 10.0
@@ -22,17 +21,6 @@ _LOOK_SECONDS = 10.0
 def unmeasured_words(host: str) -> str:
     """Return what is wrong with a host, and what can be done about it."""
     return f"runs go on at {host}, and no listener of it answers: start them there, or name them in the targets"
-
-
-def unmeasured(settings: Settings) -> list[str]:
-    """Return the hosts on which runs go on and of which no listener answers; none where the database does not."""
-    with (
-        contextlib.suppress(BenchError),
-        Database(settings, reading=True) as database,
-        database.session() as connection,
-    ):
-        return unmeasured_hosts(connection)
-    return []
 
 
 @contextlib.contextmanager

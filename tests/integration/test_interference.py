@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.cli import main
 from sql.software import SpanRecord, store_spans
+from tests.conftest import Command
 from tests.world import World
 
 ALONE = {"narrow": 20.0, "wide": 30.0, "deep": 10.0}
-Bench = Callable[..., tuple[int, str, str]]
 
 
 @dataclass
@@ -65,23 +62,14 @@ def laboratory(world: World) -> Laboratory:
 
 
 @pytest.fixture
-def bench(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bench:
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Give the command over the world's database."""
     for name, value in world.database.settings.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bench", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
-
-    return run
+    return command
 
 
-def asked(bench: Bench, *words: str) -> dict[str, Any]:
+def asked(bench: Command, *words: str) -> dict[str, Any]:
     status, said, error = bench("interference", *words, "--json")
     assert status == 0, error
     found: dict[str, Any] = json.loads(said)
@@ -96,7 +84,7 @@ def slowdowns(found: dict[str, Any]) -> dict[tuple[str, str], float]:
     }
 
 
-def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Laboratory, bench: Bench) -> None:
+def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Laboratory, bench: Command) -> None:
     chance = random.Random(7)
     put_in = {("narrow", "wide"): 1.6, ("wide", "narrow"): 1.1, ("narrow", "narrow"): 1.5}
     for _ in range(5):
@@ -126,7 +114,7 @@ def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Labo
     assert asked(bench, "20/1", "20/2", "20/3/1", "20/4/2@3") == found
 
 
-def test_one_repetition_has_no_interval_and_says_so(laboratory: Laboratory, bench: Bench) -> None:
+def test_one_repetition_has_no_interval_and_says_so(laboratory: Laboratory, bench: Command) -> None:
     laboratory.workload(1, ("narrow", 20))
     laboratory.workload(2, ("wide", 30))
     laboratory.workload(3, ("narrow", 60), ("wide", 60))
@@ -139,7 +127,7 @@ def test_one_repetition_has_no_interval_and_says_so(laboratory: Laboratory, benc
     assert words.endswith("Do not collocate: narrow + wide (+20%).")
 
 
-def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench: Bench) -> None:
+def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench: Command) -> None:
     for seconds in (20, 21):
         laboratory.workload(1, ("narrow", seconds))
         laboratory.workload(2, ("wide", seconds))
@@ -155,7 +143,7 @@ def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench
     assert "left out: 20/3/1@3, 20/3/2@3 (20/3/2@3 failed after 3.0 s)" in found["remarks"]
 
 
-def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory, bench: Bench) -> None:
+def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory, bench: Command) -> None:
     begins = laboratory.clock
     laboratory.workload(1, ("narrow", 20))
     laboratory.workload(2, ("wide", 30))
@@ -174,7 +162,7 @@ def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory
     assert bench("interference", "20/3", "-o", "a.svg")[0] == 1
 
 
-def test_where_steps_are_logged_the_time_together_counts(laboratory: Laboratory, bench: Bench) -> None:
+def test_where_steps_are_logged_the_time_together_counts(laboratory: Laboratory, bench: Command) -> None:
     for _ in range(2):
         [alone] = laboratory.workload(1, ("narrow", 20))
         laboratory.steps(alone, *(2.0 * at for at in range(1, 11)))
@@ -198,7 +186,7 @@ def test_where_steps_are_logged_the_time_together_counts(laboratory: Laboratory,
 
 
 def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
-    laboratory: Laboratory, bench: Bench
+    laboratory: Laboratory, bench: Command
 ) -> None:
     begins = laboratory.clock
     for workload, name in enumerate(("narrow", "wide"), 1):
@@ -217,7 +205,7 @@ def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
     assert asked(bench, "20", "--simulated")["sets"][0]["board_energy_joules"] == energy
 
 
-def test_ways_of_sharing_are_told_apart(laboratory: Laboratory, bench: Bench, tmp_path: Path) -> None:
+def test_ways_of_sharing_are_told_apart(laboratory: Laboratory, bench: Command, tmp_path: Path) -> None:
     for workload, name in enumerate(ALONE, 1):
         laboratory.workload(workload, (name, ALONE[name]))
     laboratory.workload(4, ("narrow", 21), collocation="3g.20gb", gpu_instance=1)
@@ -255,7 +243,7 @@ WRONG = [
 ]
 
 
-def test_what_is_wrong_is_said_and_nothing_written(laboratory: Laboratory, bench: Bench, tmp_path: Path) -> None:
+def test_what_is_wrong_is_said_and_nothing_written(laboratory: Laboratory, bench: Command, tmp_path: Path) -> None:
     for workload, name in enumerate(ALONE, 1):
         laboratory.workload(workload, (name, 2))
     laboratory.workload(4, ("narrow", 3), ("wide", 3), status="failed")

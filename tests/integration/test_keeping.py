@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from mlflow.tracking import MlflowClient
 
-from bench.cli import main
+from tests.conftest import Command
 from tests.mlflow_server import mlflow_server
 from tests.people import as_person, login
 from tests.world import LEVELS, World
@@ -22,20 +21,16 @@ GPU = "GPU-00000000-0000-4000-8000-000000000000"
 
 
 @pytest.fixture
-def bench(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bench:
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Give the command, as `me`, with nothing of MLflow to be found."""
     for name, value in world.database.settings.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("LOGNAME", "me")
-    monkeypatch.chdir(tmp_path)
 
     def run(*words: str, status: int = 0) -> Any:
-        monkeypatch.setattr(sys, "argv", ["bench", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        assert int(ended.value.code or 0) == status, said.err + said.out
-        return json.loads(said.out) if "--json" in words and not status else " ".join((said.out + said.err).split())
+        ended, out, said = command(*words)
+        assert ended == status, said + out
+        return json.loads(out) if "--json" in words and not status else " ".join((out + said).split())
 
     return run
 
@@ -132,6 +127,18 @@ def test_a_removed_run_takes_its_samples_along_and_no_others(bench: Bench, world
     assert counts(world) == {"bench_gpu_power_watts": 100, "node_load1": 100}, "what was measured when nobody ran"
 
 
+def test_a_removed_run_takes_its_folder_along(bench: Bench, world: World) -> None:
+    home = world.database.settings.home
+    first, second = two_runs(world)
+    folders = [home / "runs" / first, home / "jobs" / "7" / "runs" / second]  # one of them a job's
+    for folder in folders:
+        folder.mkdir(parents=True)
+    bench("rm", "20/1/2", "--yes")
+    assert [folder.exists() for folder in folders] == [True, False]
+    bench("rm", "20/1/1", "--yes")
+    assert not folders[0].exists()
+
+
 def test_what_is_below_the_edge_of_retention_goes_too(bench: Bench, world: World) -> None:
     two_runs(world, days=5)
     world.connection.execute("update retention set keep_raw = '1 day'")
@@ -185,8 +192,6 @@ def test_mlflow_forgets_a_removed_run_and_its_artifacts(
         theirs = client.create_run("0", tags={"hypergauge.run_id": first}).info.run_id
         client.log_text(theirs, "words", "output.log")
         world.connection.execute("update runs set mlflow_run_id = %s where run_id = %s", (theirs, first))
-        folder = world.database.settings.runs_dir / first
-        folder.mkdir(parents=True)
         monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
         assert "MLflow" in bench("rm", "20/1/1", "--yes", status=1)
         assert len(bench("list", "20", "--json")) == 2, "what MLflow has is not left behind"
@@ -194,4 +199,3 @@ def test_mlflow_forgets_a_removed_run_and_its_artifacts(
         bench("rm", theirs[:12] if any(map(str.isalpha, theirs[:12])) else "20/1/1", "--yes")
         assert client.get_run(theirs).info.lifecycle_stage == "deleted"
         assert not list((tmp_path / "artifacts").rglob("output.log"))
-        assert not folder.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,13 +11,12 @@ from typing import Any
 import pytest
 from psycopg import conninfo
 
-from bench.cli import main
 from bench.config import Settings
 from benchmarks import grafana
 from sql.database import Database
 from sql.flavour import Flavour
 from tests.answers import ask
-from tests.conftest import own_database
+from tests.conftest import Command, own_database
 from tests.gallery import hang
 from tests.integration.test_dashboards import BOARDS, choose, spans
 from tests.people import as_person, login
@@ -56,23 +54,19 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def bench(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bench:
+def bench(command: Command, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Give the command, as somebody or, without a name, as everybody."""
     dsn, _ = lab
     monkeypatch.setenv("BENCH_HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
 
     def run(name: str | None, *words: str, status: int = 0) -> Any:
         monkeypatch.setenv("BENCH_DSN", conninfo.make_conninfo(dsn, user=name) if name else dsn)
-        monkeypatch.setattr(sys, "argv", ["bench", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        assert int(ended.value.code or 0) == status, said.err + said.out
+        ended, out, said = command(*words)
+        assert ended == status, said + out
         if "--json" in words and not status:
             # In which order figures are added is the planner's affair, and with it their last digits.
-            return json.loads(said.out, parse_float=lambda text: float(f"{float(text):.12g}"))
-        return " ".join((said.out + said.err).split())
+            return json.loads(out, parse_float=lambda text: float(f"{float(text):.12g}"))
+        return " ".join((out + said).split())
 
     return run
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench.cli import main
 from sql.software import SoftwareMetric, store_software_metrics
+from tests.conftest import Command
 from tests.world import World
-
-Bench = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def bench(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bench:
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Give the command over a database with a run that has logged a loss, and one that has not started."""
     start = time.time() - 600
     run_id = world.run(start, start + 60, name="narrow")
@@ -29,19 +25,10 @@ def bench(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     for name, value in world.database.settings.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bench", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
-
-    return run
+    return command
 
 
-def test_plots_and_reports_are_written(bench: Bench, tmp_path: Path) -> None:
+def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
     for ending, begins in ((".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG"), (".html", b"<!doctype html>")):
         status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", f"loss{ending}")
         assert (status, said) == (0, f"Wrote loss{ending}\n")
@@ -78,14 +65,14 @@ def test_plots_and_reports_are_written(bench: Bench, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_and_nothing_written(
-    bench: Bench, tmp_path: Path, words: str, status: int, message: str
+    bench: Command, tmp_path: Path, words: str, status: int, message: str
 ) -> None:
     found, _, said = bench(*words.split())
     assert (found, message in said) == (status, True), said
     assert not list(tmp_path.glob("*.*"))
 
 
-def test_costs_and_a_target_stand_in_comparison_and_report(bench: Bench, tmp_path: Path) -> None:
+def test_costs_and_a_target_stand_in_comparison_and_report(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "bench.toml").write_text('tariff = "tariff.toml"\n')
     (tmp_path / "tariff.toml").write_text("currency = 'DKK'\n[host_hour]\nnode1 = 60\n")
     status, said, _ = bench("compare", "20/1", "--target", "loss<=0.3", "--json")

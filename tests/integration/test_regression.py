@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from bench.cli import main
 from bench.errors import NoData
 from insight.regression.conditions import Condition
 from insight.regression.gate import judged
 from insight.regression.verdicts import Gate, Verdict
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from tests.conftest import Command
 from tests.world import World
 
 # How far attempts are from each other: some 2 %.
 JITTER = (0.99, 1.02, 1.0, 0.97, 1.02, 0.985)
-Bench = Callable[..., tuple[int, str, str]]
 
 
 class Laboratory:
@@ -72,17 +70,13 @@ def laboratory(world: World) -> Laboratory:
 
 
 @pytest.fixture
-def bench(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bench:
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Give the command over the world's database."""
     for name, value in world.database.settings.environment().items():
         monkeypatch.setenv(name, value)
 
     def run(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bench", "compare", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
+        return command("compare", *words)
 
     return run
 
@@ -98,7 +92,7 @@ def only(found: Gate) -> Verdict:
     return verdict
 
 
-def test_a_slower_row_fails_and_one_that_is_not_passes(laboratory: Laboratory, bench: Bench) -> None:
+def test_a_slower_row_fails_and_one_that_is_not_passes(laboratory: Laboratory, bench: Command) -> None:
     laboratory.attempts(JITTER, experiment=20, watts=100)
     laboratory.attempts(JITTER, experiment=20, position=2, command="wide.py")
     laboratory.attempts([1.1 * one for one in reversed(JITTER)], experiment=21, watts=100)
@@ -181,7 +175,7 @@ def test_a_gate_is_about_the_part_that_runs_have_in_common(laboratory: Laborator
     )
 
 
-def test_one_attempt_says_nothing(laboratory: Laboratory, world: World, bench: Bench) -> None:
+def test_one_attempt_says_nothing(laboratory: Laboratory, world: World, bench: Command) -> None:
     laboratory.attempts(JITTER, experiment=20)
     laboratory.attempts([2.0], experiment=21)
     verdict = only(gate(world, "21", "step_time>+3%", baseline="20"))
@@ -260,7 +254,7 @@ def test_figures_that_are_not_to_be_compared_are_said(laboratory: Laboratory, wo
     assert (verdict.outcome, "0 or less in some attempts" in verdict.reason) == ("undecided", True)
 
 
-def test_requests_that_are_wrong(laboratory: Laboratory, bench: Bench) -> None:
+def test_requests_that_are_wrong(laboratory: Laboratory, bench: Command) -> None:
     for experiment in (20, 21):
         laboratory.attempts(JITTER[:2], experiment=experiment)
     laboratory.attempts(JITTER[:2], experiment=20, position=2, command="wide.py")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from bench.cli import main
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, DatabaseUnavailable
 from insight import frame, summary
@@ -26,10 +24,9 @@ from sql.flavour import Flavour
 from sql.migrate import MigrationFailed
 from sql.reader import reader
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from tests.conftest import Command
 from tests.replicas import Replicated, replicated
 from tests.world import World
-
-Bench = Callable[..., tuple[int, str, str]]
 
 READING = [
     "status", "doctor", "list", "list 20", "metrics", "metrics 20", "compare 20", "compare 20 --by workload",
@@ -65,9 +62,8 @@ def pair(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Replica
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bench:
+def bench(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Give the command, to be called with settings and words: its status, and what it writes."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
 
     def run(settings: Settings, *words: str) -> tuple[int, str, str]:
@@ -75,16 +71,12 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             monkeypatch.delenv(name, raising=False)
         for name, value in settings.environment().items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(sys, "argv", ["bench", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
+        return command(*words)
 
     return run
 
 
-def test_every_command_that_reads_asks_the_replica_alone(pair: Replicated, bench: Bench) -> None:
+def test_every_command_that_reads_asks_the_replica_alone(pair: Replicated, bench: Command) -> None:
     alone = replace(pair.settings, dsn="host=/nowhere")
     answers = {}
     for words in READING:
@@ -120,7 +112,7 @@ def test_what_is_read_is_not_written(pair: Replicated) -> None:
             connection.execute("delete from runs")
 
 
-def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replica, "_SECONDS", 0.5)
     with pair.paused(), pair.database.connect() as connection:
         world = World(pair.database, Path("unused"), connection)
@@ -156,7 +148,7 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Bench, monkey
     assert "finished" in said
 
 
-def test_a_replica_that_has_lost_its_primary_says_so(pair: Replicated, bench: Bench) -> None:
+def test_a_replica_that_has_lost_its_primary_says_so(pair: Replicated, bench: Command) -> None:
     row = pair.replica.execute("show primary_conninfo").fetchone()
     assert row is not None
 
@@ -228,7 +220,7 @@ def test_a_question_that_is_in_the_way_of_replay_is_asked_again(pair: Replicated
 
 
 def test_a_replica_that_is_away_is_an_error_unless_the_primary_is_named_beside_it(
-    pair: Replicated, bench: Bench
+    pair: Replicated, bench: Command
 ) -> None:
     away = replace(pair.settings, read_dsn="host=/nowhere user=bench_reader password=geheim")
     status, _, error = bench(away, "list")
@@ -263,7 +255,7 @@ def test_a_bad_one_is_refused(pair: Replicated, changes: dict[str, str], kind: t
         Database(pair.reader(**changes), reading=True).open()
 
 
-def test_who_may_write_may_become_one_who_may_not(pair: Replicated, bench: Bench) -> None:
+def test_who_may_write_may_become_one_who_may_not(pair: Replicated, bench: Command) -> None:
     settings = pair.reader(user="postgres", options="-crole=bench_reader")
     assert bench(settings, "list")[0] == 0
     with pytest.raises(BadRequest, match="who may write"):  # where people write SQL, they would become it again

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench.cli import main
 from insight import rules
+from tests.conftest import Command
 from tests.ruled import cpu, rows
 from tests.world import World
-
-Bench = Callable[..., tuple[int, str, str]]
 
 MINE = """\
 -- name = "Short"
@@ -31,7 +27,7 @@ from runs where run_id = %(run)s and ended_at - started_at < %(threshold)s
 
 
 @pytest.fixture
-def bench(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Bench:
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Give the command over three runs, which use 1, 1.6 and 2 of the two cores that they may."""
     start = time.time() // 60 * 60 - 600
     for workload, (used, seconds) in enumerate(((1.0, 60), (1.6, 40), (2.0, 30)), 1):
@@ -39,19 +35,14 @@ def bench(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
         cpu(world, run, start, [used] * seconds, available=2)
     for name, value in world.database.settings.environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
 
     def run_bench(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bench", "rules", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
+        return command("rules", *words)
 
     return run_bench
 
 
-def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Bench, world: World) -> None:
+def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Command, world: World) -> None:
     status, said, _ = bench("replay", "20", "--store", "--json")
     fired = {(one["run"], one["rule"]): one["firings"] for one in json.loads(said) if one["firings"]}
     assert status == 0
@@ -69,7 +60,7 @@ def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Bench, world:
     assert "0 firings in 0 of 2 runs" in bench("replay", "20/1", "20/3", "--rule", "IdleDevice")[1]
 
 
-def test_settings_say_which_rules_are_asked_and_how(bench: Bench, tmp_path: Path) -> None:
+def test_settings_say_which_rules_are_asked_and_how(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "bench.toml").write_text(
         "[rules]\npreset = 'smdebug'\n[rules.CpuSaturated]\nthreshold = 0.75\n[rules.IdleDevice]\nenabled = false\n"
     )
@@ -86,7 +77,7 @@ def test_settings_say_which_rules_are_asked_and_how(bench: Bench, tmp_path: Path
     assert "[rules.CpuSaturatd]: there is no rule 'CpuSaturatd' (did you mean 'CpuSaturated'?)" in complaint
 
 
-def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Bench) -> None:
+def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Command) -> None:
     status, said, _ = bench("replay", "--sweep", "CpuSaturated.threshold=0.4,0.7,0.9,1.1", "--json")
     content = json.loads(said)
     assert status == 0
@@ -98,7 +89,7 @@ def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Bench) -> N
     assert [line.split()[2:4] for line in said.splitlines() if " s " in line] == [["3", "3"], ["2", "3"], ["1", "3"]]
 
 
-def test_all_rules_are_shown_with_what_can_be_set(bench: Bench) -> None:
+def test_all_rules_are_shown_with_what_can_be_set(bench: Command) -> None:
     content = json.loads(bench("list", "--preset", "smdebug", "--json")[1])
     assert {one["rule"] for one in content} == rules.load().keys()
     [outlier] = [one for one in content if one["rule"] == "StepOutlier"]
@@ -108,7 +99,7 @@ def test_all_rules_are_shown_with_what_can_be_set(bench: Bench) -> None:
     assert "patience = 5 min" in bench("list")[1]
 
 
-def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Bench, tmp_path: Path) -> None:
+def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "bench.toml").touch()
     (tmp_path / "rules").mkdir()
     file = tmp_path / "rules" / "short.sql"
@@ -130,7 +121,7 @@ def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Bench, tmp_path: Pa
         assert f"{file}:{line}:" in said
 
 
-def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Bench, tmp_path: Path) -> None:
+def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "slow.sql").write_text(MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"))
     status, said, _ = bench("replay", "20/3", "--folder", "more", "--limit", "1 s")
@@ -158,7 +149,7 @@ def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Bench, tmp_path:
         (["check", "nowhere.sql"], "nowhere.sql: cannot be read: No such file or directory"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(bench: Bench, words: list[str], complaint: str) -> None:
+def test_what_cannot_be_meant_is_refused(bench: Command, words: list[str], complaint: str) -> None:
     status, _, said = bench(*words)
     assert status == 2
     assert complaint in said

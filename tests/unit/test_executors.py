@@ -117,7 +117,7 @@ def test_a_job_says_itself_why_it_could_not_begin() -> None:
 def test_an_order_arrives_as_it_was_sent(tmp_path: Path) -> None:
     cells = {"File": "t.py", "Experiment": "20", "Workload": "1", "Params": "--word 'it''s' $HOME `x`"}
     order = WorkloadOrder(
-        "job", "slurm", 20, 1, "20 e", "/work", "/work/e.csv", [OrderedRun("r", 1, 1, cells)], {"timeout": 3.0}, None, 1.0, "/h"
+        "job", "slurm", 20, 1, "20 e", "/srv", "/srv/e.csv", [OrderedRun("r", 1, 1, cells)], {"timeout": 3.0}, None, 1.0, "/h"
     )  # fmt: skip
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\ncat\n")
