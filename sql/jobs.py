@@ -17,6 +17,7 @@ __all__ = [
     "ask_to_stop",
     "asked_to_stop",
     "end_job",
+    "ended_jobs",
     "fail_job",
     "find_job",
     "give_to_job",
@@ -102,6 +103,12 @@ def end_job(connection: Connection, job: str, reason: str | None, ended_at: floa
         "update jobs set state = 'ended', reason = %s, ended_at = coalesce(to_timestamp(%s), now()) where job = %s",
         (reason, ended_at, job),
     )
+
+
+def ended_jobs(connection: Connection, names: Sequence[str]) -> set[str]:
+    """Return those of these jobs that have ended."""
+    rows = connection.execute("select job from jobs where state = 'ended' and job = any(%s)", (list(names),)).fetchall()
+    return {job for (job,) in rows}
 
 
 def fail_job(connection: Connection, job: str, failure: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import platform
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     from scheduler.executors.schedule import RemoteScheduler
 
 __all__ = ["load", "register", "scheduling_elsewhere"]
+
+# What a job's end may be held up by what others have left; their next one goes on with it.
+_LEFTOVER_SECONDS = 20.0
+# By which the folder of a job's second start, and those after it, differ from the job's name.
+_START = re.compile(r"-\d{1,3}$")
 
 
 def register(app: typer.Typer) -> None:
@@ -110,6 +116,7 @@ def job() -> None:
         with scheduling(settings, policy=order.load_policy()) as scheduler:
             outcomes = carry_out(order, executor, scheduler, availability(settings), plan.reactions())
             settle(scheduler.database, [outcome.run_id for outcome in outcomes])
+            _write_leftovers(scheduler.database, settings.home.parent)
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -124,6 +131,19 @@ def _failure_told(job: str) -> Iterator[None]:
         with contextlib.suppress(BenchError), Database(Settings.load()).session() as connection:
             jobs.fail_job(connection, job, f"{platform.node()}: {why}")
         raise
+
+
+def _write_leftovers(database: Database, parent: Path) -> None:
+    """Write what collectors of jobs that have ended had no time to: jobs are killed, and nodes fail."""
+    from collector.leftover import has_leftover, write_leftover
+
+    folders = {folder: _START.sub("", folder.name) for folder in parent.iterdir() if has_leftover(folder / "spool")}
+    if folders:
+        with database.session() as connection:
+            ended = jobs.ended_jobs(connection, list(folders.values()))
+        for folder in (folder for folder, job in folders.items() if job in ended):
+            with contextlib.suppress(BenchError):
+                write_leftover(database, folder / "spool", _LEFTOVER_SECONDS)
 
 
 def _own_folder(parent: Path, name: str) -> Path:

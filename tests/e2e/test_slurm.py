@@ -235,6 +235,14 @@ def test_what_this_host_lacks_is_said(site: Site, variable: str, value: str, sai
     assert said in lacking.bench("schedule", sheet.path, "--executor", "slurm", status=2)
 
 
+def test_what_a_failed_node_had_not_written_its_next_job_writes(site: Site, sheet: Sheet) -> None:
+    [powerless] = site.named(300, "powerless")
+    [folder] = site.path.glob(f"jobs/*/runs/{powerless['run_id']}")
+    row = f"307,1,next,,--nodelist={site.cluster.nodes[1]},{{scripts}}/clocked.py,--seconds 0"
+    site.schedule(site.sheet("next", HEADER, [row])).wait(timeout=120)
+    assert not list(folder.parents[1].glob("spool/*.spool"))
+
+
 NODES = """
 scrape_configs:
   - job_name: cards

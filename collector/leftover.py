@@ -1,0 +1,36 @@
+"""What a collector that is gone had no time to write: somebody else writes it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from collector.metrics import CollectorMetrics
+from collector.spool import Spool
+from collector.writer import Writer
+from sql.database import Database
+
+__all__ = ["has_leftover", "write_leftover"]
+
+
+def has_leftover(spool_dir: Path) -> bool:
+    """Return whether there may be something in a spool that is not written."""
+    return any(spool_dir.glob("*.spool"))
+
+
+def write_leftover(database: Database, spool_dir: Path, seconds: float) -> None:
+    """Write what is in a spool, for so many seconds at most; what is left then stays there.
+
+    Raises
+    ------
+    SpoolInUse
+        Its collector goes on.
+    SpoolUnwritable
+        Its folder cannot be used.
+    """
+    spool = Spool(spool_dir)
+    writer = Writer(database, spool, threading.Lock(), CollectorMetrics())
+    writer.start()
+    writer.stop(seconds)
+    if not writer.is_alive():
+        spool.close()
