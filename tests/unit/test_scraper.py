@@ -1,9 +1,10 @@
-"""The scrape loop beside a disk that is slow."""
+"""The scrape loop beside a disk that is slow, and beside targets that are."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,31 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
         asyncio.run(scrape(address))
     assert records() == len(asked)
     spool.close()
+
+
+@pytest.mark.parametrize(("seconds", "missed", "after"), [(0.6, 0, 0.6), (0.85, 1, 1.0)])
+def test_a_scrape_whose_time_has_just_passed_is_begun_late(
+    tmp_path: Path, seconds: float, missed: int, after: float
+) -> None:
+    asked: list[float] = []
+
+    def body() -> bytes:
+        asked.append(time.monotonic())
+        if len(asked) == 3:
+            time.sleep(seconds)
+        return b"a 1\n"
+
+    async def scrape(address: str) -> None:
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=0.5)})
+            await asyncio.to_thread(wait_for, lambda: len(asked) >= 6, "scrapes after the slow one")
+            await scraper.stop()
+
+    metrics, spool = CollectorMetrics(), Spool(tmp_path)
+    with exporter(body) as address:
+        asyncio.run(scrape(address))
+    spool.close()
+    assert metrics.registry.get_sample_value("bench_collector_missed_scrapes_total") == missed
+    assert asked[3] - asked[2] == pytest.approx(after, abs=0.15)
+    assert asked[4] - asked[2] == pytest.approx(1.0 + 0.5 * missed, abs=0.15)
