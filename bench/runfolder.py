@@ -6,6 +6,7 @@ that neither is lost when nobody listens. Every file but the output and the span
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -66,7 +67,8 @@ class RunFolder:
     @classmethod
     def find(cls, home: Path, run_id: str) -> RunFolder | None:
         """Return the folder of a run of `home`, or of a job with its files below it, as far as this host sees them."""
-        places = [home / "runs" / run_id, *(home / "jobs").glob(f"*/runs/{run_id}")]
+        # The jobs, of which there may be many, are gone through for what is not among this host's own.
+        places = itertools.chain([home / "runs" / run_id], (home / "jobs").glob(f"*/runs/{run_id}"))
         return next((cls(path) for path in places if path.is_dir()), None)
 
     @property

@@ -7,9 +7,9 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -121,11 +121,8 @@ class Fetcher:
         try:
             try:
                 async with asyncio.timeout(patience) as waiting:
-                    looking = _look_once_more(waiting)
-                    try:
+                    with _looking_once_more(waiting):
                         body = await self._body(url, access, limit, headers or {}, held)
-                    finally:
-                        looking.cancel()
             except (TimeoutError, aiohttp.ClientError, OSError, SecretUnreadable) as error:
                 raise _failed(error, patience) from None
             yield body
@@ -179,7 +176,8 @@ class Fetcher:
         return door
 
 
-def _look_once_more(waiting: asyncio.Timeout) -> asyncio.TimerHandle:
+@contextmanager
+def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
     """Let a wait go on for a moment where its loop was held up."""
     loop, end = asyncio.get_running_loop(), waiting.when()
     assert end is not None
@@ -188,7 +186,13 @@ def _look_once_more(waiting: asyncio.Timeout) -> asyncio.TimerHandle:
         if loop.time() > end + _HELD_UP_SECONDS:
             waiting.reschedule(loop.time() + _UNREAD_SECONDS)
 
-    return loop.call_at(end - _HELD_UP_SECONDS / 10, look)  # of timers that are due together the earlier one is first
+    looking = loop.call_at(
+        end - _HELD_UP_SECONDS / 10, look
+    )  # of timers that are due together the earlier one is first
+    try:
+        yield
+    finally:
+        looking.cancel()
 
 
 _PLAIN = _Door()

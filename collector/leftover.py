@@ -10,12 +10,7 @@ from collector.spool import Spool
 from collector.writer import Writer
 from sql.database import Database
 
-__all__ = ["has_leftover", "write_leftover"]
-
-
-def has_leftover(spool_dir: Path) -> bool:
-    """Return whether there may be something in a spool that is not written."""
-    return any(spool_dir.glob("*.spool"))
+__all__ = ["write_leftover"]
 
 
 def write_leftover(database: Database, spool_dir: Path, seconds: float) -> None:

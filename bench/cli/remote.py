@@ -7,6 +7,7 @@ import platform
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,14 +29,14 @@ from scheduler.executors.registry import load_executor
 from scheduler.experiment_file import ExperimentFile
 from scheduler.policy import Policy
 from sql import jobs
-from sql.database import Database
+from sql.database import Database, lost
 
 if TYPE_CHECKING:
     from scheduler.executors.schedule import RemoteScheduler
 
 __all__ = ["load", "register", "scheduling_elsewhere"]
 
-# What a job's end may be held up by what others have left; their next one goes on with it.
+# For so long what others have left may hold up a job's end; the next job goes on with it.
 _LEFTOVER_SECONDS = 20.0
 # By which the folder of a job's second start, and those after it, differ from the job's name.
 _START = re.compile(r"-\d{1,3}$")
@@ -135,15 +136,18 @@ def _failure_told(job: str) -> Iterator[None]:
 
 def _write_leftovers(database: Database, parent: Path) -> None:
     """Write what collectors of jobs that have ended had no time to: jobs are killed, and nodes fail."""
-    from collector.leftover import has_leftover, write_leftover
+    from collector.leftover import write_leftover
 
-    folders = {folder: _START.sub("", folder.name) for folder in parent.iterdir() if has_leftover(folder / "spool")}
-    if folders:
-        with database.session() as connection:
-            ended = jobs.ended_jobs(connection, list(folders.values()))
-        for folder in (folder for folder, job in folders.items() if job in ended):
-            with contextlib.suppress(BenchError):
-                write_leftover(database, folder / "spool", _LEFTOVER_SECONDS)
+    until = time.monotonic() + _LEFTOVER_SECONDS
+    spools = {file.parent: _START.sub("", file.parents[1].name) for file in parent.glob("*/spool/*.spool")}
+    if not spools:
+        return
+    with contextlib.suppress(BenchError, *lost), database.session() as connection:
+        ended = jobs.ended_jobs(connection, list(spools.values()))
+        for spool in (spool for spool, job in spools.items() if job in ended):
+            if (seconds := until - time.monotonic()) > 0:
+                with contextlib.suppress(BenchError):
+                    write_leftover(database, spool, seconds)
 
 
 def _own_folder(parent: Path, name: str) -> Path:

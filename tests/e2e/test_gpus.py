@@ -16,6 +16,8 @@ from bench.gpu.simulated import World
 from tests.e2e.home import Home, wait_for
 from tests.fake_mps import installed_mps
 
+pytestmark = pytest.mark.quiet
+
 GPUS = "2xA100,1xA100:mig,1xH100"
 HEADER = "Experiment,Workload,Name,Devices,Collocation,File,Params"
 # The paper's four rows, and two that share what the last of them has to itself.
@@ -114,9 +116,11 @@ def test_a_run_on_an_instance_has_its_series_and_no_other(place: GpuHome, runs: 
     own = {row["run_id"]: f"{row['gpu_uuid']}/{row['gpu_instance_id']}" for row in placements}
     for name in ("left", "right"):
         assert devices(place, runs[name], "instance") == {own[runs[name]["run_id"]]}
-        # What a simulated GPU does follows from the CPU time of who is on it: how much that is, is the machine's affair.
+        utilization = total(place, runs[name], "gpu_utilization", "instance")["mean"]
+        assert utilization > 0.2
+        # What a simulated GPU does follows from the CPU time of who is on it.
         used = total(place, runs[name], "cpu_usage", "process")["mean"]
-        assert total(place, runs[name], "gpu_utilization", "instance")["mean"] == pytest.approx(used, rel=0.4)
+        assert utilization == pytest.approx(used, rel=0.4)
 
 
 def test_a_run_that_is_alone_has_the_whole_gpu(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
