@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import Home, Sheet, Started, processes_of, wait_for
+from tests.e2e.home import Home, Sheet, Started, open_gate, processes_of, wait_for
 
 HEADER = "Experiment,Workload,Name,File,Params"
 LIMIT_BYTES = 700 << 20
@@ -130,7 +130,7 @@ def test_an_interrupt_ends_a_repeated_run(home: Home, scenes: dict[int, Scene]) 
 
 def test_two_interrupts_while_a_failure_ends_the_others_leave_nothing(home: Home, scenes: dict[int, Scene]) -> None:
     waits, _ = home.running(644, 2)
-    (scenes[644].sheet.path.with_suffix("") / "gate").write_text("3")
+    open_gate(scenes[644].sheet.path.with_suffix("") / "gate", 3)
     wait_for(lambda: home.runs(644)[1]["status"] == "failed", "the failure")
     scenes[644].schedule.interrupt()
     time.sleep(0.5)  # two at the same moment are one

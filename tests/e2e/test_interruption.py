@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import COMMAND, Home, Sheet, Started, processes_of, supervisor_of, wait_for
+from tests.e2e.home import COMMAND, Home, Sheet, Started, open_gate, processes_of, supervisor_of, wait_for
 
 HEADER = "Experiment,Workload,Name,File,Params"
 
@@ -63,7 +63,7 @@ def test_a_killed_scheduler_attaches_again(home: Home, scenes: dict[int, Scene])
         before = home.running(11, 2)
         scene.schedule.kill()
         assert scene.sheet.column("Status") == ["finished", "running", "running"]
-        scene.gates["bad"].write_text("3")
+        open_gate(scene.gates["bad"], 3)
         wait_for(lambda: home.runs(11)[2]["status"] == "failed", "the end that its supervisor records")
         again = home.start("schedule", scene.sheet.path)
         wait_for(lambda: "attached" in again.output.read_text(), "attaching")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.home import COMMAND, SCRIPTS, Home, Started, wait_for
+from tests.e2e.home import COMMAND, SCRIPTS, Home, Started, open_gate, wait_for
 from tests.terminal import Terminal
 
 
@@ -31,7 +31,7 @@ def test_a_run_is_watched_at_a_terminal_to_its_end(home: Home) -> None:
     wait_for(lambda: re.search(pattern, terminal.screen), pattern)
     wait_for(lambda: re.search("[▁▂▃▄▅▆▇█]{2,}", terminal.screen), "a curve")
     assert "Ctrl-C leaves; the runs go on." in terminal.screen
-    gate.write_text("3")
+    open_gate(gate, 3)
     command.wait(1)
     last = terminal.wait(1)
     assert re.search(r"failed [\d.:]+", last)
