@@ -24,8 +24,8 @@ _NEEDED = ("munged", "slurmctld", "slurmd", "scontrol", "sbatch", "srun")
 _ACCOUNTING = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
 # Debian keeps daemons where a user's PATH does not lead.
 _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-# As many as a node says that it has: symbolic links to a device, since Slurm insists that they are devices.
-GPUS = 4
+# What a node says that it has, by type, in the order of their indices: whole GPUs, and such as are one MIG instance each.
+GPUS = {"h100": 4, "3g.20gb": 2}
 ACCOUNT = "lab"
 
 _SLURM_CONF = """\
@@ -64,7 +64,7 @@ ReturnToService=2
 GresTypes=gpu
 {enforcement}
 {accounting}
-NodeName=DEFAULT CPUs=8 RealMemory=32000 Gres=gpu:{gpus}
+NodeName=DEFAULT CPUs=8 RealMemory=32000 Gres={gpus}
 {nodes}
 PartitionName=DEFAULT Nodes=ALL DefMemPerNode=2000 MaxTime=INFINITE
 PartitionName=main Default=YES PriorityTier=1
@@ -112,7 +112,7 @@ class SlurmCluster:
 
     The first node bears the machine's own host name, and jobs go there as long as there is room; the second has a
     host name of its own where the kernel lets it have one. Partition ``main`` is the default, and jobs of ``urgent``
-    preempt its jobs. Each node has four GPUs, which are none, and enforces the memory that a job asked for.
+    preempt its jobs. Each node has the GPUs of `GPUS`, which are none, and enforces the memory that a job asked for.
 
     Parameters
     ----------
@@ -229,8 +229,10 @@ class SlurmCluster:
             (self.folder / name).mkdir()
         self.folder.chmod(0o755)
         (self.folder / "munge").chmod(0o755)  # the socket's folder: whoever may enter may ask
-        for index in range(GPUS):
-            (self.folder / "devices" / f"gpu{index}").symlink_to(os.devnull)
+        types = [name for name, count in GPUS.items() for _ in range(count)]
+        devices = [self.folder / "devices" / f"gpu{index}" for index in range(len(types))]
+        for device in devices:
+            device.symlink_to(os.devnull)  # since Slurm insists that they are devices
         controller, port = socket.gethostname().split(".")[0], free_port()
         nodes = [
             f"NodeName={node} NodeHostname={controller} NodeAddr=127.0.0.1 Port={free_port()} Weight={weight}"
@@ -239,11 +241,14 @@ class SlurmCluster:
         (self.folder / "slurm.conf").write_text(
             _SLURM_CONF.format(
                 folder=self.folder, controller=controller, controller_port=free_port(), nodes="\n".join(nodes),
-                gpus=GPUS, enforcement=_BY_CONTROL_GROUPS if self.control_groups else _BY_POLLING,
+                gpus=",".join(f"gpu:{name}:{count}" for name, count in GPUS.items()),
+                enforcement=_BY_CONTROL_GROUPS if self.control_groups else _BY_POLLING,
                 accounting=_WITH_ACCOUNTING.format(folder=self.folder, port=port) if self.accounting else "",
             )
         )  # fmt: skip
-        (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/devices/gpu[0-{GPUS - 1}]\n")
+        (self.folder / "gres.conf").write_text(
+            "".join(f"Name=gpu Type={name} File={device}\n" for name, device in zip(types, devices, strict=True))
+        )
         (self.folder / "cgroup.conf").write_text(_CGROUP_CONF)
         secret = self.folder / "slurmdbd.conf"
         secret.touch(0o600)

@@ -12,7 +12,8 @@ from tests.e2e.home import Home, Sheet, Started, wait_for
 from tests.slurm_cluster import ACCOUNT, GPUS, SlurmCluster, slurm_cluster
 
 HEADER = "Experiment,Workload,Name,Devices,Slurm,File,Params"
-SIMULATED = f"{GPUS}xH100"
+# Of a GPU that Slurm knows as a MIG instance, that is the only one.
+SIMULATED = f"{GPUS['h100']}xH100,{GPUS['3g.20gb']}xA100:1x3g.20gb"
 
 
 @dataclass
@@ -87,7 +88,7 @@ def site_in(folder: Path) -> Iterator[Site]:
         services = {"BENCH_DSN": home.dsn, "MLFLOW_TRACKING_URI": home.tracking_uri}
         found = Site(home.path, folder / "work", {**simulated, **services, **cluster.environment}, _cluster=cluster)
         found.folder.mkdir()
-        (found.folder / "bench.toml").write_text(f'[slurm]\naccount = "{ACCOUNT}"\n')
+        (found.folder / "bench.toml").write_text(f'[slurm]\naccount = "{ACCOUNT}"\ngres = "gpu:h100:{{count}}"\n')
         try:
             yield found
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import tempfile
@@ -14,7 +15,8 @@ from typing import Any
 import pytest
 
 from benchmarks.servers import exporter
-from tests.e2e.home import Sheet, wait_for
+from tests import fake_mps
+from tests.e2e.home import Sheet, open_gate, processes_of, wait_for
 from tests.e2e.slurm import HEADER, Site, site_in
 from tests.e2e.tags import all_tags_are_true
 
@@ -70,9 +72,8 @@ def sheet(site: Site) -> Sheet:
     slurm("scontrol", "requeue", site.job(300, 5))
 
     site.at_the_gate(300, "preempted", "powerless")
-    urgent = slurm(
-        "sbatch", "--parsable", "-o", "/dev/null", "-p", "urgent", "-w", second, "--gres=gpu:4", "--wrap", "sleep 600"
-    )
+    asked = ("-p", "urgent", "-w", second, "--gres=gpu:h100:4")
+    urgent = slurm("sbatch", "--parsable", "-o", "/dev/null", *asked, "--wrap", "sleep 600")
     wait_for(lambda: site.state(site.job(300, 6)) == "PREEMPTED", "preemption", timeout=60)
     slurm("scancel", urgent)
     site.cluster.kill_node(second)
@@ -115,6 +116,50 @@ def test_collocated_runs_begin_together_and_are_measured_apart(site: Site, sheet
     assert [place["host"] for place in places] == [socket.gethostname()]
 
 
+def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
+    programs = fake_mps.installed_mps(site.folder / "programs")
+    path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    shared = replace(site, variables={**site.variables, **path})
+    sheet = site.sheet("shared", f"{HEADER},Collocation", [
+        f"308,1,{name},{device},,{{scripts}}/gate.py,share,{collocation}"
+        for name, device, collocation in (
+            ("plain", 0, "-"), ("whole", 0, "MPS"), ("limited", 0, "MPS:40"), ("half", 1, "3g.20gb"), ("other", 1, "3g.20gb")
+        )
+    ])  # fmt: skip
+    schedule = shared.schedule(sheet)
+    names = sheet.column("Name")
+    runs = {run["name"]: run for run in site.at_the_gate(308, *names)}
+    seen = {name: environment(run["run_id"]) for name, run in runs.items()}
+    gpus = {name: seen[name]["CUDA_VISIBLE_DEVICES"] for name in names}
+    pipes = {name: seen[name].get("CUDA_MPS_PIPE_DIRECTORY") for name in names}
+
+    assert gpus["plain"] == gpus["whole"] == gpus["limited"] != gpus["half"]
+    assert pipes["plain"] is None is pipes["half"]
+    assert pipes["whole"] is not None
+    assert pipes["whole"] == pipes["limited"]
+    assert [seen[name].get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") for name in ("whole", "limited")] == [None, "40"]
+    places = {
+        name: site.ask("select mig_uuid, gpu_uuid from placements where run_id = %s", runs[name]["run_id"])
+        for name in names
+    }
+    for name in ("half", "other"):
+        assert [place["mig_uuid"] for place in places[name]] == [gpus[name]]
+    assert len({place["gpu_uuid"] for found in places.values() for place in found}) == 3
+
+    measured = "select distinct device from run_samples where run_id = %s and scope = 'device' and quantity ~ '^gpu'"
+    devices = [
+        wait_for(lambda: site.ask(measured, runs[name]["run_id"]), f"a sample of {name}'s GPU")  # noqa: B023
+        for name in ("plain", "half", "other")
+    ]
+    assert [len(found) for found in devices] == [1, 1, 1]
+    assert len({str(found) for found in devices}) == 3
+
+    (site.folder / "share").touch()
+    schedule.wait(timeout=120)
+    assert set(sheet.column("Status")) == {"finished"}
+    assert not Path(pipes["whole"]).exists()
+
+
 def test_what_slurm_counted_stands_beside_what_was_measured(site: Site, sheet: Sheet) -> None:
     if not site.cluster.accounting:
         pytest.skip("no accounting: slurmdbd or MariaDB is not installed")
@@ -142,8 +187,7 @@ def test_a_killed_scheduler_attaches_again(site: Site) -> None:
     wait_for(lambda: sheet.column("Status") == ["running", "running", "", ""], "their statuses")
     assert site.jobs(301) == jobs
     schedule.kill()
-    (site.folder / "three").write_text("3")
-    (site.folder / "three").rename(site.folder / "one")  # at once: an empty gate says 0
+    open_gate(site.folder / "one", 3)
     wait_for(lambda: site.named(301, "one")[0]["status"] == "failed", "the end that its supervisor records")
     again = site.schedule(sheet, "--max-jobs", "2")
     wait_for(lambda: "attached" in again.output.read_text(), "attaching")
@@ -261,6 +305,11 @@ def test_the_node_list_is_a_source_of_targets(site: Site) -> None:
         collecting.interrupt()
         collecting.wait()
     assert site.ask(found) == []
+
+
+def environment(run_id: str) -> dict[str, str]:
+    [process] = processes_of(run_id)
+    return process.environ()
 
 
 def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
