@@ -7,9 +7,9 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -45,11 +45,21 @@ class FetchFailed(BenchError):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A whole body, with when it was asked for and when its answer began, in Unix seconds."""
+    """A whole body, with when it was asked for and when its answer began, in Unix seconds.
+
+    Its memory counts until the ``with`` block that it is the subject of has ended.
+    """
 
     data: bytes
     asked: float
     answered: float
+    _give_back: Callable[[int], None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._give_back(len(self.data))
 
 
 @dataclass(slots=True)
@@ -75,10 +85,15 @@ class Fetcher:
     """
 
     def __init__(self, bodies_bytes: int = _BODIES_BYTES) -> None:
-        self._left = bodies_bytes
+        self._left = self._bodies_bytes = bodies_bytes
         self._doors: dict[Access, _Door] = {}
         self._files = ThreadPoolExecutor(1, "credentials")
         self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether bodies that are only waiting may go on to do so."""
+        return self._left > self._bodies_bytes / 2
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, resolver=Names(), use_dns_cache=False)
@@ -99,11 +114,10 @@ class Fetcher:
             await self._session.close()
         self._files.shutdown(wait=False, cancel_futures=True)
 
-    @asynccontextmanager
     async def body(
         self, url: str, access: Access, *, limit: int, patience: float, headers: dict[str, str] | None = None
-    ) -> AsyncIterator[Body]:
-        """Yield the body at `url`; its memory counts until the block ends.
+    ) -> Body:
+        """Return the body at `url`.
 
         Parameters
         ----------
@@ -117,19 +131,18 @@ class Fetcher:
         FetchFailed
             There is none, or not a whole one.
         """
-        held = [0]
+        chunks: list[bytes] = []
         try:
-            try:
-                async with asyncio.timeout(patience) as waiting:
-                    with _looking_once_more(waiting):
-                        body = await self._body(url, access, limit, headers or {}, held)
-            except (TimeoutError, aiohttp.ClientError, OSError, SecretUnreadable) as error:
+            async with asyncio.timeout(patience) as waiting:
+                with _looking_once_more(waiting):
+                    return await self._body(url, access, limit, headers or {}, chunks)
+        except BaseException as error:
+            self._give_back(sum(map(len, chunks)))
+            if isinstance(error, TimeoutError | aiohttp.ClientError | OSError | SecretUnreadable):
                 raise _failed(error, patience) from None
-            yield body
-        finally:
-            self._left += held[0]
+            raise
 
-    async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], held: list[int]) -> Body:
+    async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], chunks: list[bytes]) -> Body:
         assert self._session is not None
         door = await self._door(access)
         asked = time.time()
@@ -146,24 +159,27 @@ class Fetcher:
                 raise await _refused(response)
             if response.headers.get("Content-Encoding", "identity").lower() not in ("identity", ""):
                 raise FetchFailed("encoding", "it compressed the body, which was not asked for")
-            data = await self._read(response, limit, held)
+            data = await self._read(response, limit, chunks)
         if _is_cut(response, data):
             raise FetchFailed("cut_short", "the body has no end")
-        return Body(data, asked, answered)
+        return Body(data, asked, answered, self._give_back)
 
-    async def _read(self, response: aiohttp.ClientResponse, limit: int, held: list[int]) -> bytes:
+    async def _read(self, response: aiohttp.ClientResponse, limit: int, chunks: list[bytes]) -> bytes:
         if (response.content_length or 0) > limit:
             raise FetchFailed("body_size_limit", f"the body is larger than {limit} bytes")
-        chunks = []
+        length = 0
         async for chunk in response.content.iter_any():
             chunks.append(chunk)
-            held[0] += len(chunk)
+            length += len(chunk)
             self._left -= len(chunk)
-            if held[0] > limit:
+            if length > limit:
                 raise FetchFailed("body_size_limit", f"the body is larger than {limit} bytes")
             if self._left < 0:
                 raise FetchFailed("memory", "all bodies on their way together are too large")
         return b"".join(chunks)
+
+    def _give_back(self, size: int) -> None:
+        self._left += size
 
     async def _door(self, access: Access) -> _Door:
         """Return headers and TLS by the files as they were some seconds ago; without files at once."""

@@ -104,8 +104,13 @@ class Followed:
         """Whether its next body is all new to the parser, which is some fifty times the work."""
         return not self.parser.series
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it has so many series that the next body has it let go of all, which its records must not need any more."""
+        return self._crowded
+
     def parse(self, body: bytes) -> Scrape:
-        """Parse its next body; in any thread, once the record of the body before is in the spool.
+        """Parse its next body; in any thread, once what the body before gave is taken.
 
         Raises
         ------

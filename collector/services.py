@@ -45,7 +45,7 @@ async def ask(service: Service, config: ScrapeConfig, fetcher: Fetcher, announce
 async def _of_web(web: Web, config: ScrapeConfig, fetcher: Fetcher) -> list[Target]:
     headers = {"X-Prometheus-Refresh-Interval-Seconds": f"{web.refresh_interval:g}"}
     try:
-        async with fetcher.body(web.url, web.access, limit=_WEB_LIMIT, patience=_WEB_SECONDS, headers=headers) as body:
+        with await fetcher.body(web.url, web.access, limit=_WEB_LIMIT, patience=_WEB_SECONDS, headers=headers) as body:
             return await asyncio.to_thread(_of_json, config, web.url, body.data)
     except FetchFailed as error:
         raise BadRequest(str(error), file=web.url) from None

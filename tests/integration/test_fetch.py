@@ -85,8 +85,8 @@ def server(short_folder: Path) -> Iterator[Server]:
 
 def fetch(url: str, access: Access) -> bytes:
     async def get() -> bytes:
-        async with Fetcher() as fetcher, fetcher.body(url, access, limit=1000, patience=30) as body:
-            return body.data
+        async with Fetcher() as fetcher:
+            return (await fetcher.body(url, access, limit=1000, patience=30)).data
 
     return asyncio.run(get())
 
@@ -176,8 +176,7 @@ def test_an_answer_that_has_come_is_read_though_the_loop_was_held_up() -> None:
     async def held_up(address: str, patience: float) -> bytes:
         async with Fetcher() as fetcher:
             asyncio.get_running_loop().call_later(0.1, time.sleep, 0.6)
-            async with fetcher.body(f"http://{address}/metrics", Access(), limit=100, patience=patience) as body:
-                return body.data
+            return (await fetcher.body(f"http://{address}/metrics", Access(), limit=100, patience=patience)).data
 
     with exporter(answer) as address:
         assert asyncio.run(held_up(address, 0.5)) == b"a 1\n"

@@ -57,8 +57,8 @@ def serving(web: Path | None) -> MetricsServer:
 
 def fetch(url: str, access: Access) -> bytes:
     async def get() -> bytes:
-        async with Fetcher() as fetcher, fetcher.body(url, access, limit=1000, patience=20) as body:
-            return body.data
+        async with Fetcher() as fetcher:
+            return (await fetcher.body(url, access, limit=1000, patience=20)).data
 
     return asyncio.run(get())
 

@@ -15,24 +15,26 @@ from collector.metrics import CollectorMetrics
 from collector.scraper import Scraper
 from collector.spool import Spool
 from collector.targets import Target
+from collector.turns import Turns
 from tests.e2e.home import wait_for
 
 
-@pytest.mark.parametrize(("interval", "most"), [(1.0, 3), (0.2, 0)])
+@pytest.mark.parametrize(("interval", "most"), [(1.0, 5), (0.2, 0)])
 def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, most: int
 ) -> None:
     monkeypatch.setattr("collector.scraper._UNSPOOLED", 3)
+    monkeypatch.setattr("collector.scraper._UNREAD", 1)  # and one that is to be next
     asked: list[None] = []
 
     def body() -> bytes:
         asked.append(None)
         return b"a 1\n"
 
-    def records() -> int:
+    def samples() -> int:
         count = 0
-        while spool.take() is not None:
-            count += 1
+        while (record := spool.take()) is not None:
+            count += len(record)
         return count
 
     async def scrape(address: str) -> None:
@@ -53,7 +55,50 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
     lock, spool = threading.Lock(), Spool(tmp_path)
     with exporter(body) as address:
         asyncio.run(scrape(address))
-    assert records() == len(asked)
+    assert samples() == len(asked)
+    spool.close()
+
+
+@pytest.mark.parametrize(("interval", "lines", "most"), [(1.0, 1, 3), (1.0, 10_000, 0), (0.2, 1, 0)])
+def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, lines: int, most: int
+) -> None:
+    monkeypatch.setattr("collector.scraper._UNREAD", 2)
+    text = b"".join(b"a%d 1\n" % number for number in range(lines))
+    asked: list[None] = []
+
+    def counted() -> float | None:
+        return metrics.registry.get_sample_value("bench_collector_scraped_samples_total")
+
+    def body() -> bytes:
+        asked.append(None)
+        return text
+
+    async def scrape(address: str) -> None:
+        core = asyncio.Event()  # there is one for reading
+        core.set()
+        monkeypatch.setattr(Turns, "mine", lambda *_: core.wait())
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
+            await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
+            core.clear()
+            before = len(asked)
+            await asyncio.sleep((most + 3) * interval)
+            held = len(asked) - before
+            assert most <= held <= most + 1
+            core.set()
+            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes thereafter")
+            core.clear()
+            await asyncio.sleep(2 * interval)
+            scraper.follow({})  # what was said is kept, also where nobody wants the target any more
+            core.set()
+            await asyncio.to_thread(wait_for, lambda: counted() == len(asked) * lines, "all that was said")
+            await scraper.stop()
+
+    metrics, spool = CollectorMetrics(), Spool(tmp_path)
+    with exporter(body) as address:
+        asyncio.run(scrape(address))
     spool.close()
 
 

@@ -1,0 +1,39 @@
+"""Work that can wait, in an event loop that must not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+__all__ = ["Turns"]
+
+# What is read between two looks, some 5 ms: not so little that each body has the loop ask the kernel, and little for an interval.
+_BYTES = 1 << 18
+
+
+class Turns:
+    """Has coroutines read so many bytes together, and their loop look at what has arrived in between.
+
+    An event loop by itself does all that is ready before it looks again: where the cores are short, that is ever more.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+
+    async def mine(self, size: int) -> None:
+        """Wait for a turn to read `size` bytes, which lasts until the coroutine awaits something else."""
+        loop = asyncio.get_running_loop()
+        if not self._waiting:
+            loop.call_soon(self._next)
+        self._waiting.append((turn := loop.create_future(), size))
+        await turn
+
+    def _next(self) -> None:
+        together = 0
+        while self._waiting and together < _BYTES:
+            turn, size = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                together += size
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._next)
