@@ -126,11 +126,11 @@ class Scraper:
             await self._told_or(scheduled)
             now = time.time()
             if self._told.is_set():
-                await unread.put(await self._fetch(followed, now))
+                unread.put_nowait(await self._fetch(followed, now))
                 return
             self._metrics.lag_seconds.observe(max(now - scheduled, 0))
-            await unread.put(answer := await self._fetch(followed, aligned(scheduled, now, interval)))
-            if interval < 1 or len(answer.data) > _SMALL or not self._fetcher.has_room:
+            unread.put_nowait(answer := await self._fetch(followed, aligned(scheduled, now, interval)))
+            if unread.full() or interval < 1 or len(answer.data) > _SMALL or not self._fetcher.has_room:
                 await unread.join()
             by_now = (time.time() - shift) / interval
             if by_now < slot - 1:  # this host's clock was set back
@@ -203,10 +203,10 @@ class Scraper:
         if isinstance(answer.said, Exception):
             raise answer.said
         with answer.said as body:
-            scrape = None
-            if len(body.data) * (_NEW_COSTS if followed.is_heavy else 1) > _PARSED_AT_ONCE:
+            scrape, cost = None, len(body.data) * (_NEW_COSTS if followed.is_heavy else 1)
+            if cost > _PARSED_AT_ONCE:
                 scrape = await asyncio.get_running_loop().run_in_executor(self._parsing, followed.parse, body.data)
-            await self._turns.mine(len(body.data))
+            await self._turns.mine(cost)
             if scrape is None:
                 scrape = followed.parse(body.data)
             record = followed.take(scrape, answer.at, body.asked, body.answered)

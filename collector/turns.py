@@ -20,20 +20,20 @@ class Turns:
     def __init__(self) -> None:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
-    async def mine(self, size: int) -> None:
-        """Wait for a turn to read `size` bytes, which lasts until the coroutine awaits something else."""
+    async def mine(self, work: int) -> None:
+        """Wait for a turn to do as much work as `work` bytes are; it lasts until the coroutine awaits something else."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._next)
-        self._waiting.append((turn := loop.create_future(), size))
+        self._waiting.append((turn := loop.create_future(), work))
         await turn
 
     def _next(self) -> None:
         together = 0
         while self._waiting and together < _BYTES:
-            turn, size = self._waiting.popleft()
+            turn, work = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
-                together += size
+                together += work
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._next)
