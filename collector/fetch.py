@@ -43,11 +43,11 @@ class FetchFailed(BenchError):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Body:
     """A whole body, with when it was asked for and when its answer began, in Unix seconds.
 
-    Its memory counts until the ``with`` block that it is the subject of has ended.
+    Its memory counts until the ``with`` block that it is the subject of has ended, which empties it.
     """
 
     data: bytes
@@ -60,6 +60,7 @@ class Body:
 
     def __exit__(self, *_: object) -> None:
         self._give_back(len(self.data))
+        self.data = b""
 
 
 @dataclass(slots=True)
@@ -138,6 +139,7 @@ class Fetcher:
                     return await self._body(url, access, limit, headers or {}, chunks)
         except BaseException as error:
             self._give_back(sum(map(len, chunks)))
+            chunks.clear()  # which the error's traceback has
             if isinstance(error, TimeoutError | aiohttp.ClientError | OSError | SecretUnreadable):
                 raise _failed(error, patience) from None
             raise

@@ -86,6 +86,7 @@ class Followed:
     _unnamed: bool = False  # whether a ref is `_NO_REF`: by a rule, or since another series has the same name
     _beyond: dict[int, LimitExceeded] = field(default_factory=dict)
     _unbegun: dict[int, Series] = field(default_factory=dict)  # new in scrapes that failed for a limit
+    _gone: list[int] = field(default_factory=list)  # refs that only records on their way to the spool may need
     _clock_ref: int | None = None
     _crowded: bool = False
     _shift: int = 0
@@ -102,12 +103,7 @@ class Followed:
     @property
     def is_heavy(self) -> bool:
         """Whether its next body is all new to the parser, which is some fifty times the work."""
-        return not self.parser.series
-
-    @property
-    def is_crowded(self) -> bool:
-        """Whether it has so many series that the next body has it let go of all, which its records must not need any more."""
-        return self._crowded
+        return self._crowded or not self.parser.series
 
     def parse(self, body: bytes) -> Scrape:
         """Parse its next body; in any thread, once what the body before gave is taken.
@@ -136,6 +132,9 @@ class Followed:
         LimitExceeded
             It is beyond a limit of its job, and gives nothing.
         """
+        if self._gone and all(appending.done() for appending in self.unspooled):
+            self.definitions.forget(self._gone)
+            self._gone = []
         for reason, count in (("malformed", scrape.malformed), ("repeated", scrape.repeated)):
             self._drop(reason, count)
         self._name(scrape)
@@ -170,8 +169,8 @@ class Followed:
         return SpoolRecord(found.times, self._refs[found.refs], found.values, found.dts, self.definitions.by_ref)
 
     def forget(self) -> None:
-        """Let go of all its series."""
-        self.definitions.forget(self._refs.tolist())
+        """Let go of all its series; its records are in the spool."""
+        self.definitions.forget([*self._gone, *self._refs.tolist()])
 
     def _drop(self, reason: str, count: int) -> None:
         if count:
@@ -189,7 +188,7 @@ class Followed:
             self._named = {name: ref for name, ref in self._named.items() if ref not in scrape.new}
         for ref, series in scrape.new.items():
             if ref < known:
-                self.definitions.forget([int(self._refs[ref])])
+                self._gone.append(int(self._refs[ref]))
                 self._beyond.pop(ref, None)
             self._refs[ref] = self._ref(ref, series, scrape)
             if series.metric == CLOCK_METRIC and not series.labels:
@@ -208,7 +207,7 @@ class Followed:
         if other != ref:
             if np.any(scrape.refs == other):
                 return _NO_REF  # rules made one of two: the first counts
-            self.definitions.forget([int(self._refs[other])])
+            self._gone.append(int(self._refs[other]))
             self._refs[other] = _NO_REF
         self._named[name] = ref
         definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels))
@@ -257,7 +256,7 @@ class Followed:
 
     def _meet_anew(self) -> None:
         """Forget all series: a target with ever new ones costs a bounded amount of memory."""
-        self.forget()
+        self._gone += self._refs.tolist()
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
         since = (self.last_time or self.began) + self._shift
         self._rates, self._births, self._blanks = Rates(self.target.interval, since), Births(since), Blanks()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from collector.spool import Spool
@@ -18,13 +21,19 @@ class CollectorMetrics:
             "bench_collector_scrapes_total", "Scrapes by how they ended.", ["outcome"], registry=self.registry
         )
         self.scrape_seconds = Histogram(
-            "bench_collector_scrape_seconds", "Time of one scrape, from the request to the spool.",
+            "bench_collector_scrape_seconds", "Time of one scrape, from the request to the whole answer.",
             registry=self.registry, buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )  # fmt: skip
         self.lag_seconds = Histogram(
             "bench_collector_scrape_lag_seconds", "How late scrapes began.", registry=self.registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1),
         )  # fmt: skip
+        # When the oldest answer that is not yet read was asked for, by the monotonic clock; infinite where all are read.
+        self.unread_since = math.inf
+        unread = Gauge(
+            "bench_collector_unread_seconds", "Age of the oldest answer that is to be read.", registry=self.registry
+        )
+        unread.set_function(lambda: self.unread_seconds)
         self.targets = Gauge(
             "bench_collector_targets", "Targets that are up, down, or taken: another collector's.", ["state"],
             registry=self.registry,
@@ -73,6 +82,11 @@ class CollectorMetrics:
             "bench_collector_damaged_records_total", "Records of the spool that were not whole.", registry=self.registry
         )
         self._counted = (0, 0)
+
+    @property
+    def unread_seconds(self) -> float:
+        """How old the oldest answer is that is to be read; in any thread."""
+        return max(time.monotonic() - self.unread_since, 0.0)
 
     def count_spool(self, spool: Spool) -> None:
         """Take over what `spool` has counted since the last time."""

@@ -7,6 +7,7 @@ turns, and no scrape is missed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import threading
@@ -14,7 +15,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from collector.clocks import Clock
 from collector.exposition import GarbageBody
@@ -45,12 +46,13 @@ _MEETING_SECONDS = 0.01
 # Of an interval: a scrape whose time has passed by so much is begun all the same, as by Go's ticker and so by Prometheus. Where
 # others take the loop's core for a second, its targets are scraped late instead of not at all.
 _LATE = 0.5
-# What a last scrape may take, in seconds, behind one that goes on: whoever stops the collector waits for both.
+# What a last scrape may take, in seconds, behind one that goes on, and then to read all that was said: whoever stops the collector
+# waits for all of it.
 _LAST_SECONDS = 2.0
 # Bodies of a target that may wait to be read, and its records that may wait for the disk. Others can have the cores, or keep the
 # disk busy, for seconds, which must cost no scrape; for longer, the target is held up, rather than the memory filled. One that is
-# scraped more often than once a second waits for each: a short pause would leave several to a crash. So does one with large
-# bodies.
+# scraped more often than once a second is asked again when the record is in the spool: a short pause would leave several to a
+# crash. One with large bodies is asked again when the last one is read.
 _UNREAD = _UNSPOOLED = 10
 _SMALL = 1 << 16
 
@@ -73,6 +75,8 @@ class Scraper:
         self._forgetting: set[asyncio.Task[None]] = set()
         self._told = asyncio.Event()
         self._turns = Turns()  # to read bodies
+        # Of all targets, the oldest first, each with the monotonic time when it came.
+        self._unread: dict[_Answer, float] = {}
         self._waking: set[asyncio.Future[None]] = set()
         self._parsing = ThreadPoolExecutor(_PARSERS, "parsing")
 
@@ -90,7 +94,7 @@ class Scraper:
         for number, (target_id, target) in enumerate(new):
             clock = self._clocks.setdefault(target.host, Clock())
             followed = Followed(target, target_id, self._definitions, self._metrics, time.time(), clock=clock)
-            unread: _Unread = asyncio.Queue(_UNREAD)
+            unread = _Unread()
             self._followed[target_id] = _Following(
                 followed,
                 unread,
@@ -113,7 +117,9 @@ class Scraper:
             _, late = await asyncio.wait(asking, timeout=2 * _LAST_SECONDS)
             for task in late:
                 task.cancel()
-        await asyncio.gather(*map(_ended, self._followed.values()), *self._forgetting, return_exceptions=True)
+        ending = asyncio.gather(*map(_ended, self._followed.values()), *self._forgetting, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ending, 2 * _LAST_SECONDS)
         await self._spooling.stop()
         self._parsing.shutdown(wait=False, cancel_futures=True)
 
@@ -126,12 +132,13 @@ class Scraper:
             await self._told_or(scheduled)
             now = time.time()
             if self._told.is_set():
-                unread.put_nowait(await self._fetch(followed, now))
+                self._arrived(await self._fetch(followed, now), unread)
                 return
             self._metrics.lag_seconds.observe(max(now - scheduled, 0))
-            unread.put_nowait(answer := await self._fetch(followed, aligned(scheduled, now, interval)))
-            if unread.full() or interval < 1 or len(answer.data) > _SMALL or not self._fetcher.has_room:
+            size = self._arrived(await self._fetch(followed, aligned(scheduled, now, interval)), unread)
+            if interval < 1 or size > _SMALL or not self._fetcher.has_room:
                 await unread.join()
+            await unread.places.acquire()  # for what it says next
             by_now = (time.time() - shift) / interval
             if by_now < slot - 1:  # this host's clock was set back
                 slot = math.floor(by_now) + 1
@@ -158,39 +165,53 @@ class Scraper:
         target, began = followed.target, time.perf_counter()
         patience = min(target.patience, _LAST_SECONDS) if self._told.is_set() else target.patience
         try:
-            said: Body | Exception = await self._fetcher.body(
+            body = await self._fetcher.body(
                 target.url,
                 target.scraping.access,
                 limit=target.scraping.limits.body_size_limit or BODY_SIZE_LIMIT,
                 patience=patience,
                 headers={"X-Prometheus-Scrape-Timeout-Seconds": f"{patience:g}"},
             )
-        except Exception as error:  # noqa: BLE001 - told where it is read
-            said = error
-        return _Answer(at, began, said)
+            return _Answer(at, body)
+        except FetchFailed as error:
+            return _Answer(at, None, error.reason, str(error))
+        except Exception as error:  # noqa: BLE001 - as where it is read
+            return _Answer(at, None, *_internal(followed, error))
+        finally:
+            self._metrics.scrape_seconds.observe(time.perf_counter() - began)
+
+    def _arrived(self, answer: _Answer, unread: _Unread) -> int:
+        """Have an answer read in its turn; return its size in bytes."""
+        self._unread[answer] = time.monotonic()
+        self._metrics.unread_since = next(iter(self._unread.values()))
+        unread.put_nowait(answer)
+        return len(answer.body.data) if answer.body else 0
 
     async def _read(self, followed: Followed, unread: _Unread) -> None:
         """Read what it said, one body after the other."""
         while (answer := await unread.get()) is not None:
+            unread.places.release()
             await self._account(followed, answer)
+            del self._unread[answer]
+            self._metrics.unread_since = next(iter(self._unread.values()), math.inf)
             unread.task_done()
 
     async def _account(self, followed: Followed, answer: _Answer) -> None:
         """Keep what a scrape gave, or say why it gave nothing."""
+        reason, said = answer.reason, answer.error
         try:
-            record = await self._take(followed, answer)
-            if record is not None:
-                await self._keep(followed, record)
-            reason, said = "ok", ""
-        except (FetchFailed, LimitExceeded) as error:
+            if answer.body is not None:
+                with answer.body as body:
+                    record = await self._take(followed, body, answer.at)
+                if record is not None:
+                    await self._keep(followed, record)
+        except LimitExceeded as error:
             reason, said = error.reason, str(error)
         except GarbageBody as error:
             reason, said = "garbage", str(error)
         except Exception as error:  # noqa: BLE001 - whatever a target has us do wrong, it costs this scrape alone
-            _log.exception("%s: a scrape failed for a reason that lies here", followed.target.url)
-            reason, said = "internal", type(error).__name__
+            reason, said = _internal(followed, error)
         self._metrics.scrapes.labels(reason).inc()
-        self._metrics.scrape_seconds.observe(time.perf_counter() - answer.began)
         if said and followed.up is not False:
             _log.warning("%s cannot be scraped: %s", followed.target.url, said)
         elif not said and followed.up is False:
@@ -199,24 +220,21 @@ class Scraper:
         if said:
             followed.per_second = 0.0
 
-    async def _take(self, followed: Followed, answer: _Answer) -> SpoolRecord | None:
-        if isinstance(answer.said, Exception):
-            raise answer.said
-        with answer.said as body:
-            scrape, cost = None, len(body.data) * (_NEW_COSTS if followed.is_heavy else 1)
-            if cost > _PARSED_AT_ONCE:
-                scrape = await asyncio.get_running_loop().run_in_executor(self._parsing, followed.parse, body.data)
-            await self._turns.mine(cost)
-            if scrape is None:
-                scrape = followed.parse(body.data)
-            record = followed.take(scrape, answer.at, body.asked, body.answered)
+    async def _take(self, followed: Followed, body: Body, at: float) -> SpoolRecord | None:
+        scrape, work = None, len(body.data) * (_NEW_COSTS if followed.is_heavy else 1)
+        if work > _PARSED_AT_ONCE:
+            scrape = await asyncio.get_running_loop().run_in_executor(self._parsing, followed.parse, body.data)
+        await self._turns.mine(work)
+        if scrape is None:
+            scrape = followed.parse(body.data)
+        record = followed.take(scrape, at, body.asked, body.answered)
         self._metrics.scraped.inc(len(scrape.refs))
         return record
 
     async def _keep(self, followed: Followed, record: SpoolRecord) -> None:
         unspooled = followed.unspooled
         unspooled.append(self._spooling.add(record))
-        most = _UNSPOOLED if followed.target.interval >= 1 and not followed.is_crowded else 0
+        most = _UNSPOOLED if followed.target.interval >= 1 else 0
         while unspooled and (unspooled[0].done() or len(unspooled) > most):
             # Shielded: what was scraped is kept, also where the target is no longer wanted.
             await asyncio.shield(unspooled.popleft())
@@ -229,17 +247,22 @@ class Scraper:
         self._metrics.series.set(len(self._definitions.by_ref))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Answer:
-    """What a target said at a time, or why it said nothing."""
+    """What a target said at a time; or in a word, and in a line, why it said nothing."""
 
     at: float
-    began: float
-    said: Body | Exception
+    body: Body | None
+    reason: str = "ok"
+    error: str = ""
 
-    @property
-    def data(self) -> bytes:
-        return b"" if isinstance(self.said, Exception) else self.said.data
+
+class _Unread(asyncio.Queue["_Answer | None"]):
+    """What a target said and is to be read, the oldest first; ``None`` at the end. `places` are for more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = asyncio.Semaphore(_UNREAD - 1)
 
 
 class _Following(NamedTuple):
@@ -251,7 +274,10 @@ class _Following(NamedTuple):
     reading: asyncio.Task[None]
 
 
-_Unread: TypeAlias = "asyncio.Queue[_Answer | None]"
+def _internal(followed: Followed, error: Exception) -> tuple[str, str]:
+    """Log a fault of ours; return it in a word and in a line."""
+    _log.error("%s: a scrape failed for a reason that lies here", followed.target.url, exc_info=error)
+    return "internal", type(error).__name__
 
 
 def _wake(waking: asyncio.Future[None]) -> None:
@@ -262,7 +288,7 @@ def _wake(waking: asyncio.Future[None]) -> None:
 async def _ended(following: _Following) -> None:
     """Wait until nothing more is asked, and all that was said is read."""
     await asyncio.wait([following.asking])
-    await following.unread.put(None)
+    following.unread.put_nowait(None)
     await following.reading
 
 

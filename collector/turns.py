@@ -7,7 +7,8 @@ from collections import deque
 
 __all__ = ["Turns"]
 
-# What is read between two looks, some 5 ms: not so little that each body has the loop ask the kernel, and little for an interval.
+# What is read between two looks, some 10 ms with all that is made of it: not so little that each body has the loop ask the kernel,
+# and little for an interval.
 _BYTES = 1 << 18
 
 

@@ -40,7 +40,7 @@ _HOUSEKEEPING_SECONDS = 1.0
 _LONGEST_READ_SECONDS = 300.0
 # When a run's last samples are in: its last scrape is over, and so is the writing.
 _SETTLED_SECONDS = 2.0
-# Where nothing older than this waits in the spool, all that was scraped has been written.
+# Where nothing older than this waits to be read or in the spool, all that was scraped has been written.
 _WRITTEN_SECONDS = 1.5
 # Where nothing came for this long, the whole collector may have been asleep, and what runs said last is still to come;
 # unless nothing has come for longer than the longest interval between two scrapes.
@@ -194,9 +194,12 @@ class Writer(threading.Thread):
 
     def _keep_house(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
         self._housekept = time.monotonic()
+        unread = self._metrics.unread_seconds  # asked first: what is read meanwhile is in the spool
         with self._lock:
             silence, oldest = self._spool.silence, self._spool.oldest
-            written = self._spool.lag < _WRITTEN_SECONDS and not _ASLEEP_SECONDS < silence < _GIVEN_UP_SECONDS
+            written = (
+                max(unread, self._spool.lag) < _WRITTEN_SECONDS and not _ASLEEP_SECONDS < silence < _GIVEN_UP_SECONDS
+            )
             self._metrics.count_spool(self._spool)
         if oldest != self._forgotten:
             samples.forget_batches(connection, self._spool.source, oldest)

@@ -78,9 +78,9 @@ class World:
         code = 0 if status == "finished" else 1
         runs.end_run(self.connection, run_id, RunEnd(status, started_at, ended_at, code, None, 0.0, 0, 0, 0))
 
-    def write(self, *records: SpoolRecord) -> CollectorMetrics:
+    def write(self, *records: SpoolRecord, metrics: CollectorMetrics | None = None) -> CollectorMetrics:
         """Send records through spool and writer, and return what the writer counted."""
-        metrics = CollectorMetrics()
+        metrics = metrics or CollectorMetrics()
         spool = Spool(self.folder)
         writer = Writer(self.database, spool, threading.Lock(), metrics)
         for record in records:

@@ -13,6 +13,7 @@ from collector.spool import Spool
 from collector.writer import Writer
 from sql import aggregates
 from sql.database import Database
+from sql.summaries import summarised
 from tests.spools import fill_spool
 from tests.world import LEVELS, World
 
@@ -35,6 +36,17 @@ def drain(settings: Settings, database: Database) -> None:
     writer.stop(timeout=100)
     assert spool.depth == 0
     spool.close()
+
+
+def test_a_run_is_summarised_when_all_that_was_said_is_read(world: World) -> None:
+    now = time.time()
+    run = world.run(now - 60, now - 30)
+    behind = CollectorMetrics()
+    behind.unread_since = time.monotonic() - 5
+    world.write(world.gauge("queue_length", [now - 50], [1.0]), metrics=behind)
+    assert not summarised(world.connection, [run])
+    world.write()
+    assert summarised(world.connection, [run])
 
 
 def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings, short_folder: Path) -> None:

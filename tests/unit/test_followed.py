@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from typing import Any
 
@@ -101,6 +102,21 @@ def test_of_two_series_that_rules_make_one_the_first_counts() -> None:
         assert scraped.take('a{pod="x"} 1\na{pod="y"} 2\n')["a{}"][1] == 1
     assert scraped.take('a{pod="z"} 3\n')["a{}"][1] == 3, "one that follows another is it"
     assert scraped.dropped("relabel") == 2
+
+
+def test_what_a_record_on_its_way_needs_is_not_let_go_of() -> None:
+    async def follow() -> None:
+        scraped = Scraped(target(metric_relabel=(Rule(action="labeldrop", regex="pod"),)))
+        scraped.take('a{pod="x"} 1\n')
+        scraped.followed.unspooled.append(appending := asyncio.create_task(asyncio.sleep(0)))
+        for number in (2, 3):
+            scraped.take(f'a{{pod="y"}} {number}\n')
+            assert len(scraped.followed.definitions.by_ref) == 2
+        await appending
+        scraped.take('a{pod="y"} 4\n')
+        assert len(scraped.followed.definitions.by_ref) == 1
+
+    asyncio.run(follow())
 
 
 def test_without_a_name_there_is_no_series() -> None:

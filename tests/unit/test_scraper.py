@@ -19,12 +19,12 @@ from collector.turns import Turns
 from tests.e2e.home import wait_for
 
 
-@pytest.mark.parametrize(("interval", "most"), [(1.0, 3), (0.2, 0)])
+@pytest.mark.parametrize(("interval", "most"), [(1.0, 4), (0.2, 0)])
 def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, most: int
 ) -> None:
     monkeypatch.setattr("collector.scraper._UNSPOOLED", 3)
-    monkeypatch.setattr("collector.scraper._UNREAD", 1)  # the next is asked for when this one is read
+    monkeypatch.setattr("collector.scraper._UNREAD", 1)  # beside the one that is being read
     asked: list[None] = []
 
     def body() -> bytes:
@@ -90,11 +90,13 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
             core.set()
             await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes thereafter")
             core.clear()
-            await asyncio.sleep(2 * interval)
+            await asyncio.sleep(2.5 * interval)
+            assert 1.2 * interval < metrics.unread_seconds < 3 * interval
             scraper.follow({})  # what was said is kept, also where nobody wants the target any more
             core.set()
             await asyncio.to_thread(wait_for, lambda: counted() == len(asked) * lines, "all that was said")
             await scraper.stop()
+            assert metrics.unread_seconds == 0
 
     metrics, spool = CollectorMetrics(), Spool(tmp_path)
     with exporter(body) as address:
