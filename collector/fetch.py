@@ -139,7 +139,6 @@ class Fetcher:
                     return await self._body(url, access, limit, headers or {}, chunks)
         except BaseException as error:
             self._give_back(sum(map(len, chunks)))
-            chunks.clear()  # which the error's traceback has
             if isinstance(error, TimeoutError | aiohttp.ClientError | OSError | SecretUnreadable):
                 raise _failed(error, patience) from None
             raise
@@ -204,9 +203,8 @@ def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
         if loop.time() > end + _HELD_UP_SECONDS:
             waiting.reschedule(loop.time() + _UNREAD_SECONDS)
 
-    looking = loop.call_at(
-        end - _HELD_UP_SECONDS / 10, look
-    )  # of timers that are due together the earlier one is first
+    # Of timers that are due together the earlier one is first.
+    looking = loop.call_at(end - _HELD_UP_SECONDS / 10, look)
     try:
         yield
     finally:

@@ -56,6 +56,12 @@ def processes_of(run_id: str) -> list[psutil.Process]:
     return _with_variable("BENCH_RUN_ID", run_id)
 
 
+def environment_of(run_id: str) -> dict[str, str]:
+    """Return the variables of the one process of a run."""
+    [process] = processes_of(run_id)
+    return process.environ()
+
+
 def supervisor_of(run_id: str) -> psutil.Process:
     """Return the process that supervises a run."""
     [supervisor] = _with_variable("BENCH_SUPERVISOR", run_id)

@@ -17,7 +17,7 @@ import pytest
 from bench.gpu import inventory, load
 from bench.gpu.mig import MigControl
 from tests import fake_mps
-from tests.e2e.home import Home, Sheet, Started, processes_of, supervisor_of, wait_for
+from tests.e2e.home import Home, Sheet, Started, environment_of, supervisor_of, wait_for
 
 HEADER = "Experiment,Workload,Name,Devices,Collocation,File,Params"
 # The first two are divided, the third as well and by somebody else, the others are shared.
@@ -87,11 +87,6 @@ def scene(home: Home, experiment: int, *rows: str) -> tuple[Sheet, Path, Started
     return sheet, gate, home.start("schedule", sheet.path)
 
 
-def environment(run_id: str) -> dict[str, str]:
-    [process] = processes_of(run_id)
-    return process.environ()
-
-
 def finish(home: HomeWithGpus, made: tuple[Sheet, Path, Started]) -> None:
     """Let the runs of a scene end, and see that nothing of it stays."""
     sheet, gate, schedule = made
@@ -111,7 +106,7 @@ def test_each_row_with_a_profile_gets_an_instance_of_its_own(place: HomeWithGpus
     assert {one["gpu_instance_id"]: one["mig_uuid"] for one in placements} == {
         instance.gpu_instance_id: instance.uuid for instance in gpu.mig
     }
-    seen = [environment(run["run_id"])["CUDA_VISIBLE_DEVICES"] for run in runs]
+    seen = [environment_of(run["run_id"])["CUDA_VISIBLE_DEVICES"] for run in runs]
     assert seen == [one["mig_uuid"] for one in placements]
     finish(place, made)
 
@@ -137,7 +132,7 @@ def test_what_does_not_fit_is_refused_before_anything_starts(place: HomeWithGpus
 
 def test_rows_under_mps_share_a_daemon_of_their_workload(place: HomeWithGpus) -> None:
     made = scene(place, 53, "3,MPS", "3+4,MPS:40", "3,-")
-    whole, limited, beside = (environment(run["run_id"]) for run in place.running(53, 3))
+    whole, limited, beside = (environment_of(run["run_id"]) for run in place.running(53, 3))
     assert whole["CUDA_MPS_PIPE_DIRECTORY"] == limited["CUDA_MPS_PIPE_DIRECTORY"]
     assert (whole.get("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), limited["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]) == (
         None,
@@ -213,7 +208,7 @@ def test_two_schedulers_share_a_gpu_and_neither_disturbs_the_other(place: HomeWi
     one[1].touch()
     one[2].wait()
     assert len(place.instances(1)) == 1
-    assert environment(place.running(60)[0]["run_id"])["CUDA_VISIBLE_DEVICES"] == place.placements(60)[0]["mig_uuid"]
+    assert environment_of(place.running(60)[0]["run_id"])["CUDA_VISIBLE_DEVICES"] == place.placements(60)[0]["mig_uuid"]
     finish(place, other)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.servers import exporter
 from tests import fake_mps
-from tests.e2e.home import Sheet, open_gate, processes_of, wait_for
+from tests.e2e.home import Sheet, environment_of, open_gate, wait_for
 from tests.e2e.slurm import HEADER, Site, site_in
 from tests.e2e.tags import all_tags_are_true
 
@@ -129,7 +129,7 @@ def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
     schedule = shared.schedule(sheet)
     names = sheet.column("Name")
     runs = {run["name"]: run for run in site.at_the_gate(308, *names)}
-    seen = {name: environment(run["run_id"]) for name, run in runs.items()}
+    seen = {name: environment_of(run["run_id"]) for name, run in runs.items()}
     gpus = {name: seen[name]["CUDA_VISIBLE_DEVICES"] for name in names}
     pipes = {name: seen[name].get("CUDA_MPS_PIPE_DIRECTORY") for name in names}
 
@@ -305,11 +305,6 @@ def test_the_node_list_is_a_source_of_targets(site: Site) -> None:
         collecting.interrupt()
         collecting.wait()
     assert site.ask(found) == []
-
-
-def environment(run_id: str) -> dict[str, str]:
-    [process] = processes_of(run_id)
-    return process.environ()
 
 
 def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:
