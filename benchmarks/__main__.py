@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import platform
 from collections.abc import Callable, Mapping
@@ -26,29 +27,27 @@ from benchmarks import (
     storage,
     tracking,
 )
+from benchmarks.servers import Kind
 
 Figures = Mapping[str, float | str]
-BENCHMARKS: dict[str, Callable[[], Figures]] = {
-    "parse": parse.measure,
-    "ingest": ingest.measure,
-    "query": query.measure,
-    "replica": replica.measure,
-    "dashboards": dashboards.measure,
-    "storage": storage.measure,
-    "mlflow": tracking.measure,
-    "overhead": overhead.measure,
-    "gpu": gpu.measure,
-    "capsules": capsules.measure,
-    "scale": scale.measure,
-    "schedule": schedule.measure,
-    "soak": soak.measure,
-    "spans": spans.measure,
-}
-# Those that go on for as long as is wanted, in minutes.
-TIMED: dict[str, Callable[[float], Figures]] = {
-    "overhead": overhead.measure,
-    "scale": scale.measure,
-    "soak": soak.measure,
+BENCHMARKS: dict[str, Callable[..., Figures]] = {
+    name: module.measure
+    for name, module in {
+        "parse": parse,
+        "ingest": ingest,
+        "query": query,
+        "replica": replica,
+        "dashboards": dashboards,
+        "storage": storage,
+        "mlflow": tracking,
+        "overhead": overhead,
+        "gpu": gpu,
+        "capsules": capsules,
+        "scale": scale,
+        "schedule": schedule,
+        "soak": soak,
+        "spans": spans,
+    }.items()
 }
 
 
@@ -61,17 +60,26 @@ def main(
             help="How long `soak` goes on (60), each part of `scale` (5), or `overhead` tries to resolve the slow-down (20)."
         ),
     ] = None,
+    server: Annotated[
+        Kind | None,
+        typer.Option(help="The database's server: with our settings, or stock, as a package installs it."),
+    ] = None,
 ) -> None:
     """Run one benchmark and print its figures."""
     if name not in BENCHMARKS:
         raise BadRequest(f"there is no benchmark {name!r}{did_you_mean(name, BENCHMARKS)}")
-    if minutes is None:
-        measured = BENCHMARKS[name]()
-    elif name in TIMED:
-        measured = TIMED[name](minutes)
-    else:
-        raise BadRequest(f"--minutes is for {' and '.join(TIMED)}")
-    figures: dict[str, float | str] = {"benchmark": name, "python": platform.python_version(), **measured}
+    options = {option: value for option, value in (("minutes", minutes), ("server", server)) if value is not None}
+    for option in options:
+        if option not in inspect.signature(BENCHMARKS[name]).parameters:
+            takers = (other for other, measure in BENCHMARKS.items() if option in inspect.signature(measure).parameters)
+            raise BadRequest(f"--{option} is for {', '.join(takers)}")
+    measured = BENCHMARKS[name](**options)
+    figures: dict[str, float | str] = {
+        "benchmark": name,
+        "python": platform.python_version(),
+        **({"server": server.value} if server else {}),
+        **measured,
+    }
     if as_json:
         print(json.dumps(figures, indent=2))
     else:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.runfolder import RunEnd
-from benchmarks.servers import own_database
+from benchmarks.servers import Kind, own_database
 from insight.samples_file import FORMS, write_samples
 from sql import capsule, experiments, runs, samples, targets
 from sql.database import Connection
@@ -28,10 +28,10 @@ _RUN = "ab" * 16
 _SECONDS = 3600
 
 
-def measure() -> dict[str, float | str]:
+def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return samples a second, bytes a sample, and the memory that the process had at most, in two databases of its own."""
     with (
-        own_database("from") as source, own_database("to") as target, source.session() as connection,
+        own_database("from", server) as source, own_database("to", server) as target, source.session() as connection,
         tempfile.TemporaryDirectory() as folder,
     ):  # fmt: skip
         count = _load(connection, time.time() // 3600 * 3600)

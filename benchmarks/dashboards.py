@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from benchmarks import grafana, query, week
-from benchmarks.servers import own_database
+from benchmarks.servers import Kind, own_database
 from sql.database import Connection
 from sql.flavour import inspect
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
@@ -25,14 +25,14 @@ EPOCHS, STEPS = 10, 100  # of each run
 BOARDS = Path("dashboards/generated")
 
 
-def measure() -> dict[str, float | str]:
+def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return the milliseconds of each panel's slowest query, the slowest first, in a database of its own.
 
-    By default that is an embedded server in a temporary home; ``BENCH_DSN`` names another. A time is the median of five
+    By default that is on an embedded server; ``BENCH_DSN`` names another, and `server` a kind. A time is the median of five
     calls, until the last row is here, undecoded. What can be chosen is one run or workload, 8, 40 and all there are; on a
     dashboard of one run, one of six hours on 16 GPUs, a short one, one of a week, and one that goes on.
     """
-    with own_database("dashboards") as database, database.connect() as connection:
+    with own_database("dashboards", server) as database, database.connect() as connection:
         # It ends about now when it has been written, so that what shows the present has something to show.
         cluster = query.load(database, time.time() + 600, short_runs=SHORT_RUNS, going_on=True)
         tell(connection)

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from bench.config import Settings
 from benchmarks.freshness import freshness
 from benchmarks.parse import SERIES, body
+from benchmarks.servers import Kind, own_database
 from collector.exposition import Parser
 from collector.metrics import CollectorMetrics
 from collector.rates import Rates
@@ -34,39 +34,40 @@ HOUR = 3600
 BODIES = [body(seed) for seed in range(10)]
 
 
-def measure() -> dict[str, float | str]:
-    """Return figures of the database of the settings, an embedded one in a temporary home by default.
+def measure(server: Kind | None = None) -> dict[str, float | str]:
+    """Return figures of a database of its own: by default on an embedded server; `server` names another kind.
 
     Speeds are medians of rounds that alternate; a round of the whole path begins with series that the collector has met.
     """
-    configured = Settings.load()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        settings = configured if configured.dsn else Settings(home=Path(folder))
-        with Database(settings) as database, database.session() as connection:
-            flavour = inspect(connection).flavour
-            with WholePath(database, connection, Path(folder)) as path:
-                whole, bare, compressed = [], [], []
-                path.write(1)  # opens the series
-                for _ in range(ROUNDS):
-                    whole.append(path.write(SCRAPES))
-                    bare.append(path.copy(SCRAPES))
-                    if flavour is Flavour.TIMESCALEDB:
-                        compressed.append(path.copy(SCRAPES, compressed=True))
-                early, late = path.memory()
-            rows = SCRAPES * SERIES
-            figures = {
-                "flavour": flavour.value,
-                "rows": rows,
-                "rows_per_second": rows / statistics.median(whole),
-                "bare_copy_rows_per_second": rows / statistics.median(bare),
-                "ratio": statistics.median(bare) / statistics.median(whole),
-                "memory_after_10_minutes_mib": early / 2**20,
-                "memory_after_an_hour_mib": late / 2**20,
-            }
-            if compressed:
-                figures["direct_compress_rows_per_second"] = rows / statistics.median(compressed)
-                figures["direct_compress_ratio"] = statistics.median(bare) / statistics.median(compressed)
-            return {**figures, **freshness(database, Path(folder))}
+    with (
+        own_database("ingest", server) as database,
+        database.session() as connection,
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+    ):
+        flavour = inspect(connection).flavour
+        with WholePath(database, connection, Path(folder)) as path:
+            whole, bare, compressed = [], [], []
+            path.write(1)  # opens the series
+            for _ in range(ROUNDS):
+                whole.append(path.write(SCRAPES))
+                bare.append(path.copy(SCRAPES))
+                if flavour is Flavour.TIMESCALEDB:
+                    compressed.append(path.copy(SCRAPES, compressed=True))
+            early, late = path.memory()
+        rows = SCRAPES * SERIES
+        figures = {
+            "flavour": flavour.value,
+            "rows": rows,
+            "rows_per_second": rows / statistics.median(whole),
+            "bare_copy_rows_per_second": rows / statistics.median(bare),
+            "ratio": statistics.median(bare) / statistics.median(whole),
+            "memory_after_10_minutes_mib": early / 2**20,
+            "memory_after_an_hour_mib": late / 2**20,
+        }
+        if compressed:
+            figures["direct_compress_rows_per_second"] = rows / statistics.median(compressed)
+            figures["direct_compress_ratio"] = statistics.median(bare) / statistics.median(compressed)
+        return {**figures, **freshness(database, Path(folder))}
 
 
 class WholePath:

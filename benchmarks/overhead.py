@@ -28,7 +28,7 @@ import psutil
 
 from benchmarks import telemetry
 from benchmarks.recording import LISTENERS, SCRIPT
-from benchmarks.servers import exporter, own_database
+from benchmarks.servers import Kind, exporter, own_database
 from benchmarks.stack import RunningStack, cpu_seconds, running
 from sql.database import Database
 from sql.flavour import inspect
@@ -46,9 +46,9 @@ PS = ("ps", "-e", "-o", "pid,ppid,time,rss,comm")
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 2.12, 2.11, 2.10)
 
 
-def measure(minutes: float = 20.0) -> dict[str, float | str]:
+def measure(minutes: float = 20.0, server: Kind | None = None) -> dict[str, float | str]:
     """Return CPU shares and slow-down; ``resolved`` says whether the latter is known to 1 % within so many minutes."""
-    with own_database("overhead") as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    with own_database("overhead", server) as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
         with database.session() as connection:
             flavour = inspect(connection).flavour.value
         with exporter(_gpus()) as others, running(database, Path(folder), LISTENERS, others={"gpus": others}) as stack:

@@ -13,7 +13,7 @@ from psycopg import pq
 
 from bench.errors import BenchError
 from benchmarks import week
-from benchmarks.servers import own_database
+from benchmarks.servers import Kind, own_database
 from sql import samples
 from sql.aggregates import refresh
 from sql.database import Connection, Database
@@ -43,18 +43,19 @@ select * from run_chart(array[{runs}], array['{quantity}'], {start}, {stop}, {st
 """
 
 
-def measure() -> dict[str, float | str]:
-    """Return milliseconds and ratios, in a database of its own on the server of the settings.
+def measure(server: Kind | None = None) -> dict[str, float | str]:
+    """Return milliseconds and ratios, in a database of its own on the server of the settings or of `server`'s kind.
 
-    By default that is an embedded server in a temporary home. A call's time is until its last row is here, undecoded.
+    By default that is an embedded one. A call's time is until its last row is here, undecoded.
     `ratio` is of the chart with a point a minute, 360 of each series; `dense_ratio` and `p95_ms` are of the one with as many
     as there can be below 2,000: 1,080, one every 20 s. Sending those costs as much as finding them.
     """
-    with own_database("query") as database, database.connect() as connection:
+    with own_database("query", server) as database, database.connect() as connection:
         cluster = load(database)
         settle(connection)
         figures: dict[str, float | str] = {
             "flavour": inspect(connection).flavour.value,
+            "version": inspect(connection).describe(),
             "samples": _count(connection, "select sum(n)::float8 from samples_10m"),
             "series": _count(connection, "select count(*) from series"),
             "runs": _count(connection, "select count(*) from runs"),

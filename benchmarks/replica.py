@@ -28,7 +28,7 @@ from benchmarks import week
 from benchmarks.ingest import WholePath
 from benchmarks.parse import SERIES
 from benchmarks.query import settle
-from benchmarks.servers import following, installed_timescale
+from benchmarks.servers import Kind, following
 from sql import samples
 from sql.database import Connection, Database
 from sql.embedded import EmbeddedServer
@@ -46,17 +46,20 @@ _CHART = "select * from run_chart(array[%s], array[%s], null, null, 20000, true,
 _STEPS = ("alone", "replica", "primary", "primary", "replica", "alone")
 
 
-def measure() -> dict[str, float | str]:
+def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return rows a second while nobody asks, while charts are asked of the replica, and of the primary, in that order and back.
 
-    The database is one of its own, of TimescaleDB where it is installed. `READERS` ask without a pause for charts of 16
+    The database is one of its own, of TimescaleDB unless `server` says otherwise; its replica has the same settings. `READERS` ask without a pause for charts of 16
     series over six hours, which take one core each.
     """
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         raise BenchError("two hosts take two cores at least")
     writing, reading = cores[: len(cores) // 2], cores[len(cores) // 2 :]
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder, _pair(Path(folder)) as (primary, copy):
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        _pair(Path(folder), server or Kind.TIMESCALEDB) as (primary, copy),
+    ):
         settings = Settings(home=Path(folder), dsn=primary.dsn, read_dsn=copy.dsn)
         with (
             Database(settings) as database,
@@ -105,14 +108,10 @@ def _rounds(
 
 
 @contextlib.contextmanager
-def _pair(folder: Path) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
-    primary = installed_timescale(folder / "primary") or EmbeddedServer(folder / "primary")
-    dsn = primary.acquire()
+def _pair(folder: Path, kind: Kind) -> Iterator[tuple[EmbeddedServer, EmbeddedServer]]:
+    primary = kind.make(folder / "primary")
+    primary.acquire()
     try:
-        with psycopg.connect(dsn, autocommit=True) as admin:
-            available = admin.execute("select from pg_available_extensions where name = 'timescaledb'").fetchone()
-            if available is not None:
-                admin.execute("create extension timescaledb")
         with following(primary, folder / "replica") as copy:
             yield primary, copy
     finally:

@@ -26,7 +26,7 @@ import psutil
 
 from bench.services import free_port
 from benchmarks.imitation import SERIES, imitated
-from benchmarks.servers import own_database
+from benchmarks.servers import Kind, own_database
 from benchmarks.stack import cpu_seconds
 from sql.database import Database
 from sql.flavour import inspect
@@ -45,10 +45,10 @@ _BEHIND = 500
 _FULL = 0.85
 
 
-def measure(minutes: float = 5.0) -> dict[str, float | str]:
+def measure(minutes: float = 5.0, server: Kind | None = None) -> dict[str, float | str]:
     """Return what one, two and four collectors missed in so many minutes each, what it took, and what gives first."""
     with (
-        own_database("scale") as database,
+        own_database("scale", server) as database,
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
         imitated(MOST) as (imitation, addresses),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.server
+import os
 import re
 import shutil
 import subprocess
@@ -11,50 +12,134 @@ import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import psycopg
 from psycopg import conninfo
 
 from bench.config import Settings
-from bench.errors import DatabaseUnavailable
+from bench.errors import BadRequest, DatabaseUnavailable
 from sql.database import Database
-from sql.embedded import EmbeddedServer
+from sql.embedded import CONFIGURATION, EmbeddedServer
 
-__all__ = ["exporter", "following", "installed_timescale", "own_database", "timescale"]
+__all__ = ["Kind", "exporter", "following", "installed_timescale", "own_database"]
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """PostgreSQL that is installed on this machine, as its ``pg_config`` describes it."""
+
+    binaries: Path
+    major: int
+    timescaledb: bool
+
+    @classmethod
+    def of(cls, program: Path) -> Installation:
+        """Ask the program `program`."""
+
+        def ask(option: str) -> str:
+            return subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip()
+
+        version = re.search(r"\d+", ask("--version"))
+        assert version is not None
+        community = any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so"))
+        return cls(Path(ask("--bindir")), int(version.group()), community)
+
+
+def installations() -> list[Installation]:
+    """Return every PostgreSQL server of this machine, the newest first; or the one of ``BENCH_TEST_PG_CONFIG`` alone.
+
+    Raises
+    ------
+    BadRequest
+        ``BENCH_TEST_PG_CONFIG`` names no ``pg_config`` of a server.
+    """
+    if named := os.environ.get("BENCH_TEST_PG_CONFIG"):
+        program = shutil.which(named)
+        found = [Installation.of(Path(program))] if program else []
+        if not any((one.binaries / "initdb").exists() for one in found):
+            raise BadRequest(f"BENCH_TEST_PG_CONFIG: {named} is not the pg_config of a PostgreSQL server")
+        return found
+    on_path = [Path(path)] if (path := shutil.which("pg_config")) else []
+    found = [Installation.of(program) for program in [*on_path, *Path("/usr/lib/postgresql").glob("*/bin/pg_config")]]
+    # Without a server's programs it is what compiles clients.
+    servers = {one for one in found if (one.binaries / "initdb").exists()}
+    return sorted(servers, key=lambda one: (one.major, str(one.binaries)), reverse=True)
+
+
+def installed_timescale(
+    folder: Path, licence: str = "timescale", configuration: str = "", *, stock: bool = False
+) -> EmbeddedServer | None:
+    """Return a server in `folder` by the newest PostgreSQL of this machine that has TimescaleDB Community, if there is one.
+
+    A `stock` one is set to nothing but what TimescaleDB cannot do without.
+    """
+    found = next((one for one in installations() if one.timescaledb), None)
+    if found is None:
+        return None
+    needed = "shared_preload_libraries = 'timescaledb'\n"
+    ours = (
+        f"{CONFIGURATION}timescaledb.license = '{licence}'\n"
+        "timescaledb.telemetry_level = 'off'\n"
+        "max_worker_processes = 32\n"
+        "timescaledb.max_background_workers = 16\n"
+    )
+    configuration = needed + ("" if stock else ours) + configuration
+    return EmbeddedServer(folder, binaries=found.binaries, major=found.major, configuration=configuration)
+
+
+def installed_postgresql(folder: Path) -> EmbeddedServer:
+    """Return a server in `folder` with no setting of ours, by the newest PostgreSQL of this machine, else by the wheel's."""
+    for found in installations():
+        return EmbeddedServer(folder, binaries=found.binaries, major=found.major, configuration="")
+    return EmbeddedServer(folder, configuration="")
+
+
+class Kind(StrEnum):
+    """The servers on which a benchmark can run: with our settings, and as a package installs them."""
+
+    POSTGRESQL = "postgresql"
+    TIMESCALEDB = "timescaledb"
+    STOCK_POSTGRESQL = "stock-postgresql"
+    STOCK_TIMESCALEDB = "stock-timescaledb"
+
+    def make(self, folder: Path) -> EmbeddedServer:
+        """Return such a server with its data in `folder`.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            No TimescaleDB Community is installed.
+        """
+        if self is Kind.POSTGRESQL:
+            return EmbeddedServer(folder)
+        if self is Kind.STOCK_POSTGRESQL:
+            return installed_postgresql(folder)
+        if server := installed_timescale(folder, stock=self is Kind.STOCK_TIMESCALEDB):
+            return server
+        raise DatabaseUnavailable("no TimescaleDB: set BENCH_DSN, or install timescaledb-2-postgresql-18")
 
 
 @contextlib.contextmanager
-def own_database(name: str) -> Iterator[Database]:
-    """Yield a database of our own: on the server of ``BENCH_DSN``, else an embedded one in a temporary folder."""
-    configured = Settings.load()
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        if configured.dsn is None:
-            with Database(Settings(home=Path(folder))) as database:
-                yield database
-        else:
-            with _made(configured.dsn, name, Path(folder)) as database:
-                yield database
+def own_database(name: str, kind: Kind | None = None, *, default: Kind = Kind.POSTGRESQL) -> Iterator[Database]:
+    """Yield a database of our own: on a server of `kind`, else on that of ``BENCH_DSN``, else on one of kind `default`.
 
-
-@contextlib.contextmanager
-def timescale(name: str) -> Iterator[Database]:
-    """Yield a TimescaleDB database of our own, on the server of ``BENCH_DSN`` or by an installation of this machine.
+    A server of a kind is made in a temporary folder.
 
     Raises
     ------
     DatabaseUnavailable
-        There is neither.
+        No such server is installed.
     """
     configured = Settings.load()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        if configured.dsn is not None:
+        if kind is None and configured.dsn is not None:
             with _made(configured.dsn, name, Path(folder)) as database:
                 yield database
             return
-        server = installed_timescale(Path(folder) / "server")
-        if server is None:
-            raise DatabaseUnavailable("no TimescaleDB: set BENCH_DSN, or install timescaledb-2-postgresql-16")
+        server = (kind or default).make(Path(folder) / "server")
         try:
             with _made(server.acquire(), name, Path(folder)) as database:
                 yield database
@@ -67,41 +152,12 @@ def _made(server: str, name: str, home: Path) -> Iterator[Database]:
     own = f"bench_{name}_{uuid.uuid4().hex[:8]}"
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'create database "{own}"'.encode())
-        available = admin.execute("select from pg_available_extensions where name = 'timescaledb'").fetchone()
     try:
-        dsn = conninfo.make_conninfo(server, dbname=own)
-        if available is not None:
-            with psycopg.connect(dsn, autocommit=True) as connection:
-                connection.execute("create extension if not exists timescaledb")
-        with Database(Settings(home=home, dsn=dsn)) as database:
+        with Database(Settings(home=home, dsn=conninfo.make_conninfo(server, dbname=own))) as database:
             yield database
     finally:
         with psycopg.connect(server, autocommit=True) as admin:
             admin.execute(f'drop database "{own}" with (force)'.encode())
-
-
-def installed_timescale(folder: Path, licence: str = "timescale", configuration: str = "") -> EmbeddedServer | None:
-    """Return a server in `folder` by a PostgreSQL of this machine that has TimescaleDB Community, if there is one."""
-    on_path = [Path(path)] if (path := shutil.which("pg_config")) else []
-    for program in [*on_path, *sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_config"), reverse=True)]:
-
-        def ask(option: str, program: Path = program) -> str:
-            return subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip()
-
-        if any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so")) and (
-            major := re.search(r"\d+", ask("--version"))
-        ):
-            configuration += (
-                "shared_preload_libraries = 'timescaledb'\n"
-                f"timescaledb.license = '{licence}'\n"
-                "timescaledb.telemetry_level = 'off'\n"
-                "max_worker_processes = 32\n"
-                "timescaledb.max_background_workers = 16\n"
-            )
-            return EmbeddedServer(
-                folder, binaries=Path(ask("--bindir")), major=int(major.group()), configuration=configuration
-            )
-    return None
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from bench.gpu import inventory
-from benchmarks.servers import own_database
+from benchmarks.servers import Kind, own_database
 from benchmarks.stack import RunningStack, cpu_seconds, running
 
 __all__ = ["measure"]
@@ -29,9 +29,9 @@ _RUN_SECONDS = 15.0
 _SPIN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: time.sleep(0.01)"
 
 
-def measure(minutes: float = 60.0) -> dict[str, float | str]:
+def measure(minutes: float = 60.0, server: Kind | None = None) -> dict[str, float | str]:
     """Return growth in MiB, missed scrapes and CPU shares of listeners and collector, over so many minutes."""
-    with own_database("soak") as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
+    with own_database("soak", server) as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
         home = Path(folder)
         with running(database, home, LISTENERS, simulate=SIMULATED) as stack:
             return {"simulated": SIMULATED, **_watched(stack, home, minutes * 60)}

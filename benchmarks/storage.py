@@ -24,7 +24,7 @@ import numpy as np
 from bench.runfolder import RunEnd
 from benchmarks import recording, telemetry
 from benchmarks.recording import Body, RecordedRun, Recording
-from benchmarks.servers import timescale
+from benchmarks.servers import Kind, own_database
 from collector.exposition import Parser
 from collector.metrics import CollectorMetrics
 from collector.rates import Rates
@@ -56,12 +56,12 @@ class _Stored:
     columns: dict[str, float]
 
 
-def measure() -> dict[str, float | str]:
+def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return bytes a sample, over all and by listener, from runs of each length and of both."""
     taken = recording.read()
     figures: dict[str, float | str] = {}
     for layout, (lengths, passes) in LAYOUTS.items():
-        with timescale("storage") as database:
+        with own_database("storage", server, default=Kind.TIMESCALEDB) as database:
             stored = _store(database, _repeated(_of(taken, lengths), passes))
         figures |= _figures(layout, stored)
     return {"bytes_per_sample": figures["day"], **figures}

@@ -31,7 +31,7 @@ from mlflow.tracking import MlflowClient
 from bench.runfolder import RunEnd
 from bench.services import free_port
 from benchmarks import telemetry
-from benchmarks.servers import own_database
+from benchmarks.servers import Kind, own_database
 from collector.exposition import Parser
 from collector.metrics import CollectorMetrics
 from collector.rates import Rates
@@ -52,9 +52,9 @@ _TIMES = 3
 _KEY = "gpu_power"
 
 
-def measure() -> dict[str, float | str]:
+def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return samples and points a second of both, and their ratios."""
-    with own_database("mlflow") as database, database.session() as connection:
+    with own_database("mlflow", server) as database, database.session() as connection:
         bodies = _bodies()
         own = _own_ingest(database, connection, bodies)
         _own_curve(database, connection)

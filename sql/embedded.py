@@ -20,11 +20,11 @@ from bench.holders import Holders
 from sql.lease import Lease, network_filesystem
 from sql.programs import MAJOR, Programs
 
-__all__ = ["EmbeddedServer"]
+__all__ = ["CONFIGURATION", "EmbeddedServer"]
 
 _log = logging.getLogger(__name__)
 
-_CONFIGURATION = """
+CONFIGURATION = """
 # Written by hypergauge when the database was made; edit at will.
 listen_addresses = ''
 max_connections = 100
@@ -49,7 +49,7 @@ class EmbeddedServer:
     major
         Major version of these binaries.
     configuration
-        Lines for ``postgresql.conf`` beyond ours, taken when the database is made.
+        Lines for ``postgresql.conf`` after PostgreSQL's own, taken when the database is made.
     root
         Where ``proc`` lies.
     """
@@ -60,13 +60,13 @@ class EmbeddedServer:
         *,
         binaries: Path | None = None,
         major: int = MAJOR,
-        configuration: str = "",
+        configuration: str = CONFIGURATION,
         root: Path = Path("/"),
     ) -> None:
         self.folder = folder
         self.data = folder / "data"
         self.programs = Programs(major, binaries)
-        self.configuration = _CONFIGURATION + configuration
+        self.configuration = configuration
         self._root = root
         self._lease = Lease(folder, root)
         self._holders = Holders(folder)
