@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sql.database import Connection
-from sql.flavour import Flavour, inspect
 
-__all__ = ["Retention", "failing_jobs", "keep_raw", "maintain", "refresh", "retention"]
+__all__ = ["Retention", "keep_raw", "maintain", "refresh", "retention"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +39,6 @@ def retention(connection: Connection) -> Retention:
 def keep_raw(connection: Connection, days: int | None) -> None:
     """Keep raw samples for `days`, ``None`` for ever; the aggregates stay in any case. What is gone stays gone."""
     connection.execute("update retention set keep_raw = make_interval(days => %s)", (days,))
-
-
-def failing_jobs(connection: Connection) -> list[str]:
-    """Return a line for each background job of ours that failed twice in a row; without jobs all is right, but slow.
-
-    Once alone says little: a chunk that `maintain` had in its hands is left to the next turn.
-    """
-    if inspect(connection).flavour is not Flavour.TIMESCALEDB:
-        return []
-    rows = connection.execute(
-        """
-        select distinct on (j.job_id) j.proc_name, j.job_id, e.err_message
-        from timescaledb_information.jobs j join _timescaledb_internal.bgw_job_stat s using (job_id)
-        left join timescaledb_information.job_errors e using (job_id)
-        where (j.proc_schema = 'bench' or j.hypertable_schema = 'bench') and s.consecutive_failures > 1
-        order by j.job_id, e.finish_time desc nulls last
-        """
-    ).fetchall()
-    return [f"{name} (job {job}): {error or 'see the log of the server'}" for name, job, error in rows]
 
 
 def maintain(connection: Connection) -> None:

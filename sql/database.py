@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -13,11 +14,13 @@ from psycopg import conninfo, pq
 
 from bench.config import Settings
 from bench.errors import BadRequest, DatabaseUnavailable
-from sql import replica
+from sql import extension, replica
 from sql.embedded import EmbeddedServer
 from sql.migrate import migrate
 
 __all__ = ["Connection", "Database", "StatementFailed", "lost"]
+
+_log = logging.getLogger(__name__)
 
 Connection = psycopg.Connection
 # A server whose host has vanished is given up after this; the kernel alone would take a quarter of an hour.
@@ -85,7 +88,9 @@ class Database:
                     replica.check(connection)
             else:
                 with self._connected(read_only=False, timeout=10) as connection:
-                    migrate(connection)
+                    applied = migrate(connection)
+                    if applied and applied[0].version == 1 and (missed := extension.advice(connection)):
+                        _log.warning(missed)
         except BaseException:
             self.close()
             raise
@@ -134,11 +139,13 @@ class Database:
                 cursor_factory=replica.AskingAgain if read_only else None,
             )
             # Synchronous where the server's default is not: what we say is written has left the spool or a run's folder,
-            # so it must not vanish with a server that crashes. Who may not read `bench` reads what there is of it in `bench_own`.
+            # so it must not vanish with a server that crashes. Without JIT, since compiling a short analytic query takes
+            # seconds; the schema sets that for its database too, where its owner may. Who may not read `bench` reads what there is of it in `bench_own`.
             connection.execute(
                 """
                 select set_config('search_path',
                                   case min(nspname) when 'bench_own' then 'bench_own, ' else '' end || 'bench, public', false),
+                       set_config('jit', 'off', false),
                        case when current_setting('synchronous_commit') = 'off'
                             then set_config('synchronous_commit', 'on', false) end,
                        case when %s then set_config('default_transaction_read_only', 'on', false) end

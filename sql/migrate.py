@@ -14,6 +14,7 @@ from importlib.resources.abc import Traversable
 import psycopg
 
 from bench.errors import BenchError
+from sql import extension
 from sql.flavour import Flavour, inspect
 
 __all__ = ["Migration", "MigrationFailed", "applied", "is_current", "lock", "migrate", "newest", "pending"]
@@ -77,11 +78,20 @@ def pending(connection: psycopg.Connection) -> list[Migration]:
         )
     for version, digest in done.items():
         if known[version].digest != digest:
-            raise MigrationFailed(
-                f"migration {version} ({known[version].name}) is not the one that made this database; "
-                "was it made by the other flavour, or has the file been changed?"
-            )
+            raise MigrationFailed(_changed(known[version], digest))
     return [migration for version, migration in sorted(known.items()) if version not in done]
+
+
+def _changed(migration: Migration, digest: str) -> str:
+    made = next((flavour for flavour in Flavour for one in migrations(flavour) if one.digest == digest), None)
+    if made is Flavour.POSTGRESQL:
+        return (
+            "the tables were made in plain PostgreSQL, before the extension timescaledb was created in this database, and "
+            "cannot be changed: run `drop extension timescaledb`; or restore a backup into a database that has it from the start"
+        )
+    if made is Flavour.TIMESCALEDB:
+        return "the tables were made by TimescaleDB Community, which this server no longer has: see timescaledb.license"
+    return f"migration {migration.version} ({migration.name}) is not the one that made this database: has the file been changed?"
 
 
 def is_current(connection: psycopg.Connection) -> bool:
@@ -104,6 +114,8 @@ def lock(connection: psycopg.Connection) -> None:
 def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migration]:
     """Bring the schema up to date and return what was applied; safe to call at every start, from anywhere at once.
 
+    A database that has no schema yet gets TimescaleDB first, where its server has it and its user may create it.
+
     `connection` must be in autocommit mode: everything happens in one transaction of its own, under an advisory lock.
     With `to`, the schema is brought to that version alone, without functions and views: they are of the newest.
 
@@ -115,7 +127,7 @@ def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migra
     if to is None and is_current(connection):
         return []
     try:
-        return _apply(connection, inspect(connection).flavour, to)
+        return _apply(connection, to)
     except psycopg.errors.InsufficientPrivilege as error:
         raise MigrationFailed(
             f"the schema is not that of this release, and {connection.info.user} may not change it "
@@ -123,9 +135,11 @@ def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migra
         ) from error
 
 
-def _apply(connection: psycopg.Connection, flavour: Flavour, to: int | None) -> list[Migration]:
+def _apply(connection: psycopg.Connection, to: int | None) -> list[Migration]:
     with connection.transaction():
         lock(connection)
+        extension.create(connection)
+        flavour = inspect(connection).flavour
         todo = pending(connection)  # again: another process may have been faster
         if to is not None:
             todo = [migration for migration in todo if migration.version <= to]

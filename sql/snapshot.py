@@ -39,8 +39,7 @@ def snapshot(
             """
             set local timezone = 'UTC'; set local datestyle = 'ISO, YMD'; set local intervalstyle = 'postgres';
             set local extra_float_digits = 1; set local bytea_output = 'hex'; set local statement_timeout = 0;
-            set local idle_in_transaction_session_timeout = 0;
-            set local jit = off  -- one statement of many sources: compiling it costs more than it saves
+            set local idle_in_transaction_session_timeout = 0
             """
         )
         row = connection.execute("select pg_export_snapshot()").fetchone()

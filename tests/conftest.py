@@ -21,7 +21,7 @@ from psycopg import conninfo
 from bench.config import Settings
 from benchmarks.servers import installed_timescale
 from sql.database import Database
-from sql.embedded import EmbeddedServer
+from sql.embedded import CONFIGURATION, EmbeddedServer
 from sql.flavour import Flavour, inspect
 
 Command = Callable[..., tuple[int, str, str]]
@@ -30,11 +30,11 @@ Command = Callable[..., tuple[int, str, str]]
 hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
 hypothesis_settings.load_profile("timeless")
 
-# Servers end with the tests: what they write need not outlive the machine.
-CARELESS = "fsync = off\nfull_page_writes = off\n"
+# Servers end with the tests: what they write need not outlive the machine. JIT is on, as on any server by default.
+CARELESS = "fsync = off\nfull_page_writes = off\njit = on\n"
 HOW_TO_GET_ONE = (
     "no TimescaleDB Community found: set BENCH_TEST_TIMESCALE_DSN to a server where databases may be created, or "
-    "install timescaledb-2-postgresql-16 from Timescale's package repository, or start Docker"
+    "install timescaledb-2-postgresql-18 from Timescale's package repository, or start Docker"
 )
 
 
@@ -78,7 +78,7 @@ def short_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def postgresql_dsn(short_folder: Path) -> Iterator[str]:
     """A running embedded PostgreSQL."""
-    with running(EmbeddedServer(short_folder / "postgresql", configuration=CARELESS)) as dsn:
+    with running(EmbeddedServer(short_folder / "postgresql", configuration=CONFIGURATION + CARELESS)) as dsn:
         yield dsn
 
 

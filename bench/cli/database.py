@@ -21,14 +21,16 @@ from rich.markup import escape
 from bench.cli.common import Json, as_json, asking_primary, console
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
-from sql import aggregates
+from sql import aggregates, extension
 from sql.archive import Manifest
+from sql.background import failing_jobs
 from sql.backup import backup
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.flavour import inspect
 from sql.migrate import applied, migrate, pending
 from sql.restore import restore
+from sql.tuning import costly_settings
 from sql.upgrade import upgrade
 
 __all__ = ["app"]
@@ -42,9 +44,12 @@ def migrate_() -> None:
     with _held() as database, database.connect() as connection:
         done = migrate(connection)
         version = max(applied(connection))
+        missed = extension.advice(connection)
     for migration in done:
         console().print(f"applied {migration.version:04} {migration.name}")
     console().print(f"the schema is at version {version}")
+    if missed:
+        console().print(f"[yellow]![/] {escape(missed)}")
 
 
 @app.command()
@@ -55,20 +60,23 @@ def status(json: Json = False) -> None:
         version, waiting = max(applied(connection)), len(pending(connection))
         row = connection.execute("select count(*) from series").fetchone()
         kept = aggregates.retention(connection).keep_raw
-        failing = aggregates.failing_jobs(connection)
+        failing, costly = failing_jobs(connection), costly_settings(connection)
+        missed = extension.advice(connection)
     assert row is not None
     if json:
         as_json(
             {
                 **asdict(server), "schema_version": version, "pending": waiting, "series": row[0],
-                "keep_raw_days": kept and kept.days, "failing_jobs": failing,
+                "keep_raw_days": kept and kept.days, "failing_jobs": [asdict(job) for job in failing], "costly_settings": [asdict(setting) for setting in costly],
+                "timescaledb_unused": missed,
             }
         )  # fmt: skip
         return
     raw = f"raw samples are kept for {kept.days} days" if kept else "raw samples are kept for ever"
     console().print(f"{server.describe()}; schema version {version}, {waiting} to be applied; {row[0]} series; {raw}")
-    for job in failing:
-        console().print(f"[yellow]![/] a background job fails: {escape(job)}")
+    for line in [missed, *(setting.describe() for setting in costly), *(job.describe() for job in failing)]:
+        if line:
+            console().print(f"[yellow]![/] {escape(line)}")
 
 
 @app.command()

@@ -26,10 +26,13 @@ from dashboards import tables
 from dashboards.grafana.server import HOW_TO_GET_ONE, GrafanaServer
 from insight.comparison import compare
 from scheduler import checks
-from sql.database import Database
+from sql import extension
+from sql.background import failing_jobs
+from sql.database import Connection, Database
 from sql.flavour import Flavour
 from sql.lease import network_filesystem
 from sql.targets import unmeasured_hosts
+from sql.tuning import costly_settings
 
 __all__ = ["register"]
 
@@ -127,10 +130,12 @@ def _examine(settings: Settings, *, json: bool) -> None:
     findings: list[tuple[str, bool, str]] = []
     findings.append(("Python", sys.version_info >= (3, 11), sys.version.split()[0]))
     unmeasured: list[str] = []
+    slow: list[tuple[str, bool, str]] = []
     try:
         with Database(settings, reading=True) as opened, opened.session() as connection:
             asked = Server.of(connection)
             unmeasured = unmeasured_hosts(connection)
+            slow = _slow(connection)
     except BenchError as error:
         asked = Server(False, str(error))
     database, reads = asked.and_primary(settings)
@@ -138,6 +143,7 @@ def _examine(settings: Settings, *, json: bool) -> None:
     if database.flavour is Flavour.POSTGRESQL:
         hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
     findings.append(("database", database.up, database.says + hint))
+    findings += slow
     if reads is not None:
         findings.append(("reads (BENCH_READ_DSN)", *reads.describe_reads(database)))
     findings += [(f"host {host}", False, unmeasured_words(host)) for host in unmeasured]
@@ -164,6 +170,16 @@ def _examine(settings: Settings, *, json: bool) -> None:
     for what, ok, detail in findings:
         made.add_row(what, "[green]ok[/]" if ok else "[yellow]no[/]", escape(detail))
     console().print(made)
+
+
+def _slow(connection: Connection) -> list[tuple[str, bool, str]]:
+    """Return what makes the database slower than it could be, or does not do its work."""
+    missed = extension.advice(connection)
+    return [
+        *([("TimescaleDB", False, missed)] if missed else []),
+        *(("database setting", False, setting.describe()) for setting in costly_settings(connection)),
+        *(("background job", False, job.describe()) for job in failing_jobs(connection)),
+    ]
 
 
 def _grafana() -> tuple[bool, str]:

@@ -292,7 +292,7 @@ create or replace function run_chart(
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
 -- A row is expected of all branches where there are thousands, and each would be compared with every series in turn.
-language plpgsql stable set enable_nestloop = off as $$
+language plpgsql stable set enable_nestloop = off set jit = off as $$
 begin
     return query execute run_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 end $$;

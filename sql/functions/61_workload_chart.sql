@@ -36,7 +36,7 @@ create or replace function workload_chart(
     aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
 ) returns table ("time" timestamptz, workload text, quantity text, scope text, value double precision,
                  low double precision, high double precision, runs integer)
-language plpgsql stable set enable_nestloop = off as $$  -- as in `run_chart`
+language plpgsql stable set enable_nestloop = off set jit = off as $$  -- as in `run_chart`
 begin
     return query execute workload_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9);
 end $$;

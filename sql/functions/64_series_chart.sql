@@ -4,7 +4,7 @@
 -- targets that give the same the first, of several series of one source what they are together. All literal, so that older chunks are left out when it is planned.
 create or replace function newest(p_places integer[], p_quantities text[], p_since timestamptz)
 returns table (place_id integer, quantity text, value double precision, "time" timestamptz)
-language plpgsql stable rows 100 as $body$
+language plpgsql stable rows 100 set jit = off as $body$
 begin
     return query execute format($q$
         with read as (
@@ -33,7 +33,7 @@ end $body$;
 create or replace function series_steps(ids integer[], start timestamptz, stop timestamptz, step_ms double precision)
 returns table (series_id integer, "time" timestamptz, width double precision, n bigint, seconds double precision,
                area double precision, low double precision, high double precision)
-language plpgsql stable as $body$
+language plpgsql stable set jit = off as $body$
 declare
     max_rows constant integer := 200000;
     step double precision := greatest(

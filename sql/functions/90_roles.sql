@@ -44,6 +44,15 @@ exception when insufficient_privilege or undefined_object or internal_error then
     raise notice 'search paths were left as they are: %', sqlerrm;
 end $$;
 
+-- Servers compile costly queries by default (JIT). Ours are short and have many parts: that takes seconds, and saves none.
+-- For every connection to this database, Grafana's too, from its next one on; what charts execute has it off in any case.
+do $$
+begin
+    execute format('alter database %I set jit = off', current_database());
+exception when insufficient_privilege or internal_error then
+    raise notice 'jit was left as it is: %', sqlerrm;
+end $$;
+
 -- Cancels what `bench_reader` has asked for longer than this, and says how many that were: who writes SQL may lift the role's
 -- own time limit. Its owner is a superuser or a member of that role, as sql/roles.sql makes `bench_owner`; else it does nothing.
 create or replace function cancel_long_reads(p_limit interval) returns bigint

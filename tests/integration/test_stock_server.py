@@ -1,0 +1,240 @@
+"""Servers that somebody else has set up: as fast as ours, and what is wrong with them is said."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import conninfo
+
+from bench.config import Settings
+from benchmarks.servers import Kind, installations
+from sql.background import FailingJob, failing_jobs
+from sql.database import Connection, Database
+from sql.embedded import EmbeddedServer
+from sql.flavour import Flavour, inspect
+from sql.migrate import MigrationFailed
+from sql.tuning import costly_settings
+from tests.backups import Empty
+from tests.conftest import Command, own_database, running
+from tests.e2e.home import wait_for
+from tests.world import World
+
+PORTAL = 'cannot drop portal "" while it is being set up'
+
+
+def shown(connection: Connection, setting: str) -> str:
+    row = connection.execute(f"show {setting}".encode()).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_whoever_connects_does_so_without_jit(empty: Empty, flavour: Flavour) -> None:
+    database = empty(flavour)
+    with psycopg.connect(database.dsn, autocommit=True) as before:
+        assert shown(before, "jit") == "on", "as servers are set by default"
+    with database, database.session() as owner:
+        owner.execute("alter role bench_reader login")
+        with psycopg.connect(database.dsn, user="bench_reader") as grafana:
+            assert shown(grafana, "jit") == "off"
+
+
+def test_our_connections_and_charts_do_without_jit_in_a_database_that_is_not_ours(database: Database) -> None:
+    with database.session() as owner:
+        owner.execute("alter role bench_reader login")
+        owner.execute(f'alter database "{owner.info.dbname}" set jit = on'.encode())
+    with database.session() as ours:
+        assert shown(ours, "jit") == "off"
+    with psycopg.connect(database.dsn, user="bench_reader") as grafana:
+        assert shown(grafana, "jit") == "on"
+        functions = grafana.execute(
+            """
+            select p.proname, coalesce('jit=off' = any(p.proconfig), false)
+            from pg_proc p join pg_language l on l.oid = p.prolang
+            where p.pronamespace = 'bench'::regnamespace and l.lanname = 'plpgsql' and p.proretset
+              and p.prosrc ~ 'return query execute'
+            """
+        ).fetchall()
+        assert dict(functions) == dict.fromkeys(("run_chart", "workload_chart", "newest", "series_steps"), True)
+
+
+def test_a_chart_is_not_compiled(world: World) -> None:
+    """With every query worth compiling to the server: what charts execute is not, and what others execute is."""
+    start = time.time() // 600 * 600 - 3600
+    run = world.run(start, start + 600)
+    world.write(world.gauge("node_load1", [start + at for at in range(600)], [1.0] * 600))
+    compiled: list[str] = []
+    options = "-cjit=on -cjit_above_cost=0 -csearch_path=bench,public"
+    with psycopg.connect(world.database.dsn, autocommit=True, options=options) as connection:
+        if connection.execute("select pg_jit_available()").fetchone() != (True,):
+            pytest.skip("this PostgreSQL has no compiler: it came without LLVM")
+        connection.add_notice_handler(lambda said: compiled.append(said.message_primary or ""))
+        connection.execute("load 'auto_explain'")
+        connection.execute(
+            "set auto_explain.log_min_duration = 0; set auto_explain.log_analyze = on;"
+            "set auto_explain.log_nested_statements = on; set client_min_messages = log"
+        )
+        connection.execute(
+            "select * from run_chart(array[%s], array['node_load1'], null, null, 10000, false, 40)", (run,)
+        )
+        plans = [plan for plan in compiled if "from samples" in plan.lower() or "samples_10s" in plan]
+        assert plans, "the chart's own statement"
+        assert not [plan for plan in plans if "JIT:" in plan and "run_chart(" not in plan]
+        compiled.clear()
+        connection.execute("select count(*) from samples")
+        assert [plan for plan in compiled if "JIT:" in plan]
+
+
+def test_a_setting_that_costs_speed_is_named(
+    database: Database, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.session() as owner:
+        name = owner.info.dbname
+        owner.execute(f'alter database "{name}" set jit = on'.encode())
+    with psycopg.connect(database.dsn) as other:
+        compiler = other.execute("select pg_jit_available()").fetchone() == (True,)
+    with database.session() as connection:
+        found = costly_settings(connection)
+    assert [setting.setting for setting in found] == (["jit"] if compiler else [])
+    monkeypatch.setenv("BENCH_DSN", database.dsn)
+    monkeypatch.setenv("BENCH_HOME", str(database.settings.home))
+    status = command("db", "status")[1]
+    doctor = {one["what"]: one for one in json.loads(command("doctor", "--json")[1])}
+    assert ('alter database "' in status) == compiler
+    assert ("database setting" in doctor) == compiler
+
+
+@pytest.fixture(scope="module")
+def unloaded(short_folder: Path) -> Iterator[str]:
+    """A server whose TimescaleDB is installed, and not loaded; with room for few locks."""
+    if not (found := installations()) or not any(one.timescaledb for one in found):
+        pytest.skip("no TimescaleDB is installed with a PostgreSQL of this machine")
+    one = next(one for one in found if one.timescaledb)
+    few = "max_locks_per_transaction = 10\nmax_connections = 10\nfsync = off\n"
+    with running(
+        EmbeddedServer(short_folder / "unloaded", binaries=one.binaries, major=one.major, configuration=few)
+    ) as dsn:
+        yield dsn
+
+
+def said_by_all(dsn: str, home: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("BENCH_DSN", dsn)
+    monkeypatch.setenv("BENCH_HOME", str(home))
+    monkeypatch.setattr("bench.cli.common.sys.stdout.isatty", lambda: False, raising=False)
+    found = {one["what"]: one for one in json.loads(command("doctor", "--json")[1])}
+    return [
+        " ".join(command("db", "migrate")[1].split()),
+        " ".join(command("db", "status")[1].split()),
+        found["TimescaleDB"]["detail"] if "TimescaleDB" in found else "",
+    ]
+
+
+def test_timescaledb_that_is_not_loaded_is_missed_aloud(
+    unloaded: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with own_database(unloaded, timescaledb=False) as dsn:
+        with (
+            caplog.at_level(logging.WARNING),
+            Database(Settings(home=tmp_path, dsn=dsn)) as database,
+            database.session() as connection,
+        ):
+            assert inspect(connection).flavour is Flavour.POSTGRESQL
+            assert [setting.setting for setting in costly_settings(connection)] == ["max_locks_per_transaction"]
+        assert "shared_preload_libraries" in caplog.text, "at its first use"
+        for said in said_by_all(dsn, tmp_path, command, monkeypatch):
+            assert "add timescaledb to shared_preload_libraries in postgresql.conf and restart the server" in said
+
+
+def test_timescaledb_is_created_in_an_empty_database_by_its_owner(timescaledb_dsn: str, tmp_path: Path) -> None:
+    with own_database(timescaledb_dsn, timescaledb=False) as dsn:
+        name = conninfo.conninfo_to_dict(dsn)["dbname"]
+        with psycopg.connect(timescaledb_dsn, autocommit=True) as admin:
+            admin.execute(f'create role "{name}" login; '.encode())
+            admin.execute(f'alter database "{name}" owner to "{name}"'.encode())
+        owner = conninfo.make_conninfo(dsn, user=str(name))
+        with Database(Settings(home=tmp_path, dsn=owner)) as database, database.session() as connection:
+            assert inspect(connection).flavour is Flavour.TIMESCALEDB
+            jit = connection.execute("select reset_val from pg_settings where name = 'jit'").fetchone()
+            assert jit == ("off",)
+    with psycopg.connect(timescaledb_dsn, autocommit=True) as admin:
+        admin.execute(f'drop role "{name}"'.encode())
+
+
+def test_tables_made_in_plain_postgresql_stay_so(
+    timescaledb_dsn: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_database(timescaledb_dsn, timescaledb=False) as dsn:
+        settings = Settings(home=tmp_path, dsn=dsn)
+        with psycopg.connect(dsn, autocommit=True) as admin:
+            admin.execute("drop schema public")  # where the extension would go
+            with Database(settings) as database, database.session() as connection:
+                assert inspect(connection).flavour is Flavour.POSTGRESQL
+            for said in said_by_all(dsn, tmp_path, command, monkeypatch):
+                assert "works as plain PostgreSQL" in said
+                assert "run `bench db backup FILE`, set BENCH_DSN to a new database" in said
+            admin.execute("create schema public")
+            admin.execute("create extension timescaledb")
+        with pytest.raises(MigrationFailed, match="run `drop extension timescaledb`"):
+            Database(settings).open()
+
+
+def test_the_embedded_server_misses_nothing(
+    postgresql_dsn: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with own_database(postgresql_dsn, timescaledb=False) as dsn:
+        for said in said_by_all(dsn, tmp_path, command, monkeypatch):
+            assert "TimescaleDB" not in said
+
+
+@pytest.mark.parametrize("flavour", [Flavour.TIMESCALEDB], indirect=True, ids=["timescaledb"])
+def test_background_jobs_that_fail_are_named(world: World, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, database = world.connection, world.database
+    world.write(world.gauge("queue_length", [time.time() - 900 + at for at in range(60)], [1.0] * 60))
+    for name, said in (("unlucky", "no luck"), ("half_made", PORTAL)):
+        connection.execute(
+            f"create procedure bench.{name}(job integer, config jsonb) language plpgsql as"
+            f" $$ begin raise exception '{said}'; end $$".encode()
+        )
+        connection.execute("select public.add_job(%s, interval '1 h')", (f"bench.{name}",))
+    connection.execute(
+        "create or replace procedure bench.refresh(job integer default null, config jsonb default null)"
+        " language plpgsql as $$ begin raise exception 'out of order'; end $$"
+    )
+    connection.execute(
+        "select public.alter_job(job_id, scheduled => proc_name in ('unlucky', 'half_made', 'refresh'),"
+        " retry_period => interval '10 ms', next_start => now()) from timescaledb_information.jobs"
+    )
+    connection.execute("select _timescaledb_functions.start_background_workers()")
+
+    def failing() -> dict[str, FailingJob]:
+        return {job.name: job for job in failing_jobs(connection)}
+
+    wait_for(lambda: len(failing()) == 3, "each job to fail, and what is not on record for good to fail twice", 60)
+    connection.execute("select _timescaledb_functions.stop_background_workers()")
+    found = failing()
+    assert {name: (job.error, job.done) for name, job in found.items()} == {
+        "unlucky": ("no luck", None), "half_made": (PORTAL, None), "refresh of aggregates": ("out of order", False),
+    }  # fmt: skip
+    assert all(job.since and abs(job.since.timestamp() - time.time()) < 300 for job in found.values())
+    assert "use a sound one" in found["half_made"].remedy
+    connection.execute("call public.refresh_continuous_aggregate('bench.samples_10s', null, now() - interval '1 min')")
+    assert failing()["refresh of aggregates"].done, "by whomever it was done"
+    monkeypatch.setenv("BENCH_DSN", database.dsn)
+    monkeypatch.setenv("BENCH_HOME", str(database.settings.home))
+    # The procedure is made anew by the next release alone: the functions' digest has not changed.
+    status = " ".join(command("db", "status")[1].split())
+    assert "unlucky (job" in status
+    assert "no luck" in status
+    assert PORTAL in status
+    assert len([one for one in json.loads(command("doctor", "--json")[1]) if one["what"] == "background job"]) == 3
+
+
+def test_a_stock_server_is_set_to_nothing_of_ours(tmp_path: Path) -> None:
+    needed = Kind.STOCK_TIMESCALEDB.make(tmp_path).configuration if any(i.timescaledb for i in installations()) else ""
+    assert needed in ("", "shared_preload_libraries = 'timescaledb'\n")
+    assert Kind.STOCK_POSTGRESQL.make(tmp_path).configuration == ""
