@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import LiteralString
+
+from psycopg.errors import InsufficientPrivilege
 
 from sql.database import Connection
 from sql.flavour import Flavour, inspect
@@ -62,25 +65,7 @@ def failing_jobs(connection: Connection) -> list[FailingJob]:
         return []
     rows = connection.execute(
         """
-        select j.job_id, j.proc_name, coalesce(c.view_name, j.hypertable_name), e.err_message, e.since, (
-            case j.proc_name
-            when 'refresh' then (
-                select not exists (
-                    select from bench.series s where exists (
-                        select from bench.samples x where x.series_id = s.series_id and x.time >= w.watermark
-                          and x.time < now() - interval '5 min'))
-                from (select _timescaledb_functions.to_timestamp(_timescaledb_functions.cagg_watermark(mat_hypertable_id))
-                      from _timescaledb_catalog.continuous_agg
-                      where user_view_schema = 'bench' and user_view_name = 'samples_10s') w (watermark))
-            when 'retain' then (
-                select coalesce(edge >= date_trunc('day', now() - keep_raw - interval '1 day', 'UTC'), true)
-                from bench.retention)
-            when 'policy_compression' then not exists (
-                select from timescaledb_information.chunks i
-                where (i.hypertable_schema, i.hypertable_name) = (j.hypertable_schema, j.hypertable_name)
-                  and not i.is_compressed
-                  and i.range_end < now() - (j.config ->> 'compress_after')::interval - 2 * j.schedule_interval)
-            end)
+        select j.job_id, j.proc_name, coalesce(c.view_name, j.hypertable_name), e.err_message, e.since
         from timescaledb_information.jobs j
         join _timescaledb_internal.bgw_job_stat s using (job_id)
         left join timescaledb_information.continuous_aggregates c
@@ -96,9 +81,46 @@ def failing_jobs(connection: Connection) -> list[FailingJob]:
         (_PORTAL,),
     ).fetchall()
     return [
-        FailingJob(job, _name(program, relation), error, since, done, _remedy(program, error, server.describe()))
-        for job, program, relation, error, since, done in rows
-    ]
+        FailingJob(
+            job, _name(program, relation), error, since, _done(connection, program, job),
+            _remedy(program, error, server.describe()),
+        )
+        for job, program, relation, error, since in rows
+    ]  # fmt: skip
+
+
+# Whether what a job is for has been done, however late a job in order would do it.
+_DONE: dict[str, LiteralString] = {
+    "refresh": """
+        select not exists (select from bench.series s where exists (
+            select from bench.samples x
+            where x.series_id = s.series_id and x.time >= w.watermark and x.time < now() - interval '5 min'))
+        from (select _timescaledb_functions.to_timestamp(_timescaledb_functions.cagg_watermark(mat_hypertable_id))
+              from _timescaledb_catalog.continuous_agg
+              where user_view_schema = 'bench' and user_view_name = 'samples_10s') w (watermark)
+        """,
+    "retain": """
+        select coalesce(edge >= date_trunc('day', now() - keep_raw - interval '1 day', 'UTC'), true) from bench.retention
+        """,
+    "policy_compression": """
+        select not exists (
+            select from timescaledb_information.chunks i
+            where (i.hypertable_schema, i.hypertable_name) = (j.hypertable_schema, j.hypertable_name)
+              and not i.is_compressed
+              and i.range_end < now() - (j.config ->> 'compress_after')::interval - 2 * j.schedule_interval)
+        from timescaledb_information.jobs j where j.job_id = %(job)s
+        """,
+}
+
+
+def _done(connection: Connection, program: str, job: int) -> bool | None:
+    if program not in _DONE:
+        return None
+    try:
+        row = connection.execute(_DONE[program], {"job": job}).fetchone()
+    except InsufficientPrivilege:  # who sees own runs alone
+        return None
+    return None if row is None else row[0]
 
 
 def _name(program: str, relation: str | None) -> str:
@@ -115,6 +137,8 @@ def _name(program: str, relation: str | None) -> str:
 def _remedy(program: str, error: str | None, server: str) -> str:
     if error == _PORTAL:
         return f"every job ends so with {server}, a fault of that pair of versions: use a sound one, such as {_SOUND}"
+    if error is not None and "failed to start" in error:
+        return "no slot was free for it: alter system set max_worker_processes = 32, and restart the server"
     if program == "policy_telemetry":
         return "nothing depends on it: alter system set timescaledb.telemetry_level = 'off'"
     return "`bench db maintain` does now what jobs of ours do in time"
