@@ -257,10 +257,12 @@ def _compressed_chunks(connection: Connection) -> list[str]:
         row[0]
         for row in connection.execute(
             """
-            select format('%I.%I', k.schema_name, k.table_name)
-            from _timescaledb_catalog.chunk c
-            join _timescaledb_catalog.hypertable h on h.id = c.hypertable_id and h.table_name = 'samples'
-            join _timescaledb_catalog.chunk k on k.id = c.compressed_chunk_id
+            select format('%I.%I', n.nspname, k.relname)
+            from timescaledb_information.chunks c
+            join _timescaledb_catalog.compression_settings s
+              on s.relid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
+            join pg_class k on k.oid = s.compress_relid join pg_namespace n on n.oid = k.relnamespace
+            where c.hypertable_schema = 'bench' and c.hypertable_name = 'samples'
             """
         )
     ]

@@ -70,7 +70,7 @@ def failing_jobs(connection: Connection) -> list[FailingJob]:
         join _timescaledb_internal.bgw_job_stat s using (job_id)
         left join timescaledb_information.continuous_aggregates c
                on (c.materialization_hypertable_schema, c.materialization_hypertable_name)
-                = (j.hypertable_schema, j.hypertable_name)
+                = (j.hypertable_schema, j.hypertable_name)  -- or it is named by its view already
         left join lateral (
             select min(start_time) as since, (array_agg(err_message order by start_time desc))[1] as err_message
             from timescaledb_information.job_errors
@@ -103,12 +103,8 @@ _DONE: dict[str, LiteralString] = {
         select coalesce(edge >= date_trunc('day', now() - keep_raw - interval '1 day', 'UTC'), true) from bench.retention
         """,
     "policy_compression": """
-        select not exists (
-            select from timescaledb_information.chunks i
-            where (i.hypertable_schema, i.hypertable_name) = (j.hypertable_schema, j.hypertable_name)
-              and not i.is_compressed
-              and i.range_end < now() - (j.config ->> 'compress_after')::interval - 2 * j.schedule_interval)
-        from timescaledb_information.jobs j where j.job_id = %(job)s
+        select not exists (select from bench.chunks_to_compress(interval '1 day') c
+                           where c.job_id = %(job)s and not c.is_compressed)
         """,
 }
 

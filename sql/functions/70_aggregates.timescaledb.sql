@@ -111,6 +111,22 @@ begin
     perform pg_advisory_unlock(hashtext('bench.refresh'));
 end $$;
 
+-- The chunks that a policy is to have compressed for `p_late`: by the views that TimescaleDB documents, since its catalog
+-- changes from release to release.
+create or replace function chunks_to_compress(p_late interval)
+returns table (job_id integer, relation regclass, is_compressed boolean, range_start timestamptz) language sql stable as $$
+    select j.job_id, format('%I.%I', i.chunk_schema, i.chunk_name)::regclass, i.is_compressed, i.range_start
+    from timescaledb_information.jobs j
+    left join timescaledb_information.continuous_aggregates c
+           on (j.hypertable_schema, j.hypertable_name) in (
+              (c.view_schema, c.view_name), (c.materialization_hypertable_schema, c.materialization_hypertable_name))
+    join timescaledb_information.chunks i
+      on i.hypertable_schema = coalesce(c.materialization_hypertable_schema, j.hypertable_schema)
+     and i.hypertable_name = coalesce(c.materialization_hypertable_name, j.hypertable_name)
+    where j.proc_name = 'policy_compression' and 'bench' in (j.hypertable_schema, c.view_schema)
+      and i.range_end < now() - (j.config ->> 'compress_after')::interval - p_late
+$$;
+
 -- Does now what jobs and policies do in time. A chunk that a policy's job has in its hands is left to it.
 create or replace procedure maintain() language plpgsql as $$
 declare
@@ -119,13 +135,8 @@ begin
     call bench.refresh();
     call bench.retain();
     for chunk in
-        select format('%I.%I', c.schema_name, c.table_name)::regclass
-        from timescaledb_information.jobs j join _timescaledb_catalog.chunk c
-          on c.hypertable_id = (j.config ->> 'hypertable_id')::integer
-        join timescaledb_information.chunks i on (i.chunk_schema, i.chunk_name) = (c.schema_name, c.table_name)
-        where j.proc_name = 'policy_compression' and j.hypertable_schema = 'bench'
-          and i.range_end < now() - (j.config ->> 'compress_after')::interval
-          and (c.status & 1 = 0 or c.status & 10 <> 0)  -- not compressed, or since then written to
+        select i.relation from bench.chunks_to_compress(interval '0') i
+        where not i.is_compressed or _timescaledb_functions.chunk_status(i.relation) & 10 <> 0  -- or written to since then
         order by i.range_start
     loop
         begin
