@@ -143,6 +143,8 @@ def test_from_nothing_to_a_chart_with_least_rights(site: Site, tmp_path: Path) -
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             reader.execute("delete from runs")
         assert reader.execute("show statement_timeout").fetchone() == ("30s",)
+        jit = reader.execute("select setting, source from pg_settings where name = 'jit'").fetchone()
+        assert jit == ("off", "database"), "by roles.sql: the owner of the schema does not own the database"
 
 
 def test_people_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
