@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 import uuid
@@ -40,10 +41,16 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
 def fill(disk: Path, leave: int) -> Path:
     """Fill a disk up but for so many bytes, and return the file that can be deleted again."""
     ballast = disk / "ballast"
-    free = os.statvfs(disk)
     with ballast.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, max(free.f_bavail * free.f_frsize - leave, 1))
-    return ballast
+        while True:
+            free = os.statvfs(disk)
+            try:
+                os.posix_fallocate(file.fileno(), 0, max(free.f_bavail * free.f_frsize - leave, 1))
+            except OSError as error:
+                if error.errno != errno.ENOSPC:  # else the server took a page since it was asked
+                    raise
+            else:
+                return ballast
 
 
 @pytest.fixture

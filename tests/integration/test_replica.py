@@ -90,7 +90,9 @@ def test_every_command_that_reads_asks_the_replica_alone(pair: Replicated, bench
     assert not pair.settings.database_dir.exists()  # no server of our own was started for it
     told = json.loads(answers["status"])
     assert told["database"]["up"] is False
-    assert {"up": True, "standby": True, "following": True, "behind_seconds": 0.0}.items() <= told["reads"].items()
+    assert {"up": True, "standby": True, "following": True}.items() <= told["reads"].items()
+    # The primary writes to its log by itself too, and a question may come between that and its replay.
+    assert 0 <= told["reads"]["behind_seconds"] < replica._SECONDS
     assert [run["run"] for run in told["runs"]] == ["20/3/1"]
     assert len(json.loads(answers["compare 20"])["runs"]) == 4
     assert {one["quantity"] for one in json.loads(answers["metrics"])} >= {"load"}
