@@ -4,20 +4,31 @@ BIN := .venv/bin
 # Tests and the stack start hundreds of commands: without its bytecode, each would be compiled anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint format clean
+.PHONY: demo test test-all lint format clean
 
 demo: .venv/installed
 	$(BIN)/bench demo
 
+# What people run many times a day: no slow tests, and both database flavours only where the flavours differ.
+QUICK := not slow and (not timescale or flavours)
 # Most tests wait for something, so they run beside each other; those that are marked as quiet follow alone.
+PYTEST := $(BIN)/pytest
+BESIDE := $(PYTEST) --numprocesses 3
+
 test: .venv/installed-dev
 ifdef PYTEST_ARGS
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 else
-	$(BIN)/pytest --numprocesses 2 --dist worksteal tests/unit tests/integration
-	$(BIN)/pytest --numprocesses 2 --dist loadfile -m 'not quiet' tests/e2e
-	$(BIN)/pytest -m quiet tests/e2e
+	$(BESIDE) --dist worksteal -m '$(QUICK)' tests/unit tests/integration
+	$(BESIDE) --dist loadfile -m '$(QUICK) and not quiet' tests/e2e
+	$(PYTEST) -m '$(QUICK) and quiet' tests/e2e
 endif
+
+# Everything else: both flavours for all, volume, faults, other people's software.
+test-all: .venv/installed-dev
+	$(BESIDE) --dist worksteal -m 'not ($(QUICK))' tests/unit tests/integration
+	$(BESIDE) --dist loadfile -m 'not ($(QUICK)) and not quiet' tests/e2e
+	$(PYTEST) -m 'not ($(QUICK)) and quiet' tests/e2e
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -17,6 +17,8 @@ from tests.e2e.home import wait_for
 from tests.e2e.scripted import scripted
 from tests.servers import OwnServer, own_server
 
+pytestmark = pytest.mark.slow
+
 KILLS = 20
 
 

@@ -19,6 +19,8 @@ from bench.gpu.mig import MigControl
 from tests import fake_mps
 from tests.e2e.home import Home, Sheet, Started, environment_of, supervisor_of, wait_for
 
+pytestmark = pytest.mark.slow
+
 HEADER = "Experiment,Workload,Name,Devices,Collocation,File,Params"
 # The first two are divided, the third as well and by somebody else, the others are shared.
 SPECIFICATION = "2xA100:mig,1xA100:1x1g.5gb,2xH100"

@@ -15,6 +15,8 @@ import pytest
 from tests import fake_conda, fake_docker
 from tests.e2e.home import SCRIPTS, Home, processes_of, wait_for
 
+pytestmark = pytest.mark.slow
+
 IMAGE = "pytorch:25.01"
 SKINNY = "mlflow-skinny==3.4.0"  # another version than ours
 

@@ -15,6 +15,8 @@ import pytest
 
 from tests.e2e.home import Home, Sheet, Started, open_gate, processes_of, wait_for
 
+pytestmark = pytest.mark.slow
+
 HEADER = "Experiment,Workload,Name,File,Params"
 LIMIT_BYTES = 700 << 20
 WAITS = "{scripts}/attempts.py"

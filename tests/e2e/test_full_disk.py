@@ -20,6 +20,8 @@ from tests.e2e.scripted import Collector, scripted
 from tests.servers import own_server
 from tests.spools import fill_spool
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = 1 << 20
 
 

@@ -16,7 +16,7 @@ from bench.gpu.simulated import World
 from tests.e2e.home import Home, wait_for
 from tests.fake_mps import installed_mps
 
-pytestmark = pytest.mark.quiet
+pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 
 GPUS = "2xA100,1xA100:mig,1xH100"
 HEADER = "Experiment,Workload,Name,Devices,Collocation,File,Params"

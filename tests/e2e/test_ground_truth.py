@@ -17,7 +17,7 @@ from sql.flavour import Flavour
 from tests.e2e.home import SCRIPTS, Home, wait_for
 from tests.e2e.tags import settled, tags_are_true
 
-pytestmark = pytest.mark.quiet
+pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 
 
 @dataclass

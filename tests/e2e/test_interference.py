@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.home import Home
 
-pytestmark = pytest.mark.quiet
+pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 
 HEADER = "Experiment,Workload,Name,File,Params"
 SECONDS = {"short": 2, "long": 3}

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.home import Home
 
-pytestmark = pytest.mark.quiet
+pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 
 WORKLOADS, TOGETHER = 40, 5
 # The collector keeps the series of each run in mind, and the scheduler how it ended: some 15 and 20 KiB. MLflow's server

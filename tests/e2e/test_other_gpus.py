@@ -12,6 +12,8 @@ import pytest
 
 from tests.e2e.home import Home, wait_for
 
+pytestmark = pytest.mark.slow
+
 GPUS = "1xH100:2x1g.10gb"
 
 

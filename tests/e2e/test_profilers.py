@@ -13,6 +13,8 @@ from scheduler.profilers import PROFILERS
 from tests.e2e.home import Home, processes_of, wait_for
 from tests.fake_profilers import installed_profilers
 
+pytestmark = pytest.mark.slow
+
 HEADER = "Experiment,Workload,Name,File,Listeners,Params"
 
 

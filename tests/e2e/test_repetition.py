@@ -6,6 +6,8 @@ import pytest
 
 from tests.e2e.home import Home, processes_of, wait_for
 
+pytestmark = pytest.mark.slow
+
 HEADER = "Experiment,Workload,Name,File,Params"
 CLOCKED = "{scripts}/clocked.py,--seconds 0"
 

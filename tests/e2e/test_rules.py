@@ -19,6 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.home import SCRIPTS, Home, Sheet, Started, wait_for
 
+pytestmark = pytest.mark.slow
+
 HEADER = "Experiment,Workload,Name,File,Params,Actions"
 BUSY = """\
 -- name = "Busy"

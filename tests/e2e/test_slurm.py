@@ -21,7 +21,7 @@ from tests.e2e.slurm import HEADER, Site, site_in
 from tests.e2e.tags import all_tags_are_true
 
 # The first waits for a cluster and a stack, and for limits that Slurm looks at every half minute.
-pytestmark = pytest.mark.timeout(480)
+pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
 
 # Each workload of one file meets another fate.
 ROWS = [

@@ -12,6 +12,8 @@ import pytest
 
 from tests.e2e.home import COMMAND, Home
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("store", ["sqlite:///mlflow.db", "mlruns"])
 def test_runs_are_kept_in_a_store_beside_the_experiment(home: Home, tmp_path: Path, store: str) -> None:

@@ -24,6 +24,7 @@ RELAY = Path(__file__).parents[1] / "relay.py"
 TARGETS = "scrape_configs: [{job_name: site, announced_sd_configs: [{refresh_interval: 1s}]}]"
 LISTENER = ("exporter", "run", "host", "--bind", "0.0.0.0", "--insecure", "--port", "9701")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"]),
     pytest.mark.timeout(300),
     pytest.mark.quiet,

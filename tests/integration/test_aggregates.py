@@ -8,6 +8,8 @@ import pytest
 
 from tests.world import LEVELS, World
 
+pytestmark = pytest.mark.flavours
+
 WEEK = 7 * 86_400
 RELATIONS = ["samples", *LEVELS]
 

@@ -123,6 +123,7 @@ def listen(tmp_path: Path) -> Iterator[Listen]:
         one.wait()
 
 
+@pytest.mark.slow
 @ONE_FLAVOUR
 def test_a_listener_comes_is_killed_comes_back_and_goes(
     database: Database, short_folder: Path, tmp_path: Path, listen: Listen

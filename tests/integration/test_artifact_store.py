@@ -146,6 +146,7 @@ def site(
 
 
 # The local stack's services are meant to outlive whoever starts them.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
 @pytest.mark.timeout(400)
 def test_what_a_run_leaves_arrives_through_mlflow_now_or_later(site: Site, store: ObjectStore, way: Way) -> None:

@@ -51,6 +51,7 @@ def steps(numbers: list[int] | range, begin: float, seconds: float = 1.0, busy: 
     return [("step", number, begin + at * seconds, begin + (at + busy) * seconds) for at, number in enumerate(numbers)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_chart_along_steps_equals_a_computation_on_raw_samples(world: World, seed: int) -> None:
     """Two of three runs have steps, of different lengths, with pauses, and samples before and after them."""

@@ -21,6 +21,8 @@ from tests.conftest import own_database
 from tests.e2e.home import listen_to_interrupts, wait_for
 from tests.world import World
 
+pytestmark = pytest.mark.flavours
+
 
 def test_every_table_of_ours_is_in_it_or_known_not_to_be(full: World, tmp_path: Path) -> None:
     manifest = backup(full.database, tmp_path / "file")
@@ -101,6 +103,7 @@ def test_an_existing_file_is_replaced_only_on_request(full: World, file: Path) -
     assert file.stat().st_ino != before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_backup_leaves_no_file(full: World, tmp_path: Path, with_signal: signal.Signals) -> None:
     file = tmp_path / "file"
@@ -118,6 +121,7 @@ def test_an_interrupted_backup_leaves_no_file(full: World, tmp_path: Path, with_
         assert {table.name: table.rows for table in manifest.tables}["samples"] == 7500
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_file(full: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # which would be cut short too, and be read by others
 

@@ -65,6 +65,7 @@ def bench(database: Database, *words: str | Path, status: int = 0) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_commands_say_what_they_did(world: World, file: Path, flavour: Flavour, empty: Empty) -> None:
     there, out = empty(OTHER[flavour]).open(), file.parent
     name = str(out / "b.capsule")
@@ -90,6 +91,7 @@ def test_the_commands_say_what_they_did(world: World, file: Path, flavour: Flavo
     assert samples == {"file": str(out / "a.parquet"), "runs": 1, "samples": 600}
 
 
+@pytest.mark.slow
 def test_a_name_that_says_nothing_is_refused(world: World, file: Path) -> None:
     def refused(*words: str) -> str:
         return " ".join(bench(world.database, "export", "20", *words, status=2).split())
@@ -102,6 +104,7 @@ def test_a_name_that_says_nothing_is_refused(world: World, file: Path) -> None:
     assert "names no run; there are the experiments 20" in bench(world.database, "export", "9", "-o", "a.csv", status=2)
 
 
+@pytest.mark.slow
 def test_a_terminal_sees_how_far_it_has_come(world: World, file: Path, flavour: Flavour, empty: Empty) -> None:
     def seen(database: Database, *words: str | Path) -> str:
         leader, follower = pty.openpty()

@@ -25,6 +25,8 @@ from sql.software import SpanRecord, store_spans
 from tests.backups import OTHER, Empty
 from tests.world import LEVELS, World
 
+pytestmark = pytest.mark.flavours
+
 DAY = 86_400.0
 
 

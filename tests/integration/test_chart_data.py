@@ -14,6 +14,8 @@ from sql.selection import select_runs
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from tests.world import World
 
+pytestmark = pytest.mark.flavours
+
 SECONDS = 100
 
 

@@ -14,6 +14,8 @@ from sql.flavour import Flavour, inspect
 from tests.charts import assert_same, chart, expected, random_world
 from tests.world import World
 
+pytestmark = pytest.mark.flavours
+
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_chart_equals_a_computation_on_raw_samples(world: World, seed: int) -> None:

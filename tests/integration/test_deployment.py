@@ -35,6 +35,8 @@ from tests.e2e.home import wait_for
 from tests.servers import OwnServer, own_server
 from tests.world import World
 
+pytestmark = pytest.mark.flavours
+
 COMPOSE = load(passwords())
 # In a process of its own: MLflow brings its tables up to date with whatever warnings.
 LOGGING = """
@@ -147,6 +149,7 @@ def test_from_nothing_to_a_chart_with_least_rights(site: Site, tmp_path: Path) -
         assert jit == ("off", "database"), "by roles.sql: the owner of the schema does not own the database"
 
 
+@pytest.mark.slow
 def test_people_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
     site.administer()
     site.database("owner").open().close()
@@ -165,6 +168,7 @@ def test_people_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
             connection.execute("select * from bench.runs")
 
 
+@pytest.mark.slow
 def test_a_password_is_needed_and_a_changed_one_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.administer()
     for role in ("bench_owner", "bench_writer", "bench_reader", "bench_reader_own", "mlflow"):
@@ -205,6 +209,7 @@ def test_timescaledbs_jobs_run_as_the_owner(site: Site) -> None:
             admin.execute("call run_job(%s)", (job_id,))
 
 
+@pytest.mark.slow
 def test_the_collector_collects_as_the_writer(site: Site, tmp_path: Path) -> None:
     site.administer()
     site.database("owner").open().close()
@@ -226,6 +231,7 @@ def test_the_collector_collects_as_the_writer(site: Site, tmp_path: Path) -> Non
         listener.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flavour", [Flavour.TIMESCALEDB], indirect=True, ids=["timescaledb"])
 def test_mlflow_keeps_to_its_schema_and_comes_along_in_a_backup(site: Site, tmp_path: Path) -> None:
     site.administer()
@@ -247,6 +253,7 @@ def test_mlflow_keeps_to_its_schema_and_comes_along_in_a_backup(site: Site, tmp_
         assert set(admin.execute(tables).fetchall()) == {("bench", "bench_owner"), ("mlflow", "mlflow")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 def test_a_replica_follows_by_password_and_is_made_anew_when_it_was_away_for_too_long(
     site: Site, tmp_path: Path

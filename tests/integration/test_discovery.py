@@ -55,6 +55,7 @@ def service() -> Iterator[Service]:
     server.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 def test_targets_come_and_go(dsn: str, short_folder: Path, tmp_path: Path, service: Service) -> None:
     with BadExporters() as bad:

@@ -7,6 +7,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from bench.config import Settings
 from collector.metrics import CollectorMetrics
 from collector.spool import Spool
@@ -16,6 +18,8 @@ from sql.database import Database
 from sql.summaries import summarised
 from tests.spools import fill_spool
 from tests.world import LEVELS, World
+
+pytestmark = pytest.mark.flavours
 
 HOUR, SERIES = 3600, 100
 DAY = 86_400
@@ -49,6 +53,7 @@ def test_a_run_is_summarised_when_all_that_was_said_is_read(world: World) -> Non
     assert summarised(world.connection, [run])
 
 
+@pytest.mark.slow
 def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings, short_folder: Path) -> None:
     count = 0
 

@@ -73,6 +73,7 @@ def peak(database: Database, *words: str | Path) -> int:
     return int(told[1])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz", "a.capsule"])
 def test_three_times_the_samples_take_no_more_memory(

@@ -69,6 +69,7 @@ def query(url: str, statement: str) -> tuple[int, Any]:
     return ask(url, "/api/ds/query", {"queries": [one]})
 
 
+@pytest.mark.slow
 def test_it_is_started_shown_and_stopped(home: Home) -> None:
     said = home.bench("up")
     assert "up grafana http://127.0.0.1:" in said
@@ -106,11 +107,13 @@ def test_status_asks_one_that_is_elsewhere(home: Home) -> None:
     assert home.json("status")["services"]["grafana"] == {"up": False, "url": "http://127.0.0.1:9/grafana"}
 
 
+@pytest.mark.slow
 def test_runs_do_not_start_it(home: Home) -> None:
     home.bench("run", "--", sys.executable, "-c", "pass")
     assert not (home.path / "grafana").exists()
 
 
+@pytest.mark.slow
 def test_one_that_does_not_start_keeps_nothing_from_being_measured(home: Home, grafana: Path) -> None:
     (grafana / "bin" / "grafana").write_text("#!/bin/sh\necho no room left\nexit 1\n")
     said = home.bench("up", status=1)
@@ -121,6 +124,7 @@ def test_one_that_does_not_start_keeps_nothing_from_being_measured(home: Home, g
     assert "grafana" not in services
 
 
+@pytest.mark.slow
 def test_without_one_doctor_says_how_to_get_it(home: Home, grafana: Path) -> None:
     def finding() -> dict[str, Any]:
         return next(one for one in home.json("doctor") if one["what"] == "Grafana")

@@ -53,6 +53,7 @@ def longest_gap(times: list[float]) -> float:
     return max(later - earlier for earlier, later in itertools.pairwise(times))
 
 
+@pytest.mark.slow
 def test_targets_that_go_bad_cost_themselves_alone(dsn: str, short_folder: Path, tmp_path: Path) -> None:
     with BadExporters() as bad, black_hole() as hole:
         address = f"127.0.0.1:{bad.port}"
@@ -94,6 +95,7 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, short_folder: Path,
     assert {instance for instance, is_up in up.items() if not is_up} == {*HOSTILE, "hole", "closed"}
 
 
+@pytest.mark.slow
 def test_a_thousand_targets_of_which_half_are_dead(dsn: str, short_folder: Path, tmp_path: Path) -> None:
     interval = 5.0
     with BadExporters() as bad, black_hole() as hole:

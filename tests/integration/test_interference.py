@@ -84,6 +84,7 @@ def slowdowns(found: dict[str, Any]) -> dict[tuple[str, str], float]:
     }
 
 
+@pytest.mark.slow
 def test_known_slowdowns_come_out_with_intervals_that_hold_them(laboratory: Laboratory, bench: Command) -> None:
     chance = random.Random(7)
     put_in = {("narrow", "wide"): 1.6, ("wide", "narrow"): 1.1, ("narrow", "narrow"): 1.5}
@@ -205,6 +206,7 @@ def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
     assert asked(bench, "20", "--simulated")["sets"][0]["board_energy_joules"] == energy
 
 
+@pytest.mark.slow
 def test_ways_of_sharing_are_told_apart(laboratory: Laboratory, bench: Command, tmp_path: Path) -> None:
     for workload, name in enumerate(ALONE, 1):
         laboratory.workload(workload, (name, ALONE[name]))

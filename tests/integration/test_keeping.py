@@ -16,6 +16,8 @@ from tests.mlflow_server import mlflow_server
 from tests.people import as_person, login
 from tests.world import LEVELS, World
 
+pytestmark = pytest.mark.flavours
+
 Bench = Callable[..., Any]
 GPU = "GPU-00000000-0000-4000-8000-000000000000"
 
@@ -182,6 +184,7 @@ def test_who_may_only_read_changes_nothing(bench: Bench, world: World, monkeypat
     assert world.connection.execute("select count(*) from runs where not keep and note is null").fetchone() == (2,)
 
 
+@pytest.mark.slow
 def test_mlflow_forgets_a_removed_run_and_its_artifacts(
     bench: Bench, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

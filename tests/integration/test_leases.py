@@ -121,6 +121,7 @@ def test_a_target_that_is_not_scraped_yet_is_kept_all_the_same(database: Databas
     leases.release({})
 
 
+@pytest.mark.slow
 def test_a_killed_collector_goes_on_at_once(dsn: str, short_folder: Path, tmp_path: Path) -> None:
     with BadExporters() as bad:
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
@@ -136,6 +137,7 @@ def test_a_killed_collector_goes_on_at_once(dsn: str, short_folder: Path, tmp_pa
             first.stop()
 
 
+@pytest.mark.slow
 def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, short_folder: Path, tmp_path: Path) -> None:
     with BadExporters() as bad:
         one, two = (
@@ -165,6 +167,7 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, short_f
     assert twice == []
 
 
+@pytest.mark.slow
 def test_the_database_away_holds_up_no_scrape(dsn: str, short_folder: Path, tmp_path: Path) -> None:
     with BadExporters() as bad:
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]

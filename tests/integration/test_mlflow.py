@@ -115,6 +115,7 @@ def lab(postgresql_dsn: str, server: int, tmp_path: Path) -> Iterator[Lab]:
             yield Lab(settings, database, MlflowClient(f"http://127.0.0.1:{server}"))
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_gets_the_run_when_it_is_back(lab: Lab, proxy: Proxy) -> None:
     proxy.stop()
     began = time.monotonic()
@@ -158,6 +159,7 @@ def test_what_a_server_has_missed_of_a_run_is_delivered_later(lab: Lab, proxy: P
     assert lab.row(run["run_id"])["metrics"] == [("loss", 7, 0.25)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["variables", "file", "address"])
 def test_a_login_is_used_by_us_and_by_runs_and_recorded_nowhere(
     lab: Lab, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str

@@ -19,6 +19,8 @@ from tests.conftest import own_database
 from tests.people import as_person, login
 from tests.world import World
 
+pytestmark = pytest.mark.flavours
+
 # In every text of the other person's runs, and a figure that only they have.
 SECRET, FIGURE = "zebra", 1234.5
 # What a server says of what is not for everybody: a view that cannot be written, a chunk that cannot be read by itself.

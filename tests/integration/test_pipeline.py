@@ -15,6 +15,8 @@ from sql.flavour import Flavour
 from sql.targets import TargetRow, TargetState
 from tests.world import HOST, World
 
+pytestmark = pytest.mark.flavours
+
 
 @pytest.fixture
 def now() -> float:

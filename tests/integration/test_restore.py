@@ -25,6 +25,8 @@ from tests.backups import OTHER, Empty, alone, contents, rewritten, schema_is_th
 from tests.e2e.home import listen_to_interrupts, wait_for
 from tests.world import World
 
+pytestmark = pytest.mark.flavours
+
 
 def test_a_round_trip_through_the_other_flavour_brings_everything_back(
     full: World, flavour: Flavour, empty: Empty, tmp_path: Path
@@ -59,6 +61,7 @@ def test_a_round_trip_through_the_other_flavour_brings_everything_back(
             ).fetchone() == (1,)
 
 
+@pytest.mark.slow
 def test_mlflow_comes_along_whatever_tables_it_has(
     database: Database, flavour: Flavour, empty: Empty, tmp_path: Path
 ) -> None:
@@ -194,6 +197,7 @@ def test_a_table_of_somebody_elses_is_named_and_left_out(full: World, empty: Emp
         assert connection.execute("select count(*) from samples").fetchone() == (7500,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_restore_leaves_nothing(
     file: Path, flavour: Flavour, empty: Empty, with_signal: signal.Signals
@@ -222,6 +226,7 @@ def test_an_interrupted_restore_leaves_nothing(
 WAITING = "select 1 from pg_stat_activity where datname = %s and wait_event_type = 'Lock'"
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_did(full: World, empty: Empty, tmp_path: Path) -> None:
     there = empty(Flavour.POSTGRESQL)
     with start(full.database, "backup", tmp_path / "file") as process:

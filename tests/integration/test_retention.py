@@ -9,6 +9,8 @@ import pytest
 from sql import aggregates
 from tests.world import LEVELS, World
 
+pytestmark = pytest.mark.flavours
+
 DAY = 86_400.0
 
 

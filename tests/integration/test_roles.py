@@ -16,6 +16,8 @@ from sql.reader import cancel_long_reads
 from tests.e2e.home import wait_for
 from tests.world import LEVELS, World
 
+pytestmark = pytest.mark.flavours
+
 
 @pytest.fixture
 def writer_world(database: Database, tmp_path: Path) -> World:

@@ -47,6 +47,7 @@ def all_runs(world: World) -> list[str]:
     return [run for (run,) in world.connection.execute("select run_id from runs").fetchall()]
 
 
+@pytest.mark.slow
 def test_parquet_has_every_row_in_types_of_its_own(full: World, tmp_path: Path) -> None:
     file = tmp_path / "a.parquet"
     written = write_samples(full.connection, select_runs(full.connection, []), file)
@@ -58,6 +59,7 @@ def test_parquet_has_every_row_in_types_of_its_own(full: World, tmp_path: Path) 
     assert in_order(rows) == expected(full, *all_runs(full))
 
 
+@pytest.mark.slow
 def test_csv_has_the_same_rows_for_pythons_own_reader(full: World, tmp_path: Path) -> None:
     runs = select_runs(full.connection, [])
     write_samples(full.connection, runs, tmp_path / "a.csv")

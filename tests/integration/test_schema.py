@@ -12,6 +12,8 @@ from sql.database import Database
 from sql.flavour import Flavour, inspect
 from sql.migrate import MigrationFailed, migrate, migrations, newest, pending
 
+pytestmark = pytest.mark.flavours
+
 RELATIONS = {
     "experiments": "experiment_id name source created_at",
     "workloads": "workload_id experiment_id workload status started_at ended_at",

@@ -14,6 +14,8 @@ from tests.e2e.home import wait_for
 from tests.e2e.scripted import Collector, ScriptedExporter, scripted
 from tests.spools import fill_spool
 
+pytestmark = pytest.mark.flavours
+
 HOUR = 3600
 SERIES = 300
 

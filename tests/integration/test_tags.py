@@ -12,6 +12,8 @@ from collector.segments import SpoolRecord
 from sql import runs, samples
 from tests.world import HOST, LEVELS, World
 
+pytestmark = pytest.mark.flavours
+
 SPAN = 120
 
 
