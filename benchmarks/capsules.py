@@ -73,7 +73,7 @@ def _load(connection: Connection, now: float) -> int:
     runs.start_runs(connection, [runs.Placement(_RUN, "node0", gpu) for gpu in gpus], begin)
     runs.end_run(connection, _RUN, RunEnd("finished", begin, now, 0, None, 0.0, 0, 0, 0))
     target = targets.register_target(connection, host="node0", listener="dcgm", instance="", url="none")
-    series = [(f"DCGM_FI_DEV_{metric}", {"UUID": gpu}) for gpu in gpus for metric in _METRICS]
+    series = [(f"DCGM_FI_DEV_{metric}", {"UUID": gpu}, "gauge") for gpu in gpus for metric in _METRICS]
     opened = samples.open_series(connection, target, series)
     sets = {one.place_id: one.runset_id for one in samples.run_set_segments(connection, 0.0)}
     ids = np.array([one.series_id for one in opened], np.int32)

@@ -22,13 +22,17 @@ _ERAS = 4
 
 
 class Found(NamedTuple):
-    """Of each sample the ids of its series, of that one's place, and of the target that says it; 0 is none."""
+    """Of each sample the ids of its series, of that one's place, and of the target that says it; 0 is none.
+
+    `counters` is 1 where the series counts.
+    """
 
     series: Ids
     places: Ids
     targets: Ids
+    counters: Ids
 
-    def where(self, which: npt.NDArray[np.bool_]) -> Found:
+    def where(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Found:
         """Return those of some samples."""
         return Found(*(ids[which] for ids in self))
 
@@ -42,7 +46,7 @@ class SeriesIds:
     def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> Found:
         """Return it for the samples of `records`, one after the other; open the series that are new."""
         none = np.zeros(0, np.int32)
-        parts = [Found(none, none, none)]
+        parts = [Found(none, none, none, none)]
         for record in records:
             known = self._known(record)
             if not (found := known.series[record.refs]).all():
@@ -53,7 +57,7 @@ class SeriesIds:
 
     def _known(self, record: SpoolRecord) -> Found:
         none = np.zeros(0, np.int32)
-        known = self._eras.pop(record.era, Found(none, none, none))
+        known = self._eras.pop(record.era, Found(none, none, none, none))
         if len(record) and (highest := int(record.refs.max())) >= len(known.series):
             # Doubles, so that growing is linear in all.
             more = np.zeros(max(highest + 1 - len(known.series), len(known.series)), np.int32)
@@ -68,6 +72,7 @@ class SeriesIds:
         for ref, definition in new.items():
             targets.setdefault(definition.target_id, []).append(ref)
         for target_id, refs in targets.items():
-            wanted = [(new[ref].metric, new[ref].labels) for ref in refs]
+            wanted = [(new[ref].metric, new[ref].labels, new[ref].kind) for ref in refs]
             for ref, opened in zip(refs, samples.open_series(connection, target_id, wanted), strict=True):
                 known.series[ref], known.places[ref], known.targets[ref] = opened.series_id, opened.place_id, target_id
+                known.counters[ref] = new[ref].kind == "counter"

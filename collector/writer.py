@@ -177,7 +177,13 @@ class Writer(threading.Thread):
             ids, times, values, dts = ids.where(mine), times[mine], values[mine], dts[mine]
             if not len(times):
                 return 0
-        self._refresh_tags(connection, state, float(times.min()))
+        self._refresh_tags(connection, state, float((times - dts).min()))
+        if parts := self._tags.parts(ids.places, times, dts, ids.counters):
+            divided = np.array([part.sample for part in parts])
+            kept = np.concatenate([np.setdiff1d(np.arange(len(times)), divided), divided])
+            ids, times, values, dts = ids.where(kept), times[kept], values[kept], dts[kept]
+            times[-len(parts) :] = [part.time for part in parts]
+            dts[-len(parts) :] = [part.dt for part in parts]
         tags = self._tags.tag(ids.places, times)
         columns = samples.Columns(times, ids.series, tags, values, dts)
         # Worth it for what has piled up; a live scrape has one sample of each series.

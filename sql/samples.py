@@ -42,12 +42,16 @@ class OpenedSeries:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One run set's span on its place, in Unix seconds; it goes on where `ended_at` is infinite."""
+    """One run set's span on its place, in Unix seconds; it goes on where `ended_at` is infinite.
+
+    `own` is whether the place is the process tree of one run.
+    """
 
     place_id: int
     runset_id: int
     started_at: float
     ended_at: float
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,10 @@ class WriteState:
 
 
 def open_series(
-    connection: Connection, target_id: int, series: Sequence[tuple[str, Mapping[str, str]]]
+    connection: Connection, target_id: int, series: Sequence[tuple[str, Mapping[str, str], str]]
 ) -> list[OpenedSeries]:
-    """Open series of one target, given as metric and labels, or find them; the answer has their order."""
-    items = [{"metric": metric, "labels": dict(labels)} for metric, labels in series]
+    """Open series of one target, given as metric, labels and kind, or find them; the answer has their order."""
+    items = [{"metric": metric, "labels": dict(labels), "kind": kind} for metric, labels, kind in series]
     rows = connection.execute(
         "select series_id, place_id from open_series(%s, %s) order by ord", (target_id, Jsonb(items))
     ).fetchall()
@@ -110,7 +114,7 @@ def run_set_segments(connection: Connection, since: float) -> list[Segment]:
     rows = connection.execute(
         """
         select distinct place_id, runset_id, extract(epoch from started_at)::float8,
-               coalesce(extract(epoch from ended_at)::float8, 'infinity')
+               coalesce(extract(epoch from ended_at)::float8, 'infinity'), scope = 'process'
         from run_sets where ended_at is null or ended_at > to_timestamp(%s)
         """,
         (since,),

@@ -119,6 +119,49 @@ end $$;
 create or replace trigger placements_to_run_sets after insert or update or delete on placements
 for each row execute function placement_changed();
 
+-- Whether a sample stands for more than a millisecond, or its rounding, before a boundary.
+create or replace function reaches_beyond(p_time timestamptz, p_dt real, p_boundary timestamptz) returns boolean
+language sql immutable as $$
+    select p_dt - extract(epoch from p_time - p_boundary)::float8 > greatest(1e-3, 1e-6 * p_dt)
+$$;
+
+-- Divides the samples of a place that stand for time in several of its run sets, where these begin and end beyond `p_from`;
+-- a run's own processes are its own at any time. As the collector does with those that it writes: see `Tags.parts`.
+create or replace function divide(p_place integer, p_from timestamptz) returns void language plpgsql as $$
+declare
+    boundary timestamptz;
+    ids integer[];
+    high timestamptz;
+begin
+    for boundary in
+        select distinct e from run_sets cross join lateral (values (started_at), (ended_at)) edges (e)
+        where place_id = p_place and scope <> 'process' and e >= p_from and e > (select edge from retention) order by e
+    loop
+        -- Of each series the first sample from there on is the one that may reach back beyond it.
+        select array_agg(s.series_id), max(x.time) into ids, high
+        from series s cross join lateral (
+            select time, dt from samples where series_id = s.series_id and time >= boundary order by time limit 1) x
+        where s.place_id = p_place and reaches_beyond(x.time, x.dt, boundary);
+        continue when ids is null;
+        execute format($q$
+            with whole as (
+                delete from samples
+                where series_id = any(%1$L::integer[]) and time >= %2$L::timestamptz and time <= %3$L::timestamptz
+                  and reaches_beyond(time, dt, %2$L::timestamptz)
+                returning time, series_id, value, dt, extract(epoch from time - %2$L::timestamptz)::float8 as beyond
+            ), parts as (
+                select p.time, series_id, value, p.dt
+                from whole join series using (series_id) cross join lateral (
+                    select %2$L::timestamptz - interval '1 us' as time, whole.dt - case when beyond >= 1e-3 then beyond else 0 end as dt
+                    where kind = 'counter'
+                    union all
+                    select whole.time, beyond where beyond >= 1e-3 or kind is distinct from 'counter') p
+            )
+            insert into samples (time, series_id, runset_id, value, dt)
+            select time, series_id, tag_at(%4$s, time), value, dt from parts$q$, ids, boundary, high, p_place);
+    end loop;
+end $$;
+
 -- Gives the samples of a place the tags that its run sets say now; returns how many moved. Below the edge of retention
 -- tags stay: the aggregates there cannot be made anew.
 create or replace function retag(p_place integer, p_from timestamptz) returns bigint language plpgsql as $$
@@ -130,6 +173,7 @@ begin
     perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- the edge stays where it is meanwhile
     select greatest(p_from, edge) into start from retention;
     perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- as many as it takes
+    perform divide(p_place, start);
     execute format($q$
         with changed as (
             update samples set runset_id = tag_at(%1$s, time)
@@ -138,6 +182,6 @@ begin
         select count(*) from changed$q$, p_place, ids, start) into moved;
     update runs set summarised = false
     where summarised and started_at >= (select edge from retention)
-      and run_id in (select run_id from run_sets where place_id = p_place and (ended_at is null or ended_at > p_from));
+      and run_id in (select run_id from run_sets where place_id = p_place and (ended_at is null or ended_at >= p_from));
     return moved;
 end $$;

@@ -43,30 +43,47 @@ cross join lateral (
       and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
     offset 0) x;
 
+-- The part of a sample's seconds that was seen, where its source is read every `p_interval` seconds.
+create or replace function seen_of(p_dt float8, p_interval float8) returns float8 language sql immutable as $$
+    select case when p_dt > 3 * p_interval then p_interval else p_dt end
+$$;
+
+-- Where a moment falls in intervals of so many seconds, as in a chart with this step.
+create or replace function interval_bin(p_time timestamptz, p_interval float8) returns timestamptz language sql immutable as $$
+    select date_bin(make_interval(secs => p_interval), p_time, timestamptz '2000-01-03 00:00:00+00')
+$$;
+
 -- What a run did in some quantities (all where null) between two times (in all where they are null), from its raw
 -- samples: one row a quantity, scope, metric and device, and one a quantity and scope over all its devices (metric and
 -- device null), from one source: of those that cover the run, the preferred one. A GPU that it does not measure is taken
 -- from the next. Series of one device that are scraped together count together: a CPU's modes are added up before their
--- mean, minimum and percentiles are taken. A sample at an edge counts for the part of its time that lies inside.
+-- mean, minimum and percentiles are taken. Those of several targets, each scraped at moments of its own, are averaged over
+-- the longest of their intervals before. A sample at an edge counts for the part of its time that lies inside.
+--
+-- `seen` are the seconds less gaps: a sample that stands for more than three of the usual intervals, a minute at most each,
+-- is the mean of what nobody saw, and counts for one.
 create or replace function summary_between(p_run text, p_quantities text[], p_from timestamptz, p_to timestamptz)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
-               min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
+               min float8, max float8, p50 float8, p95 float8, total float8, seen float8)
+-- So few rows are expected of samples that each would be compared with every source in turn.
+language plpgsql stable set enable_nestloop = off as $$
 #variable_conflict use_column
 begin
     return query
     with repeated as materialized (
         select series_id from repeats_of(array[p_run], p_quantities)
     ), sources as materialized (
-        select s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
-               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
-               coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several
+        select s.series_id, s.target_id, s.quantity, rs.scope, s.metric, coalesce(s.device, '') as device, rs.runset_id,
+               rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
+               coalesce(m.board, false) as board, coalesce(m.preference, 1) as preference,
+               min(s.metric) over one <> max(s.metric) over one as several
         from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
         where rs.run_id = p_run and (p_quantities is null or s.quantity = any(p_quantities))
           and s.series_id not in (select series_id from repeated)
         window one as (partition by s.quantity, rs.scope)
     ), read as not materialized (
-        select f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.board, x.time,
-               x.value * f.scale as value, x.dt
+        select f.series_id, f.target_id, f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.board,
+               x.time, x.value * f.scale as value, x.dt
         from sources f cross join lateral (
             -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
             select time, value,
@@ -79,46 +96,79 @@ begin
             offset 0) x
         where x.value is not null and (p_from is null or x.dt > 0)
     ), points as materialized (
-        select quantity, scope, metric, device, combine, preference, several, time, value, dt from read where not board
+        select series_id, target_id, quantity, scope, metric, device, combine, preference, several, time, value, dt
+        from read where not board
         union all
         -- What is said of one board counts once, on however many of its instances it is repeated.
-        select quantity, scope, metric, device, combine, preference, several, time, avg(value), max(dt)
+        select min(series_id), min(target_id), quantity, scope, metric, device, combine, preference, several, time, avg(value),
+               max(dt)
         from read where board group by quantity, scope, metric, device, combine, preference, several, time
+    ), intervals as materialized (
+        -- One series of each source says how often all of its are read.
+        select quantity, scope, metric, target_id, least(percentile_disc(0.5) within group (order by dt), 60) as interval
+        from points
+        where dt > 0 and series_id in (select min(series_id) from sources group by quantity, scope, metric, target_id, device)
+        group by quantity, scope, metric, target_id
+    ), paced as materialized (
+        select quantity, scope, metric, device, max(interval) as interval, count(distinct target_id) > 1 as apart
+        from sources left join intervals using (quantity, scope, metric, target_id) group by quantity, scope, metric, device
     ), by_device as (
-        select quantity, scope, metric, device, preference, several,
+        select quantity, scope, metric, device, preference, several, interval,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
                case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
-        from points group by grouping sets ((quantity, scope, metric, device, preference, several, time, combine))
+        from (
+            select quantity, scope, metric, device, preference, several, interval, combine, time, value, dt
+            from points join paced using (quantity, scope, metric, device) where not apart
+            union all
+            select quantity, scope, metric, device, preference, several, interval, combine, interval_bin(time, interval),
+                   coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)), sum(dt)
+            from points join paced using (quantity, scope, metric, device) where apart
+            group by series_id, quantity, scope, metric, device, preference, several, interval, combine, interval_bin(time, interval)
+        ) moments
+        group by grouping sets ((quantity, scope, metric, device, preference, several, interval, time, combine))
     ), figures as materialized (
         select quantity, scope, metric, device, preference, several, count(*) as n, sum(dt) as seconds,
                sum(coalesce(area, value * dt)) / nullif(sum(dt), 0) as mean, min(value) as min, max(value) as max,
                percentile_cont(0.5) within group (order by value) as p50,
                percentile_cont(0.95) within group (order by value) as p95,
-               sum(coalesce(area, value * dt)) as total
+               sum(coalesce(area, value * dt)) as total, sum(seen_of(dt, interval)) as seen
         from by_device group by quantity, scope, metric, device, preference, several
     ), measured as (
         select *, sum(seconds) over (partition by quantity, scope, metric) as measured from figures where several
     ), covering as (
         select *, covers(measured, max(measured) over (partition by quantity, scope)) as covering from measured
     ), chosen as materialized (
-        select quantity, scope, metric, coalesce(device, '') as device,
+        select quantity, scope, metric, device,
                dense_rank() over (partition by quantity, scope, case when quantity like 'gpu\_%' then device end
                                   order by covering desc, preference, metric) as rank
         from covering
+    ), counted as materialized (
+        select *, max(interval) over one as longest, min(target_id) over one <> max(target_id) over one as apart
+        from (select distinct quantity, scope, metric, device, target_id, interval
+              from sources left join intervals using (quantity, scope, metric, target_id)
+              where not several or (quantity, scope, metric, device) in
+                                   (select quantity, scope, metric, device from chosen where rank = 1)) x
+        window one as (partition by quantity, scope)
     ), together as (
-        select quantity, scope,
+        select quantity, scope, longest,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
                case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
-        from points
-        where not several or (quantity, scope, metric, coalesce(device, '')) in
-                             (select quantity, scope, metric, device from chosen where rank = 1)
-        group by quantity, scope, time, combine
+        from (
+            select quantity, scope, longest, combine, time, value, dt
+            from points join counted using (quantity, scope, metric, device, target_id) where not apart
+            union all
+            select quantity, scope, longest, combine, interval_bin(time, longest),
+                   coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)), sum(dt)
+            from points join counted using (quantity, scope, metric, device, target_id) where apart
+            group by series_id, quantity, scope, longest, combine, interval_bin(time, longest)
+        ) moments
+        group by quantity, scope, longest, time, combine
     )
-    select p_run, quantity, scope, metric, device, n, seconds, mean, min, max, p50, p95, total from figures
+    select p_run, quantity, scope, metric, nullif(device, ''), n, seconds, mean, min, max, p50, p95, total, seen from figures
     union all
     select p_run, quantity, scope, null, null, count(*), sum(dt), sum(coalesce(area, value * dt)) / nullif(sum(dt), 0),
            min(value), max(value), percentile_cont(0.5) within group (order by value),
-           percentile_cont(0.95) within group (order by value), sum(coalesce(area, value * dt))
+           percentile_cont(0.95) within group (order by value), sum(coalesce(area, value * dt)), sum(seen_of(dt, longest))
     from together group by quantity, scope;
 end $$;
 
@@ -128,7 +178,9 @@ create or replace function compute_summary(p_run text)
 returns table (run_id text, quantity text, scope text, metric text, device text, n bigint, seconds float8, mean float8,
                min float8, max float8, p50 float8, p95 float8, total float8) language plpgsql stable as $$
 begin
-    return query select * from summary_between(p_run, null, null, null);
+    return query
+    select s.run_id, s.quantity, s.scope, s.metric, s.device, s.n, s.seconds, s.mean, s.min, s.max, s.p50, s.p95, s.total
+    from summary_between(p_run, null, null, null) s;
 end $$;
 
 -- Written when a run has ended and its last sample is in; for a run that goes on, computed.
@@ -137,7 +189,7 @@ begin
     delete from repeats where run_id = p_run;
     insert into repeats select * from repeats_of(array[p_run], null, true);
     delete from stored_summaries where run_id = p_run;
-    insert into stored_summaries select * from compute_summary(p_run);
+    insert into stored_summaries select * from summary_between(p_run, null, null, null);
     update runs set summarised = true where run_id = p_run;
 end $$;
 
@@ -152,16 +204,17 @@ $$;
 create or replace view run_summary as
 select r.run_id, s.quantity, s.scope, s.metric, s.device, s.n, s.seconds, s.mean, s.min, s.max, s.p50, s.p95, s.total
 from runs r cross join lateral (
-    select * from stored_summaries where run_id = r.run_id and r.summarised
+    select run_id, quantity, scope, metric, device, n, seconds, mean, min, max, p50, p95, total
+    from stored_summaries where run_id = r.run_id and r.summarised
     union all
     select * from compute_summary(r.run_id) where r.started_at is not null and not r.summarised
 ) s;
 
--- The same of some runs and quantities: of a run that goes on, no others are computed.
+-- The same of some runs and quantities (all where null), and what was seen: of a run that goes on, no others are computed.
 create or replace function run_summary_of(p_runs text[], p_quantities text[])
 returns setof stored_summaries language sql stable as $$
     select s.* from runs r cross join lateral (
-        select * from stored_summaries where run_id = r.run_id and r.summarised and quantity = any(p_quantities)
+        select * from stored_summaries where run_id = r.run_id and r.summarised and (p_quantities is null or quantity = any(p_quantities))
         union all
         select * from summary_between(r.run_id, p_quantities, null, null)
         where r.started_at is not null and not r.summarised
@@ -191,9 +244,9 @@ from runs r where r.started_at is not null;
 create or replace view run_quality as
 select r.run_id,
        -- Of a run that was not measured it is 0: `least` passes over a null.
-       least(1, coalesce(q.seconds, 0) / greatest(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 1e-6))::float8
+       least(1, coalesce(q.seen, 0) / greatest(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 1e-6))::float8
            as coverage,
-       q.seconds / nullif(q.n, 0) as interval_seconds,
+       q.seen / nullif(q.n, 0) as interval_seconds,
        m.simulated, m.profiled, m.shared,
        q.throttled,
        (select sum(total) filter (where quantity = 'listener_cpu_usage')
@@ -204,7 +257,7 @@ select r.run_id,
         having bool_or(quantity = 'cpu_idle')) as overhead
 from runs r join run_marks m using (run_id)
 cross join lateral (
-    select max(seconds) filter (where own) as seconds, max(n) filter (where own) as n,
+    select max(coalesce(seen, seconds)) filter (where own) as seen, max(n) filter (where own) as n,
            max(max) filter (where not own) > 0 as throttled
     from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
           where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) figures) q;
