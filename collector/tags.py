@@ -14,6 +14,8 @@ __all__ = ["Part", "Tags"]
 
 # Parts of a sample shorter than this, in seconds and as a share of it, stay with the one beside them: `dt` is rounded.
 _SHORTEST, _SMALLEST = 1e-3, 1e-6
+# Seconds before a boundary that a gauge may stand for: as many are missing before the next one.
+_GAUGE_REACHES = 1.0
 # How long before a boundary a part ends that belongs to the set before it: the database has microseconds.
 _BEFORE = 1e-6
 
@@ -76,8 +78,8 @@ class Tags:
         """Return what samples become that stand for time in several run sets; most samples do not.
 
         A counter's sample is divided where sets begin and end, so that each has its part of the increase. A gauge's
-        stands for the time since the last of these boundaries alone: what there was before it, nobody has seen. In
-        ``sql/functions/20_run_sets.sql``, `divide` does the same with samples that are there already.
+        stands for the time since the last of these boundaries, or for a second: what there was before, nobody has seen.
+        In ``sql/functions/20_run_sets.sql``, `divide` does the same with samples that are there already.
         """
         found = []
         begins = times - dts
@@ -88,9 +90,12 @@ class Tags:
             first = np.searchsorted(spans.boundaries, begins[here] + least[here])
             last = np.searchsorted(spans.boundaries, times[here], side="right")
             for at in np.flatnonzero(first < last).tolist():
-                sample = int(here[at])
-                inner = spans.boundaries[first[at] : last[at]].tolist()
-                found += _divided(sample, float(begins[sample]), inner, float(times[sample]), bool(counters[sample]))
+                sample, inner = int(here[at]), spans.boundaries[first[at] : last[at]].tolist()
+                time, dt = float(times[sample]), float(dts[sample])
+                if counters[sample]:
+                    found += _divided(sample, time - dt, inner, time)
+                elif dt > (kept := max(time - inner[-1], _GAUGE_REACHES)):
+                    found.append(Part(sample, time, kept))
         return found
 
     def _present(self, places: npt.NDArray[np.int32]) -> Iterable[tuple[npt.NDArray[np.intp], _Spans]]:
@@ -108,9 +113,7 @@ def _spans(segments: list[Segment]) -> _Spans:
     return _Spans(starts, ends, np.array([s.runset_id for s in segments], np.int32), edges[np.isfinite(edges)])
 
 
-def _divided(sample: int, begin: float, boundaries: list[float], time: float, counter: bool) -> list[Part]:
-    if not counter:
-        return [Part(sample, time, time - boundaries[-1])]
+def _divided(sample: int, begin: float, boundaries: list[float], time: float) -> list[Part]:
     parts = []
     for boundary in boundaries:
         if boundary - begin >= _SHORTEST:

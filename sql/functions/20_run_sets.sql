@@ -119,14 +119,8 @@ end $$;
 create or replace trigger placements_to_run_sets after insert or update or delete on placements
 for each row execute function placement_changed();
 
--- Whether a sample stands for more than a millisecond, or its rounding, before a boundary.
-create or replace function reaches_beyond(p_time timestamptz, p_dt real, p_boundary timestamptz) returns boolean
-language sql immutable as $$
-    select p_dt - extract(epoch from p_time - p_boundary)::float8 > greatest(1e-3, 1e-6 * p_dt)
-$$;
-
--- Divides the samples of a place that stand for time in several of its run sets, where these begin and end beyond `p_from`;
--- a run's own processes are its own at any time. As the collector does with those that it writes: see `Tags.parts`.
+-- Divides the samples of a place that stand for time in several of its run sets, where these begin and end beyond `p_from`,
+-- as the collector does with those that it writes: `Tags.parts` says how. A run's own processes are its own at any time.
 create or replace function divide(p_place integer, p_from timestamptz) returns void language plpgsql as $$
 declare
     boundary timestamptz;
@@ -141,24 +135,25 @@ begin
         select array_agg(s.series_id), max(x.time) into ids, high
         from series s cross join lateral (
             select time, dt from samples where series_id = s.series_id and time >= boundary order by time limit 1) x
-        where s.place_id = p_place and reaches_beyond(x.time, x.dt, boundary);
+        cross join lateral (select extract(epoch from x.time - boundary)::float8 as since) y
+        where s.place_id = p_place
+          and x.dt - case when s.kind = 'counter' then since else greatest(since, 1) end > greatest(1e-3, 1e-6 * x.dt);
         continue when ids is null;
         execute format($q$
             with whole as (
                 delete from samples
                 where series_id = any(%1$L::integer[]) and time >= %2$L::timestamptz and time <= %3$L::timestamptz
-                  and reaches_beyond(time, dt, %2$L::timestamptz)
-                returning time, series_id, value, dt, extract(epoch from time - %2$L::timestamptz)::float8 as beyond
-            ), parts as (
-                select p.time, series_id, value, p.dt
-                from whole join series using (series_id) cross join lateral (
-                    select %2$L::timestamptz - interval '1 us' as time, whole.dt - case when beyond >= 1e-3 then beyond else 0 end as dt
-                    where kind = 'counter'
-                    union all
-                    select whole.time, beyond where beyond >= 1e-3 or kind is distinct from 'counter') p
+                  and time - dt * interval '1 s' < %2$L::timestamptz
+                returning *, extract(epoch from time - %2$L::timestamptz)::float8 as since
             )
             insert into samples (time, series_id, runset_id, value, dt)
-            select time, series_id, tag_at(%4$s, time), value, dt from parts$q$, ids, boundary, high, p_place);
+            select p.* from whole join series s using (series_id) cross join lateral (
+                select %2$L::timestamptz - interval '1 us', series_id, tag_at(%4$s, %2$L::timestamptz - interval '1 us'), value,
+                       dt - case when since >= 1e-3 then since else 0 end
+                where s.kind = 'counter'
+                union all
+                select time, series_id, runset_id, value, case when s.kind = 'counter' then since else greatest(since, 1) end
+                where since >= 1e-3 or s.kind is distinct from 'counter') p$q$, ids, boundary, high, p_place);
     end loop;
 end $$;
 

@@ -35,6 +35,19 @@ begin
     end if;
 end $$;
 
+-- How many seconds apart a series usually is read, by its first samples in some run sets (in all where null). Not in SQL, or
+-- each chunk would be planned where nobody asks.
+create or replace function usual_interval(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
+returns float8 language plpgsql stable as $$
+begin
+    return (
+        select least(percentile_disc(0.5) within group (order by dt), 60)
+        from (select dt::float8 from samples
+              where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
+                and time >= p_from and time < p_to and dt > 0
+              order by time limit 25) first);
+end $$;
+
 -- What a chart executes: of runs, or of the workloads that these runs are of.
 --
 -- All in it is literal: series, tags and bounds. So chunks outside of them are excluded when it is planned, and what an
@@ -72,6 +85,7 @@ declare
     branches text;
     axes text;         -- first bin and edges of each branch
     members text;
+    slowest double precision;  -- seconds: the longest interval of several targets that make one line
     repeated boolean;  -- a figure of a board is said several times
     together boolean;  -- several figures make one
     spans bigint;
@@ -134,7 +148,7 @@ begin
     ), repeated as materialized (
         select * from repeats_of(charted, chart_statement.quantities)
     ), candidates as (
-        select a.*, s.series_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
+        select a.*, s.series_id, s.target_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
                coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
                coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several,
                dense_rank() over (partition by a.run_id, s.quantity order by
@@ -175,14 +189,14 @@ begin
     ), sources as (
         select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,
                case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
-               combine, board, device, series_id, scale, array_agg(runset_id) as sets,
+               combine, board, device, target_id, series_id, scale, array_agg(runset_id) as sets,
                next_bucket(whole, greatest(
                    min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)), low)) as low,
                next_bucket(whole, least(max(coalesce(ended_at, 'infinity')) + interval '1 min', high)) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
         group by line, run_id, run_start, low, high, label, workload_label, series, quantity, scope, widest, combine, board, device,
-                 series_id, scale
+                 target_id, series_id, scale
     ), numbered as (
         select *, dense_rank() over (order by run_id, scope, low, high) as branch,
                -- What is said of one board counts once; everything else counts for itself.
@@ -208,9 +222,19 @@ begin
            string_agg(format('(%s, %s, %L::float8, %s, %s, %L::integer[], %L::timestamptz, %L::timestamptz,'
                              ' %L::timestamptz, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
                              high, run_start, label, series, quantity, scope, combine), ', '),
-           count(*) > count(distinct (line, member)), count(*) > count(distinct line)
-    into spans, branches, axes, members, repeated, together
+           count(*) > count(distinct (line, member)), count(*) > count(distinct line),
+           (select max(usual_interval(series_id, sets, low, high))
+            from (select distinct on (line, target_id) series_id, sets, low, high from numbered
+                  where seconds < 60 and line in (select line from numbered group by line having count(distinct target_id) > 1)
+                  order by line, target_id) x)
+    into spans, branches, axes, members, repeated, together, slowest
     from numbered;
+    if slowest > seconds then
+        -- Each target is scraped at moments of its own: what they say adds up over as long as it takes all of them to say it.
+        return chart_statement(
+            runs, quantities, start, stop, 1000 * slowest / seconds * case when axial then step else seconds end,
+            aligned, max_series, scopes, per_device, align, by_workload);
+    end if;
 
     answer := case when chart_statement.by_workload then
         'select %s as time, label as workload, quantity, scope, avg(mean) as value, min(lowest) as low,'

@@ -29,16 +29,18 @@ end $body$;
 
 -- What series had in each step of a span, from `samples` or the aggregate that fits: `seconds` that were measured,
 -- `area` (value times seconds), the least and the greatest value. `width` is the step that it came to: rounded up to
--- whole buckets, and longer where it would be more rows than anyone can look at.
+-- whole buckets, and longer where it would be more rows than anyone can look at, or where raw samples are gone.
 create or replace function series_steps(ids integer[], start timestamptz, stop timestamptz, step_ms double precision)
 returns table (series_id integer, "time" timestamptz, width double precision, n bigint, seconds double precision,
                area double precision, low double precision, high double precision)
 language plpgsql stable set jit = off as $body$
 declare
     max_rows constant integer := 200000;
+    has_raw constant boolean := series_steps.start >= (select edge from retention);
     step double precision := greatest(
         coalesce(series_steps.step_ms, 1000) / 1000,
-        extract(epoch from series_steps.stop - series_steps.start) * cardinality(series_steps.ids) / max_rows, 0.001);
+        extract(epoch from series_steps.stop - series_steps.start) * cardinality(series_steps.ids) / max_rows, 0.001,
+        case when not has_raw then 10 end);
     bucket double precision;
     relation text;
     raw boolean;
@@ -48,7 +50,7 @@ begin
     where step >= b order by b desc limit 1;
     step := ceil(step / coalesce(bucket, step)) * coalesce(bucket, step);
     -- Where the aggregates are views, their rows' bounds on time would reach no index.
-    raw := relation is null or aggregates_on_read() and series_steps.start >= (select edge from retention);
+    raw := relation is null or aggregates_on_read() and has_raw;
     return query execute format($q$
         select series_id, date_bin(%1$L, %2$I, timestamptz '2000-01-03 00:00:00+00'), %3$s::float8, sum(n)::bigint,
                sum(seconds), sum(area), min(low), max(high)
@@ -79,6 +81,7 @@ language sql stable as $$
                coalesce(m.preference, 1) as preference,
                -- Each collector counts its own, and so may what the catalog does not know.
                case when p.kind <> 'process' and m.metric_id is not null then s.target_id end as target_id,
+               s.target_id as source,
                case series_chart.by
                     when 'device' then concat_ws(' ', case when min(p.host) over () <> max(p.host) over () then p.host end,
                                                  coalesce(d.device, s.quantity))
@@ -86,6 +89,17 @@ language sql stable as $$
         from places p join series s using (place_id) left join metrics m using (metric_id) left join devices d using (place_id)
         where p.run_id is null and p.origin = '' and s.quantity = any(series_chart.quantities)
           and (series_chart.hosts is null or p.host = any(series_chart.hosts))
+    ), added as (
+        -- Of each place the source that counts, where a curve has several of different targets.
+        select *, min(source) over line <> max(source) over line as apart
+        from (select distinct on (name, quantity, place_id) name, quantity, series_id, source from members
+              order by name, quantity, place_id, preference, metric, source) one
+        window line as (partition by name, quantity)
+    ), slowest as (
+        -- As in `chart_statement`: they add up over as long as it takes all of them to say something.
+        select 1000 * max(usual_interval(series_id, null, series_chart.start, series_chart.stop)) as step_ms
+        from (select distinct on (source) series_id from added
+              where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by source) each
     ), by_source as (
         select m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, x.time,
                case when m.combine = 'max' then max(x.area / x.seconds) when m.combine = 'sum' and not m.board
@@ -94,7 +108,7 @@ language sql stable as $$
                case when m.combine = 'sum' and not m.board then sum(x.high) else max(x.high) end * m.scale as high
         from members m
         join series_steps(array(select series_id from members), series_chart.start, series_chart.stop,
-                          series_chart.step_ms) x using (series_id)
+                          (select greatest(step_ms, series_chart.step_ms) from slowest)) x using (series_id)
         where x.seconds > 0
         group by m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, m.board, m.scale, x.time
     ), preferred as (

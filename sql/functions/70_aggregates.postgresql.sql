@@ -46,7 +46,7 @@ create or replace function store_upper_levels() returns void language sql as $$
 $$;
 
 -- Moves the edge to where `retention` wants it, a day at a time, and deletes the raw samples below it, less those of runs
--- that are to be kept, or go on.
+-- that are to be kept, or have no summary yet.
 create or replace procedure retain() language plpgsql as $$
 declare
     wanted timestamptz := (select date_trunc('day', now() - keep_raw, 'UTC') from bench.retention);
@@ -69,7 +69,7 @@ begin
     delete from bench.samples
     where time < (select edge from bench.retention)
       and runset_id not in (select runset_id from bench.run_sets join bench.runs using (run_id)
-                            where keep or runs.ended_at is null);
+                            where keep or not summarised);
     commit;
 end $$;
 

@@ -74,7 +74,7 @@ begin
 end $$;
 
 -- Moves the edge to where `retention` wants it and drops the chunks below it, less those in which a run ran that is to
--- be kept, or goes on.
+-- be kept, or has no summary yet.
 create or replace procedure retain(job integer default null, config jsonb default null) language plpgsql as $$
 declare
     here timestamptz;
@@ -85,8 +85,6 @@ begin
     select nullif(edge, '-infinity'), greatest(edge, date_trunc('day', now() - keep_raw, 'UTC'))
     into here, wanted from bench.retention where keep_raw is not null;
     if wanted > here or here is null and wanted is not null then
-        perform bench.summarise_before(wanted);
-        commit;
         call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted,
                                                  options => '{"buckets_per_batch": 1080}');
         -- Once more without writers, for what came meanwhile: from here on no sample is without its aggregate.
@@ -102,7 +100,7 @@ begin
         select range_start, range_end from timescaledb_information.chunks
         where hypertable_schema = 'bench' and hypertable_name = 'samples' and range_end <= wanted
     loop
-        if not exists (select from bench.runs where (keep or ended_at is null) and started_at < chunk.range_end
+        if not exists (select from bench.runs where (keep or not summarised) and started_at < chunk.range_end
                        and coalesce(ended_at, 'infinity') >= chunk.range_start) then
             perform public.drop_chunks('bench.samples', older_than => chunk.range_end, newer_than => chunk.range_start);
             commit;

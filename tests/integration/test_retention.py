@@ -132,3 +132,32 @@ def test_a_late_sample_leaves_the_summary_of_a_run_whose_samples_are_gone(world:
 def test_less_than_a_day_is_refused(world: World) -> None:
     with pytest.raises(Exception, match="retention_keep_raw_check"):
         aggregates.keep_raw(world.connection, 0)
+
+
+def test_a_long_run_that_ends_between_two_turns_is_summarised_before_its_samples_go(world: World) -> None:
+    start = time.time() // DAY * DAY - 50 * DAY
+    run = world.run(start)
+    world.write(world.gauge("queue_length", [start + at for at in range(600)], [2.0] * 600))
+    aggregates.keep_raw(world.connection, 7)
+    aggregates.maintain(world.connection)
+    assert raw(world) == 600, "while it goes on"
+    world.end(run, start, start + 20 * DAY)  # its collector is away
+    aggregates.maintain(world.connection)
+    assert [row[2:4] for row in summaries(world)] == [(600, 2.0)]
+    aggregates.maintain(world.connection)
+    assert raw(world) == 0
+
+
+@pytest.mark.parametrize("step", [1, 5, 10, 60])
+def test_a_chart_of_series_goes_on_below_the_edge(world: World, step: int) -> None:
+    start = time.time() // 600 * 600 - 60 * DAY
+    world.write(world.gauge("node_load1", [start + at for at in range(600)], [2.0] * 600))
+    aggregates.keep_raw(world.connection, 30)
+    aggregates.maintain(world.connection)
+    assert raw(world) == 0
+    rows = world.connection.execute(
+        "select extract(epoch from time)::float8 - %(start)s, value, low, high from series_chart("
+        "array['load'], to_timestamp(%(start)s), to_timestamp(%(start)s + 600), %(step)s, 'host')",
+        {"start": start, "step": step * 1000},
+    ).fetchall()
+    assert rows == [(at, 2.0, 2.0, 2.0) for at in range(0, 600, max(step, 10))]
