@@ -150,26 +150,31 @@ begin
                                    (select quantity, scope, metric, device from chosen where rank = 1)) x
         window one as (partition by quantity, scope)
     ), together as (
-        select quantity, scope, longest,
+        select quantity, scope, longest, apart, min(begins) as begins, max(ends) as ends,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
                case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
         from (
-            select quantity, scope, longest, combine, time, value, dt
+            select quantity, scope, longest, apart, combine, time, value, dt, time as begins, time as ends
             from points join counted using (quantity, scope, metric, device, target_id) where not apart
             union all
-            select quantity, scope, longest, combine, interval_bin(time, longest),
-                   coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)), sum(dt)
+            select quantity, scope, longest, apart, combine, interval_bin(time, longest),
+                   coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)), sum(dt), min(time - dt * interval '1 s'), max(time)
             from points join counted using (quantity, scope, metric, device, target_id) where apart
-            group by series_id, quantity, scope, longest, combine, interval_bin(time, longest)
+            group by series_id, quantity, scope, longest, apart, combine, interval_bin(time, longest)
         ) moments
-        group by quantity, scope, longest, time, combine
+        group by quantity, scope, longest, apart, time, combine
+    ), whole as (
+        select quantity, scope, count(*) as n, sum(coalesce(area, value * dt)) as total,
+               -- What one target counted over a gap, others may have measured meanwhile.
+               case when apart then least(sum(dt), extract(epoch from max(ends) - min(begins))) else sum(dt) end as seconds,
+               min(value) as min, max(value) as max, percentile_cont(0.5) within group (order by value) as p50,
+               percentile_cont(0.95) within group (order by value) as p95, sum(seen_of(dt, longest)) as seen
+        from together group by quantity, scope, apart
     )
     select p_run, quantity, scope, metric, nullif(device, ''), n, seconds, mean, min, max, p50, p95, total, seen from figures
     union all
-    select p_run, quantity, scope, null, null, count(*), sum(dt), sum(coalesce(area, value * dt)) / nullif(sum(dt), 0),
-           min(value), max(value), percentile_cont(0.5) within group (order by value),
-           percentile_cont(0.95) within group (order by value), sum(coalesce(area, value * dt)), sum(seen_of(dt, longest))
-    from together group by quantity, scope;
+    select p_run, quantity, scope, null, null, n, seconds, total / nullif(seconds, 0), min, max, p50, p95, total, seen
+    from whole;
 end $$;
 
 -- What a run did in all. Not in SQL, or it would become part of every statement on summaries, and be planned for every chunk

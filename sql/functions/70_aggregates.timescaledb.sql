@@ -84,6 +84,8 @@ begin
     perform pg_advisory_lock(hashtext('bench.refresh'));
     select nullif(edge, '-infinity'), greatest(edge, date_trunc('day', now() - keep_raw, 'UTC'))
     into here, wanted from bench.retention where keep_raw is not null;
+    perform bench.summarise_before(wanted);  -- also where the edge stays: what went on when it came may have ended
+    commit;
     if wanted > here or here is null and wanted is not null then
         call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted,
                                                  options => '{"buckets_per_batch": 1080}');

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.world import HOST, World
@@ -129,7 +129,7 @@ sources = st.builds(
 )
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(measured=st.lists(sources, min_size=1, max_size=3))
 def test_chart_summary_and_samples_agree(world: World, measured: list[Source]) -> None:
     number = int(world.connection.execute("select count(*) from runs").fetchone()[0])  # type: ignore[index]
