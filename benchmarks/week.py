@@ -118,7 +118,10 @@ def rows(cluster: Cluster, connection: Connection, step: float = HOUR / 2) -> It
             np.array([one.started_at for one in mine]), np.array([one.ended_at for one in mine]),
             np.array([one.runset_id for one in mine], np.int32),
         )  # fmt: skip
-    opened = [samples.open_series(connection, group.target, [(*one, "gauge") for one in group.series]) for group in cluster.groups]
+    opened = [
+        samples.open_series(connection, group.target, [(*one, "gauge") for one in group.series])
+        for group in cluster.groups
+    ]
     levels = [figures.uniform(0.2, 0.9, len(group.series)) for group in cluster.groups]
     for begin in np.arange(cluster.begin, cluster.end, step):
         parts = []

@@ -163,7 +163,7 @@ def figures_of(
 
 
 def _coverage(found: Iterable[Summary], duration: float | None) -> float:
-    own = (one.seconds or 0.0 for one in found if (one.quantity, one.scope) == ("cpu_usage", "process"))
+    own = (one.seen or 0.0 for one in found if (one.quantity, one.scope) == ("cpu_usage", "process"))
     return min(1.0, next(own, 0.0) / duration) if duration else 0.0
 
 
@@ -173,7 +173,7 @@ def _gpu_coverage(found: Iterable[Summary], facts: GpuFacts, duration: float | N
     seconds = dict.fromkeys(_MEASURED, 0.0)
     for one in found:
         if one.quantity in seconds and one.scope in ("instance", "device"):
-            seconds[one.quantity] += one.seconds or 0.0
+            seconds[one.quantity] += one.seen or 0.0
     return min(1.0, max(seconds.values()) / duration)
 
 

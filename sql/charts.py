@@ -80,7 +80,7 @@ def measured(
                 from run_summary_of(%(runs)s, %(quantities)s) s join asked a using (run_id)
                 where s.metric is null and s.seconds > 0 and (%(scopes)s::text[] is null or s.scope = any(%(scopes)s))
             )
-            select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, f.seconds / f.n as interval, f.mean, f.min,
+            select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, coalesce(f.seen, f.seconds) / f.n as interval, f.mean, f.min,
                    f.max, f.p95
             from figures f left join (select quantity, min(unit) as unit from metrics group by quantity) m using (quantity)
             where f.width = 1

@@ -93,9 +93,11 @@ def expected(
         {sources}
         select coalesce(sum(greatest(1, extract(epoch from least(s.high, now()) - s.low - interval '2 min') / x.dt) * {times}), 0)::bigint
         from sources s cross join lateral (
-            select dt from samples
-            where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and time < s.high and dt > 0
-            limit 1) x
+            -- The first may stand for less, since the run set began.
+            select max(dt) as dt from (
+                select dt from samples
+                where series_id = s.series_id and runset_id = s.runset_id and time >= s.low and time < s.high and dt > 0
+                limit 3) few having count(*) > 0) x
         """
     ).format(sources=sources(run_ids, quantities), times=sql.SQL("s.runs" if each else "1"))
     row = connection.execute(query).fetchone()

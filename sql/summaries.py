@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A quantity of a run over its devices, in the canonical unit."""
+    """A quantity of a run over its devices, in the canonical unit; `seen` are its seconds less gaps."""
 
     run_id: str
     quantity: str
@@ -46,6 +46,7 @@ class Summary:
     p50: float | None
     p95: float | None
     total: float | None
+    seen: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
 
 def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
     """Return the summaries of runs, each quantity over its devices: first in the narrowest scope that covers the run."""
-    return _summaries(connection, "run_summary s", {"runs": list(run_ids)})
+    return _summaries(connection, "run_summary_of(%(runs)s, null) s", {"runs": list(run_ids)})
 
 
 def summaries_between(
@@ -174,7 +175,7 @@ def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> l
             with asked as materialized (
                 select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s))
             select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
-                   total
+                   total, coalesce(seen, seconds) as seen
             from {source} join asked using (run_id)
             left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
             where s.run_id = any(%(runs)s) and s.metric is null and s.device is null

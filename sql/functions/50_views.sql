@@ -43,16 +43,6 @@ cross join lateral (
       and time < coalesce(rs.ended_at, 'infinity') + interval '1 min'
     offset 0) x;
 
--- The part of a sample's seconds that was seen, where its source is read every `p_interval` seconds.
-create or replace function seen_of(p_dt float8, p_interval float8) returns float8 language sql immutable as $$
-    select case when p_dt > 3 * p_interval then p_interval else p_dt end
-$$;
-
--- Where a moment falls in intervals of so many seconds, as in a chart with this step.
-create or replace function interval_bin(p_time timestamptz, p_interval float8) returns timestamptz language sql immutable as $$
-    select date_bin(make_interval(secs => p_interval), p_time, timestamptz '2000-01-03 00:00:00+00')
-$$;
-
 -- What a run did in some quantities (all where null) between two times (in all where they are null), from its raw
 -- samples: one row a quantity, scope, metric and device, and one a quantity and scope over all its devices (metric and
 -- device null), from one source: of those that cover the run, the preferred one. A GPU that it does not measure is taken
@@ -243,9 +233,10 @@ select r.run_id, on_simulated_gpus(r) as simulated,
                                                  and other.run_id <> r.run_id))) as shared
 from runs r where r.started_at is not null;
 
--- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured,
--- `throttled` whether something kept the clocks of its GPUs down at any time, and `overhead` the share of what its host's
--- cores had to give that the listeners used while it went on, known of what has its summary: a host's cores are many series.
+-- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured
+-- (of a gap no more than the total is known), `throttled` whether something kept the clocks of its GPUs down at any time, and
+-- `overhead` the share of what its host's cores had to give that the listeners used while it went on, known of what has its
+-- summary: a host's cores are many series.
 create or replace view run_quality as
 select r.run_id,
        -- Of a run that was not measured it is 0: `least` passes over a null.

@@ -6,11 +6,6 @@ returns timestamptz language sql immutable as $$
                 else bound end
 $$;
 
--- When the first bucket begins that does so at a time or later; the time itself where there are no buckets.
-create or replace function next_bucket(bucket interval, at timestamptz) returns timestamptz language sql immutable as $$
-    select coalesce(date_bin(bucket, at + bucket - interval '1 microsecond', timestamptz '2000-01-03 00:00:00+00'), at)
-$$;
-
 -- Of each run the stretch of time that is read for a chart, and, along an axis other than time, its bins: see `axis_bins`.
 -- A chart over everything a long run has must not return more than anyone can look at: `step` grows until `p_most` suffice.
 create or replace function chart_stretches(
@@ -33,19 +28,6 @@ begin
                    chart_bound(p_stop, r.started_at, p_aligned, 'infinity') as high) b
         where (r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs)) and r.started_at is not null;
     end if;
-end $$;
-
--- How many seconds apart a series usually is read, by its first samples in some run sets (in all where null). Not in SQL, or
--- each chunk would be planned where nobody asks.
-create or replace function usual_interval(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
-returns float8 language plpgsql stable as $$
-begin
-    return (
-        select least(percentile_disc(0.5) within group (order by dt), 60)
-        from (select dt::float8 from samples
-              where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
-                and time >= p_from and time < p_to and dt > 0
-              order by time limit 25) first);
 end $$;
 
 -- What a chart executes: of runs, or of the workloads that these runs are of.
@@ -121,7 +103,7 @@ begin
         bounds := 'bucket >= %1$s and bucket < %2$s';
     end if;
     if chart_statement.aligned then
-        -- A bucket goes to the bin that most of it lies in: half a bucket is the most it can be off.
+        -- A bucket goes to the bin that most of it lies in.
         bin := case when axial then
                    format('%%1$s + width_bucket(date_part(''epoch'', moment) + %s, %%2$s)', coalesce(bucket, 0) / 2)
                else
@@ -223,17 +205,15 @@ begin
                              ' %L::timestamptz, %L, %L, %L, %L, %L)', branch, series_id, scale, line, member, sets, low,
                              high, run_start, label, series, quantity, scope, combine), ', '),
            count(*) > count(distinct (line, member)), count(*) > count(distinct line),
-           (select max(usual_interval(series_id, sets, low, high))
-            from (select distinct on (line, target_id) series_id, sets, low, high from numbered
-                  where seconds < 60 and line in (select line from numbered group by line having count(distinct target_id) > 1)
-                  order by line, target_id) x)
+           (select max(usual_interval(series_id, sets, low, high)) from (
+                select distinct on (line, target_id) series_id, sets, low, high from numbered
+                where seconds < 60 and line in (select line from numbered group by line having count(distinct target_id) > 1)) x)
     into spans, branches, axes, members, repeated, together, slowest
     from numbered;
     if slowest > seconds then
-        -- Each target is scraped at moments of its own: what they say adds up over as long as it takes all of them to say it.
-        return chart_statement(
-            runs, quantities, start, stop, 1000 * slowest / seconds * case when axial then step else seconds end,
-            aligned, max_series, scopes, per_device, align, by_workload);
+        -- Each target has moments of its own: what they say adds up over as long as it takes all of them to say it.
+        return chart_statement(runs, quantities, start, stop, 1000 * slowest * case when axial then step / seconds else 1 end,
+                               aligned, max_series, scopes, per_device, align, by_workload);
     end if;
 
     answer := case when chart_statement.by_workload then

@@ -28,7 +28,7 @@ language sql stable as $$
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) and r.started_at is not null
     ), figures as materialized (
         -- Not of runs that go on: each time all of their samples would be read.
-        select run_id, quantity, scope, metric, device, n, seconds
+        select run_id, quantity, scope, metric, device, n, seconds, coalesce(seen, seconds) as seen
         from run_summary_of(array(select run_id from asked where ended), p_quantities)
     ), found as (
         select distinct a.run_id, s.quantity, rs.scope, s.metric, s.device, coalesce(m.preference, 1) as preference,
@@ -55,7 +55,7 @@ language sql stable as $$
         select run_id, run, ended, lasted, quantity, scope, string_agg(distinct metric, ' and ') as metrics
         from ranked where rank = 1 group by run_id, run, ended, lasted, quantity, scope
     )
-    select c.run_id, c.run, c.quantity, c.scope, c.metrics, x.seconds / nullif(c.lasted, 0), x.seconds / nullif(x.n, 0),
+    select c.run_id, c.run, c.quantity, c.scope, c.metrics, x.seen / nullif(c.lasted, 0), x.seen / nullif(x.n, 0),
            c.ended and coalesce(x.seconds, 0) = 0,
            p_max_series is null or dense_rank() over (partition by c.quantity order by c.run, c.run_id) <= p_max_series
     from chosen c left join figures x
