@@ -202,3 +202,11 @@ language sql stable as $$
     select run_id, low, high, floor(first / step)::bigint, coalesce(edges, '{}'), step, pace
     from cut join bounds using (run_id) left join ends using (run_id)
 $$;
+
+-- A bound of a chart as a time of one run: as it is, or, in an aligned chart, counted from the run's start.
+create or replace function chart_bound(bound timestamptz, run_start timestamptz, aligned boolean, open timestamptz)
+returns timestamptz language sql immutable as $$
+    select case when bound is null then open
+                when aligned then run_start + (bound - timestamptz '1970-01-01 00:00:00+00')
+                else bound end
+$$;

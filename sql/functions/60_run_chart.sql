@@ -1,11 +1,3 @@
--- A bound of a chart as a time of one run: as it is, or, in an aligned chart, counted from the run's start.
-create or replace function chart_bound(bound timestamptz, run_start timestamptz, aligned boolean, open timestamptz)
-returns timestamptz language sql immutable as $$
-    select case when bound is null then open
-                when aligned then run_start + (bound - timestamptz '1970-01-01 00:00:00+00')
-                else bound end
-$$;
-
 -- Of each run the stretch of time that is read for a chart, and, along an axis other than time, its bins: see `axis_bins`.
 -- A chart over everything a long run has must not return more than anyone can look at: `step` grows until `p_most` suffice.
 create or replace function chart_stretches(

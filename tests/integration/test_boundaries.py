@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from sql.flavour import Flavour, inspect
 from sql.traces import counters_of
 from tests.charts import chart
 from tests.world import LEVELS, World
@@ -86,6 +87,8 @@ def test_an_end_that_becomes_known_late_divides_what_was_written(world: World, s
     run = world.run(start + A[0], gpu=GPU)
     energy(world, start, [*BEFORE, *AFTER])
     world.refresh()
+    if inspect(world.connection).flavour is Flavour.TIMESCALEDB:
+        world.connection.execute("select compress_chunk(show_chunks('samples'))")
     world.end(run, start + A[0], start + A[1])
     world.write()
     world.refresh()
