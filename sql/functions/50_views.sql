@@ -65,14 +65,14 @@ begin
     ), sources as materialized (
         select s.series_id, s.target_id, s.quantity, rs.scope, s.metric, coalesce(s.device, '') as device, rs.runset_id,
                rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
-               coalesce(m.board, false) as board, coalesce(m.preference, 1) as preference,
+               counts_once(s, m) as once, coalesce(m.preference, 1) as preference,
                min(s.metric) over one <> max(s.metric) over one as several
         from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
         where rs.run_id = p_run and (p_quantities is null or s.quantity = any(p_quantities))
           and s.series_id not in (select series_id from repeated)
         window one as (partition by s.quantity, rs.scope)
     ), read as not materialized (
-        select f.series_id, f.target_id, f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.board,
+        select f.series_id, f.target_id, f.quantity, f.scope, f.metric, f.device, f.combine, f.preference, f.several, f.once,
                x.time, x.value * f.scale as value, x.dt
         from sources f cross join lateral (
             -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
@@ -87,12 +87,12 @@ begin
         where x.value is not null and (p_from is null or x.dt > 0)
     ), points as materialized (
         select series_id, target_id, quantity, scope, metric, device, combine, preference, several, time, value, dt
-        from read where not board
+        from read where not once
         union all
-        -- What is said of one board counts once, on however many of its instances it is repeated.
-        select min(series_id), min(target_id), quantity, scope, metric, device, combine, preference, several, time, avg(value),
+        -- What is said of one device counts once, in however many lines it is repeated.
+        select min(series_id), min(target_id), quantity, scope, metric, device, combine, preference, several, time, max(value),
                max(dt)
-        from read where board group by quantity, scope, metric, device, combine, preference, several, time
+        from read where once group by quantity, scope, metric, device, combine, preference, several, time
     ), intervals as materialized (
         -- One series of each source says how often all of its are read.
         select quantity, scope, metric, target_id, least(percentile_disc(0.5) within group (order by dt), 60) as interval

@@ -60,7 +60,7 @@ declare
     axes text;         -- first bin and edges of each branch
     members text;
     slowest double precision;  -- seconds: the longest interval of several targets that make one line
-    repeated boolean;  -- a figure of a board is said several times
+    repeated boolean;  -- a figure of a device is said several times
     together boolean;  -- several figures make one
     spans bigint;
 begin
@@ -123,7 +123,7 @@ begin
         select * from repeats_of(charted, chart_statement.quantities)
     ), candidates as (
         select a.*, s.series_id, s.target_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
-               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
+               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, counts_once(s, m) as once,
                coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several,
                dense_rank() over (partition by a.run_id, s.quantity order by
                    case when chart_statement.scopes is null then scope_width(rs.scope, a.alone) else 0 end) as width
@@ -163,18 +163,17 @@ begin
     ), sources as (
         select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,
                case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
-               combine, board, device, target_id, series_id, scale, array_agg(runset_id) as sets,
+               combine, once, device, target_id, series_id, scale, array_agg(runset_id) as sets,
                next_bucket(whole, greatest(
                    min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)), low)) as low,
                next_bucket(whole, least(max(coalesce(ended_at, 'infinity')) + interval '1 min', high)) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
-        group by line, run_id, run_start, low, high, label, workload_label, series, quantity, scope, widest, combine, board, device,
+        group by line, run_id, run_start, low, high, label, workload_label, series, quantity, scope, widest, combine, once, device,
                  target_id, series_id, scale
     ), numbered as (
         select *, dense_rank() over (order by run_id, scope, low, high) as branch,
-               -- What is said of one board counts once; everything else counts for itself.
-               case when board then -dense_rank() over (order by device) else row_number() over () end as member
+               case when once then -dense_rank() over (order by device) else row_number() over () end as member
         from sources
     ), scans as (
         select branch, run_id, run_start, low, high, array_agg(distinct series_id) as ids, array_agg(distinct one) as sets
@@ -243,9 +242,9 @@ binned as (
 )%3$s%4$s
 %5$s$q$,
         members, branches,
-        case when repeated then $q$, boards as (
+        case when repeated then $q$, devices as (
     select line, min(label) as label, min(series) as series, min(quantity) as quantity, min(scope) as scope,
-           min(combine) as combine, member, bin, avg(mean) as mean, min(lowest) as lowest, max(highest) as highest
+           min(combine) as combine, member, bin, max(mean) as mean, max(lowest) as lowest, max(highest) as highest
     from points group by line, member, bin
 )$q$ end,
         case when together then format($q$, combined as (
@@ -254,7 +253,7 @@ binned as (
            case min(combine) when 'sum' then sum(lowest) else min(lowest) end as lowest,
            case min(combine) when 'sum' then sum(highest) else max(highest) end as highest
     from %s group by line, bin
-)$q$, case when repeated then 'boards' else 'points' end) end,
+)$q$, case when repeated then 'devices' else 'points' end) end,
         format(answer, at_time, case when together then 'combined' else 'points' end));
 end $body$;
 

@@ -9,7 +9,7 @@ begin
     return query execute format($q$
         with read as (
             select s.place_id, s.quantity, s.metric, coalesce(m.preference, 1) as preference,
-                   coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
+                   coalesce(m.combine, 'sum') as combine, counts_once(s, m) as once,
                    x.value * coalesce(m.scale, 1) as value, x.time,
                    s.target_id, max(x.time) over (partition by s.place_id, s.quantity, s.metric, s.target_id) as latest
             from series s left join metrics m using (metric_id)
@@ -19,11 +19,10 @@ begin
             where s.place_id = any(%L::integer[]) and s.quantity = any(%L::text[]) and x.value is not null
         )
         select distinct on (place_id, quantity) place_id, quantity,
-               case when combine = 'max' then max(value) when combine = 'sum' and not board then sum(value)
-                    else avg(value) end,
+               case when combine = 'max' or once then max(value) when combine = 'sum' then sum(value) else avg(value) end,
                latest
         from read where time = latest
-        group by place_id, quantity, metric, target_id, preference, combine, board, latest
+        group by place_id, quantity, metric, target_id, preference, combine, once, latest
         order by place_id, quantity, preference, metric, target_id$q$, p_since, p_places, p_quantities);
 end $body$;
 
@@ -77,7 +76,7 @@ create or replace function series_chart(
 language sql stable as $$
     with members as materialized (
         select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
-               coalesce(m.combine, 'sum') as combine, coalesce(m.board, false) as board,
+               coalesce(m.combine, 'sum') as combine, counts_once(s, m) as once,
                coalesce(m.preference, 1) as preference,
                -- Each collector counts its own, and so may what the catalog does not know.
                case when p.kind <> 'process' and m.metric_id is not null then s.target_id end as target_id,
@@ -102,15 +101,15 @@ language sql stable as $$
               where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by source) each
     ), by_source as (
         select m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, x.time,
-               case when m.combine = 'max' then max(x.area / x.seconds) when m.combine = 'sum' and not m.board
-                    then sum(x.area / x.seconds) else avg(x.area / x.seconds) end * m.scale as value,
-               case when m.combine = 'sum' and not m.board then sum(x.low) else min(x.low) end * m.scale as low,
-               case when m.combine = 'sum' and not m.board then sum(x.high) else max(x.high) end * m.scale as high
+               case when m.combine = 'max' or m.once then max(x.area / x.seconds)
+                    when m.combine = 'sum' then sum(x.area / x.seconds) else avg(x.area / x.seconds) end * m.scale as value,
+               case when m.once then max(x.low) when m.combine = 'sum' then sum(x.low) else min(x.low) end * m.scale as low,
+               case when m.combine = 'sum' and not m.once then sum(x.high) else max(x.high) end * m.scale as high
         from members m
         join series_steps(array(select series_id from members), series_chart.start, series_chart.stop,
                           (select greatest(step_ms, series_chart.step_ms) from slowest)) x using (series_id)
         where x.seconds > 0
-        group by m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, m.board, m.scale, x.time
+        group by m.name, m.quantity, m.place_id, m.metric, m.target_id, m.preference, m.combine, m.once, m.scale, x.time
     ), preferred as (
         select distinct on (name, quantity, place_id, time) * from by_source
         order by name, quantity, place_id, time, preference, metric, target_id

@@ -160,7 +160,7 @@ returns table (kind text, host text, device text, run_id text, run text, owner t
 language sql stable as $$
     with members as materialized (
         select s.series_id, s.target_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
-               coalesce(m.preference, 1) as preference, coalesce(m.board, false) as board,
+               coalesce(m.preference, 1) as preference, counts_once(s, m) as once,
                coalesce(s.labels ->> 'simulated' = 'true', false) as simulated
         from series s join places p using (place_id) left join metrics m using (metric_id)
         where s.quantity = any(array['gpu_energy_attributed', 'gpu_energy_idle', 'gpu_energy_other', 'gpu_power',
@@ -168,17 +168,17 @@ language sql stable as $$
           and p.origin = ''
           and (p.run_id is null or p.run_id in (select run_id from runs where started_at < energy.stop
                                                 and coalesce(ended_at, 'infinity') > energy.start))
-    ), read as (
+    ), steps as (
         select m.place_id, m.quantity, m.metric, m.target_id, m.preference, bool_or(m.simulated) as simulated,
-               max(x.seconds) as seconds,
-               -- What is said of one board counts once, on however many of its instances it is repeated.
-               m.scale * case when m.board then max(x.area) else sum(x.area) end as joules
-        from members m join (
-            select series_id, sum(seconds) as seconds, sum(area) as area
-            from series_steps(array(select series_id from members), energy.start, energy.stop,
-                              extract(epoch from energy.stop - energy.start) * 10)
-            group by series_id) x using (series_id)
-        group by m.place_id, m.quantity, m.metric, m.target_id, m.preference, m.board, m.scale
+               max(x.seconds) as seconds, m.scale * case when m.once then max(x.area) else sum(x.area) end as joules
+        from members m
+        join series_steps(array(select series_id from members), energy.start, energy.stop,
+                          extract(epoch from energy.stop - energy.start) * 10) x using (series_id)
+        group by m.place_id, m.quantity, m.metric, m.target_id, m.preference, m.once, m.scale, x.time
+    ), read as (
+        select place_id, quantity, metric, target_id, preference, bool_or(simulated) as simulated,
+               sum(seconds) as seconds, sum(joules) as joules
+        from steps group by place_id, quantity, metric, target_id, preference
     ), covering as (
         select *, covers(seconds, max(seconds) over (partition by place_id, quantity)) as covering from read
     ), chosen as materialized (
