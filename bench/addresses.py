@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import re
 
-__all__ = ["is_loopback", "without_login"]
+__all__ = ["host_in", "is_loopback", "without_login"]
 
+_AUTHORITY = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::[^:]*)?")
 _LOGIN = re.compile(r"(?<=://)[^/?#\s]*@")
+
+
+def host_in(text: str) -> str | None:
+    """Return the host in an address, with or without a port, or in a URL; ``None`` where there is none."""
+    authority = re.split(r"[/?#]", text.partition("://")[2] if "://" in text else text, maxsplit=1)[0].rpartition("@")[2]
+    with contextlib.suppress(ValueError):
+        return str(ipaddress.ip_address(authority))  # IPv6 without brackets has no port
+    match = _AUTHORITY.fullmatch(authority)
+    return (match["six"] or match["name"]) if match else None
 
 
 def is_loopback(host: str) -> bool:

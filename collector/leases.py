@@ -76,8 +76,8 @@ class Leases:
         if self._shares is not None:
             targets = self._shares.of(connection, targets, renew=self._due)
         ids = {target.key: target_id for target_id, target in self.held.items()}
-        # A target whose address changed is claimed anew: the row says where it is.
-        fresh = [one for one in targets.values() if one.key not in ids or self.held[ids[one.key]].url != one.url]
+        # A target whose address changed is claimed anew: the row says where it is, and who names its host.
+        fresh = [one for one in targets.values() if one.key not in ids or _row(self.held[ids[one.key]]) != _row(one)]
         if self._taken:
             kept = holders(connection, [_row(one) for one in self._taken.values()])
             fresh = [one for one in fresh if one.key not in kept]
@@ -181,7 +181,7 @@ class Leases:
 
 
 def _row(target: Target) -> TargetRow:
-    return TargetRow(target.host, target.listener, target.instance, target.url)
+    return TargetRow(target.host, target.listener, target.instance, target.url, target.says_host)
 
 
 def _who(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from bench.addresses import is_loopback
+from bench.addresses import host_in, is_loopback
 from bench.document import Document, duration
 from bench.errors import BadRequest, did_you_mean
 from collector.groups import Group
@@ -70,6 +70,11 @@ class Target:
     def key(self) -> Key:
         """What tells it from others in the database; no two targets share it."""
         return self.host, self.listener, self.instance
+
+    @property
+    def says_host(self) -> bool:
+        """Whether its labels say the host, which then goes before the one that its lines name."""
+        return bool(self.labels.get("host"))
 
     def public(self) -> dict[str, object]:
         """Return what anybody may see of it."""
@@ -200,11 +205,10 @@ def populate(config: ScrapeConfig, discovered: Mapping[str, str]) -> Target | No
     timeout = _timeout(kept["__scrape_timeout__"], interval) if "__scrape_timeout__" in kept else None
     shown = {name: value for name, value in kept.items() if not name.startswith("__")}
     instance = shown.setdefault("instance", address)
-    named = _ADDRESS.fullmatch(instance)
     query = _query(config, kept)
     return Target(
         url=f"{scheme}://{address}{path}{'?' if query else ''}{query}",
-        host=shown.get("host") or _host((named["six"] or named["name"]) if named else host),
+        host=shown.get("host") or _host(host_in(instance) or host),
         listener=shown.get("job", ""),
         instance=instance,
         labels=shown,

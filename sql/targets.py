@@ -28,12 +28,19 @@ LEASE_SECONDS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """A target as the database knows it."""
+    """A target as the database knows it.
+
+    Attributes
+    ----------
+    says_host
+        Whether its labels say `host`, which then goes before the one that its lines name.
+    """
 
     host: str
     listener: str
     instance: str
     url: str
+    says_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +119,26 @@ def claim_targets(
     targets
         No two of the same host, listener and instance.
     """
-    names = ("host", "listener", "instance", "url")
+    names = ("host", "listener", "instance", "url", "says_host")
     columns = {f"{name}s": [getattr(one, name) for one in targets] for name in names}
     rows = connection.execute(
         """
         with wanted as (
-            select * from unnest(%(hosts)s::text[], %(listeners)s::text[], %(instances)s::text[], %(urls)s::text[])
-                with ordinality as w(host, listener, instance, url, ord)
+            select * from unnest(%(hosts)s::text[], %(listeners)s::text[], %(instances)s::text[], %(urls)s::text[],
+                                 %(says_hosts)s::bool[])
+                with ordinality as w(host, listener, instance, url, says_host, ord)
         ), claimed as (
-            insert into targets as t (host, listener, instance, url, collector, collector_host, collector_pid, held_since,
-                                      lease_until)
-            select host, listener, instance, url, %(source)s, %(host)s, %(pid)s, now(),
+            insert into targets as t (host, listener, instance, url, says_host, collector, collector_host, collector_pid,
+                                      held_since, lease_until)
+            select host, listener, instance, url, says_host, %(source)s, %(host)s, %(pid)s, now(),
                    now() + make_interval(secs => %(lease)s)
             from wanted where not scraped_elsewhere(host, listener, instance, %(source)s)
             order by host, listener, instance  -- the same order for all, so that none waits for one who waits for it
             on conflict (host, listener, instance) do update set
                 held_since = case when t.collector = excluded.collector then t.held_since else now() end,
-                url = excluded.url, collector = excluded.collector, collector_host = excluded.collector_host,
-                collector_pid = excluded.collector_pid, lease_until = excluded.lease_until, down_since = null
+                url = excluded.url, says_host = excluded.says_host, collector = excluded.collector,
+                collector_host = excluded.collector_host, collector_pid = excluded.collector_pid,
+                lease_until = excluded.lease_until, down_since = null
             where t.collector = excluded.collector or t.lease_until is null or t.lease_until < now()
             returning target_id, host, listener, instance
         )

@@ -35,6 +35,7 @@ end $$;
 
 -- Opens series of one target, or finds them. `p_series` is an array of {"metric", "labels", "kind"}; answers in its order
 -- (`ord` from 1). Where a series belongs shows in its labels: a run's id, or a GPU and its instance, else the host.
+-- The host is the one that the target's labels say, else the line's `hostname`: in Kubernetes that is a pod's.
 -- A figure of the whole board belongs to the GPU whichever instance it is repeated on. A collector's own figures are a
 -- process's that is no run's, so that no run has them among its host's.
 create or replace function open_series(p_target integer, p_series jsonb)
@@ -52,7 +53,7 @@ begin
         select w.*, c.metric_id, coalesce(c.quantity, w.metric) as quantity,
                -- nvitop-exporter's is by default an address, which no run is placed on.
                coalesce((select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
-                         where name !~ '^[0-9.]*$|:' limit 1), source.host) as host,
+                         where not source.says_host and name !~ '^[0-9.]*$|:' limit 1), source.host) as host,
                w.labels ->> 'run_id' as run_id, g.uuid, case when not coalesce(c.board, false) then g.instance end as gi
         from wanted w
         left join lateral catalog_row(w.metric, w.labels) c on true
@@ -71,7 +72,10 @@ begin
                p.labels
         from placed p
         on conflict (target_id, metric, md5(labels::text)) do update set metric_id = excluded.metric_id,
-            quantity = excluded.quantity, kind = excluded.kind
+            quantity = excluded.quantity, kind = excluded.kind,
+             -- It moves when its target says another host: what comes from then on belongs there.
+             place_id = case when series.host = excluded.host then series.place_id else excluded.place_id end,
+             host = excluded.host
         returning series_id, place_id, metric, labels
     )
     select w.ord, o.series_id, o.place_id from wanted w join opened o using (metric, labels);
