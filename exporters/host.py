@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from exporters.registry import ExporterOptions
+from exporters.virtual_devices import virtual_devices
 
 __all__ = ["HostExporter"]
 
@@ -40,13 +41,13 @@ class HostExporter:
     options
         Nothing of them is needed.
     root
-        Folder under which ``proc`` is read.
+        Folder under which ``proc`` and ``sys`` are read.
     """
 
     name = "host"
 
     def __init__(self, options: ExporterOptions, root: Path = Path("/")) -> None:  # noqa: ARG002
-        self._proc = root / "proc"
+        self._proc, self._classes = root / "proc", root / "sys/class"
         self._cpu_seconds: dict[tuple[str, str], float] = {}
 
     def check(self) -> str | None:
@@ -99,24 +100,31 @@ class HostExporter:
         read = _per_device("node_disk_read_bytes_total", "The total number of bytes read successfully.")
         written = _per_device("node_disk_written_bytes_total", "The total number of bytes written successfully.")
         busy = _per_device("node_disk_io_time_seconds_total", "Total seconds spent doing I/Os.")
+        found: dict[str, list[str]] = {}
         for line in _read(self._proc / "diskstats").splitlines():
             # After the device's name: reads and writes in fours (done, merged, sectors, milliseconds), what is under
             # way, milliseconds with something under way.
             _, _, device, *figures = line.split()
             if not _IGNORED_DISKS.fullmatch(device):
-                read.add_metric([device], int(figures[2]) * _SECTOR)
-                written.add_metric([device], int(figures[6]) * _SECTOR)
-                busy.add_metric([device], int(figures[9]) / 1000)
+                found[device] = figures
+        virtual = virtual_devices(self._classes / "block", found)
+        for device, figures in found.items():
+            _add(read, device, int(figures[2]) * _SECTOR, virtual)
+            _add(written, device, int(figures[6]) * _SECTOR, virtual)
+            _add(busy, device, int(figures[9]) / 1000, virtual)
         yield from _filled(read, written, busy)
 
     def _network(self) -> Iterator[Metric]:
         received = _per_device("node_network_receive_bytes_total", "Network device statistic receive_bytes.")
         sent = _per_device("node_network_transmit_bytes_total", "Network device statistic transmit_bytes.")
+        found: dict[str, list[str]] = {}
         for line in _read(self._proc / "net/dev").splitlines()[2:]:  # two lines of headings
             device, _, figures = line.rpartition(":")  # a device's alias holds a colon itself
-            columns = figures.split()
-            received.add_metric([device.strip()], int(columns[0]))
-            sent.add_metric([device.strip()], int(columns[8]))
+            found[device.strip()] = figures.split()
+        virtual = virtual_devices(self._classes / "net", found)
+        for device, columns in found.items():
+            _add(received, device, int(columns[0]), virtual)
+            _add(sent, device, int(columns[8]), virtual)
         yield from _filled(received, sent)
 
     def _pressure(self) -> Iterator[Metric]:
@@ -133,6 +141,12 @@ class HostExporter:
 
 def _per_device(name: str, help_text: str) -> CounterMetricFamily:
     return CounterMetricFamily(name, help_text, labels=["device"])
+
+
+def _add(family: CounterMetricFamily, device: str, value: float, virtual: Container[str]) -> None:
+    """Add a device's figure; one that stands on others has a label that node_exporter has not, so that it is not added to them."""
+    further = {"virtual": "true"} if device in virtual else {}
+    family.add_sample(f"{family.name}_total", {"device": device, **further}, value)
 
 
 def _filled(*families: CounterMetricFamily) -> Iterable[Metric]:

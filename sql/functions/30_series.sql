@@ -33,6 +33,19 @@ begin
     end if;
 end $$;
 
+-- Whether a disk or a network interface of node_exporter's has nothing beneath it but others that count themselves, by its
+-- name: partitions, volumes, arrays; bonds, bridges, VLANs, tunnels, and the host's ends of containers' interfaces. A container's
+-- own `eth0` is all that it has. Other metrics' devices are none of these.
+create or replace function stands_on_others(p_metric text, p_device text) returns boolean language sql immutable as $$
+    select case when p_metric ^@ 'node_disk_' then p_device ~
+        '^(dm-|md[_\d]|(loop|z?ram|zd|fd|bcache|drbd|nbd)\d|([hsv]|xv)d[a-z]+\d|dasd[a-z]+\d|(nvme\d+n|mmcblk|rbd)\d+p\d)'
+    when p_metric ^@ 'node_network_' then p_device ~ (
+        '^(veth|azv|cali|cilium|lxc|lxd|weave|flannel|cni|kube|nodelocaldns|antrea|docker|podman|br-|virbr|vmbr|fw(br|ln|pr)|ovs-'
+        '|vnet|macv|ipvl|tun|tap|utun|wg|tailscale|zt|vxlan|genev|gre|erspan|sit|ip6?_?(tnl|gre|vti)|dummy|ifb|bond|team|awdl|llw|gif|stf)'
+        '|^(br|bridge|lo|vlan|ap)\d+$|^(eni|gke)[0-9a-f]{11}$|\.[0-9a-f]+$')
+    end
+$$;
+
 -- Opens series of one target, or finds them. `p_series` is an array of {"metric", "labels", "kind"}; answers in its order
 -- (`ord` from 1). Where a series belongs shows in its labels: a run's id, or a GPU and its instance, else the host.
 -- The host is the one that the target's labels say, else the line's `hostname`: in Kubernetes that is a pod's.
@@ -56,7 +69,10 @@ begin
                          where not source.says_host and name !~ '^[0-9.]*$|:' limit 1), source.host) as host,
                w.labels ->> 'run_id' as run_id, g.uuid, case when not coalesce(c.board, false) then g.instance end as gi
         from wanted w
-        left join lateral catalog_row(w.metric, w.labels) c on true
+        -- A label says it where somebody knows better than the name does.
+        cross join lateral (select case when coalesce(w.labels ->> 'virtual', stands_on_others(w.metric, w.labels ->> 'device')::text)
+                                             = 'true' then '{"virtual": "true"}' else '{}' end::jsonb as beneath) v
+        left join lateral catalog_row(w.metric, w.labels || v.beneath) c on true
         left join lateral gpu_of(w.metric, w.labels) g on true
     ), opened as (
         insert into series (target_id, metric, metric_id, quantity, kind, place_id, host, device, labels)
@@ -68,12 +84,13 @@ begin
                     else place('host', p.host, null, null, null) end,
                p.host,
                case when p.uuid is not null then concat_ws('/', p.uuid, p.gi)
-                    else coalesce(p.labels ->> 'device', p.labels ->> 'cpu') end,
+                    -- A path to a disk (nvme0c1n1) is that disk (nvme0n1).
+                    else coalesce(regexp_replace(p.labels ->> 'device', '^(nvme\d+)c\d+(n\d+)$', '\1\2'), p.labels ->> 'cpu') end,
                p.labels
         from placed p
         on conflict (target_id, metric, md5(labels::text)) do update set metric_id = excluded.metric_id,
             quantity = excluded.quantity, kind = excluded.kind,
-             -- It moves when its target says another host: what comes from then on belongs there.
+            -- It moves when its target says another host: what comes from then on belongs there.
              place_id = case when series.host = excluded.host then series.place_id else excluded.place_id end,
              host = excluded.host
         returning series_id, place_id, metric, labels

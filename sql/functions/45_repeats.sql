@@ -1,11 +1,12 @@
 -- Targets that give the same: node_exporter beside our own listener, say. Of these one counts, or they would be added up.
 
 -- Whether a series is one of several that say the same figure of one device, which counts once: that of a board, repeated on
--- each of its instances, and whatever dcgm-exporter says of a GPU, repeated for each pod, job and virtual GPU on it. Of
--- those that differ the greatest counts: some versions add a part of the device's figure for each pod. Links of a GPU
--- (`gpu_uuid`) are no repetition.
+-- each of its instances; whatever dcgm-exporter says of a GPU, repeated for each pod, job and virtual GPU on it; and a disk
+-- that NVMe has several paths to. Of those that differ the greatest counts: some versions of dcgm-exporter add each pod's
+-- part, and Linux before 6.4 counts at the paths alone. Links of a GPU (`gpu_uuid`) are no repetition.
 create or replace function counts_once(s series, m metrics) returns boolean language sql immutable as $$
     select coalesce(m.board, false) or s.metric ^@ 'DCGM_FI_' and s.labels ?| '{UUID,uuid}'
+           or s.metric ^@ 'node_disk_' and s.device ^@ 'nvme'
 $$;
 
 -- Whether a source that measured so many seconds covers what the best one did, `p_most` seconds.

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from sql.flavour import Flavour
+from sql.migrate import migrations
 from sql.traces import counters_of
 from tests.world import HOST, World
 
@@ -125,3 +127,95 @@ def test_links_of_a_device_are_not_its_figure_repeated(world: World, start: floa
         (run,),
     ).fetchone()
     assert row == (20.0,)
+
+
+# Of one host: two disks in an array with a volume on it, two network cards in a bond, containers behind bridges.
+DISKS = {
+    "sda": 100, "sda1": 100, "nvme0n1": 100, "nvme0n1p2": 60, "md127": 200, "md127p1": 200, "dm-0": 200, "dm-12": 200, "loop3": 50,
+    "zram0": 7, "zd16": 9, "mmcblk0p1": 3, "vdb1": 4, "xvda1": 5, "drbd0": 6, "bcache0": 8,
+}  # fmt: skip
+NETWORKS = {
+    "eth0": 100, "enp4s0f1np1": 100, "bond0": 200, "bond0.100": 200, "eth0.7": 30, "br-9f3c2b1a": 50, "br0": 50, "docker0": 50,
+    "veth7ac1f": 50, "cali12ab": 50, "cni0": 50, "flannel.1": 50, "virbr0": 50, "tap0": 50, "wg0": 50, "tun0": 50, "vlan9": 50,
+    "lo": 1000,
+}  # fmt: skip
+
+
+def counters(figures: dict[str, int], second: int, *names: str) -> str:
+    """Return counters that rise by so much a second."""
+    return "".join(
+        f'# TYPE {name} counter\n' + "".join(f'{name}{{device="{device}"}} {value * second}\n' for device, value in figures.items())
+        for name in names
+    )  # fmt: skip
+
+
+def host_body(second: int) -> str:
+    disks = counters(DISKS, second, "node_disk_read_bytes_total", "node_disk_written_bytes_total")
+    return disks + counters(NETWORKS, second, "node_network_receive_bytes_total", "node_network_transmit_bytes_total")
+
+
+def host_means(world: World, run: str) -> dict[str, float]:
+    rows = world.connection.execute(
+        "select quantity, mean from run_summary where run_id = %s and scope = 'host' and metric is null", (run,)
+    ).fetchall()
+    return {quantity: round(mean, 3) for quantity, mean in rows}
+
+
+def test_disks_and_networks_count_once_whatever_stands_on_them(world: World, start: float) -> None:
+    run = world.run(start, start + SECONDS)
+    scrape(world, start, host_body, "node")
+    assert host_means(world, run) == {
+        "disk_read": 200, "disk_write": 200, "network_receive": 200, "network_transmit": 200,
+        "loopback_receive": 1000, "loopback_transmit": 1000,
+        # The greatest of them, for they stand on each other as well.
+        "virtual_disk_read": 200, "virtual_disk_write": 200, "virtual_network_receive": 200, "virtual_network_transmit": 200,
+    }  # fmt: skip
+    points = world.connection.execute(
+        "select distinct value from run_chart(array[%s], '{disk_read}', null, null, 10000, true, 10)", (run,)
+    ).fetchall()
+    assert points == [(pytest.approx(200),)]
+    [(devices,)] = world.connection.execute(
+        "select count(distinct device) from run_samples where run_id = %s and metric = 'node_disk_read_bytes_total'", (run,)
+    ).fetchall()
+    assert devices == len(DISKS), "what does not count is there all the same"
+
+
+def test_a_label_knows_better_than_a_name(world: World, start: float) -> None:
+    """Our own listener reads in /sys what an interface stands on; a rule of relabeling may say it of any other."""
+    run = world.run(start, start + SECONDS)
+    labels = {'device="eth0"': 100, 'device="lan",virtual="true"': 100, 'device="bond7",virtual="false"': 30}
+    name = "node_network_receive_bytes_total"
+    scrape(
+        world, start,
+        lambda at: f"# TYPE {name} counter\n" + "".join(f"{name}{{{one}}} {value * at}\n" for one, value in labels.items()), "host",
+    )  # fmt: skip
+    assert host_means(world, run) == {"network_receive": 130, "virtual_network_receive": 100}
+
+
+@pytest.mark.parametrize("head", [0, 100], ids=["before Linux 6.4", "since"])
+def test_a_path_to_a_disk_is_that_disk(world: World, start: float, head: int) -> None:
+    """With NVMe's own multipathing, where older kernels count nothing at the disk itself."""
+    run = world.run(start, start + SECONDS)
+    disks = {"nvme0n1": head, "nvme0c0n1": 100, "nvme1n1": 7}
+    scrape(world, start, lambda second: counters(disks, second, "node_disk_read_bytes_total"), "node")
+    assert host_means(world, run) == {"disk_read": 107}
+
+
+def test_a_database_that_added_them_up_is_mended(world: World, start: float) -> None:
+    run = world.run(start, start + SECONDS, gpu=GPU)
+    scrape(world, start, lambda second: host_body(second) + counters({"nvme0c0n1": 100}, second, "node_disk_io_time_seconds_total"), "node")
+    connection = world.connection
+    connection.execute("select summarise(%s)", (run,))
+    # As the release before left it.
+    connection.execute("""
+        update series s set quantity = m.quantity, metric_id = m.metric_id, device = labels ->> 'device' from metrics m
+        where m.metric = s.metric and m.match = '{}';
+        delete from metrics where quantity like 'virtual%';
+        alter table targets drop column says_host cascade""")
+    [migration] = [one for one in migrations(Flavour.POSTGRESQL) if one.name == "devices"]
+    connection.execute(migration.text.encode())
+    assert connection.execute("select summarised from runs").fetchall() == [(False,)]
+    means = host_means(world, run)
+    assert (means["disk_read"], means["virtual_disk_read"], means["network_receive"]) == (200, 200, 200)
+    [(device,)] = connection.execute("select device from series where labels ->> 'device' = 'nvme0c0n1'").fetchall()
+    assert device == "nvme0n1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,44 @@ def test_disks_and_network_in_bytes_and_seconds(options: ExporterOptions, root: 
     assert figure(samples, "node_disk_io_time_seconds_total", device="sdb") == 0.025
     assert figure(samples, "node_network_receive_bytes_total", device="lo") == 37397669
     assert figure(samples, "node_network_transmit_bytes_total", device="eth0") == 2848887
+
+
+def lay_out(folder: Path, hardware: Iterable[str], others: Iterable[str]) -> None:
+    """Lay out a class of devices as in ``/sys``."""
+    for name in hardware:
+        (folder / name / "device").mkdir(parents=True)
+    for name in others:
+        (folder / name).mkdir(parents=True)
+
+
+def shown(samples: Samples, name: str) -> dict[str, str | None]:
+    """Return the label `virtual` of each device."""
+    found = [dict(labels) for one, labels in samples if one == name]
+    return {labels["device"]: labels.get("virtual") for labels in found}
+
+
+def test_what_stands_on_other_devices_is_marked(options: ExporterOptions, root: Path) -> None:
+    names = ["nvme0n1", "sdb", "dm-0", "md127", "mmcblk0", "mmcblk0p1", "gone"]
+    (root / "proc/diskstats").write_text("".join(f" 8 0 {name} 3 1 40 7 2 2 60 9 0 25 16\n" for name in names))
+    lay_out(root / "sys/class/block", ["nvme0n1", "sdb", "mmcblk0"], ["dm-0", "md127", "mmcblk0p1"])
+    networks = ["lo", "eth0", "vf0", "bond0", "lan", "wlan0", "eth0.7", "veth1"]
+    (root / "proc/net/dev").write_text("-\n-\n" + "".join(f"{name}: {'5 ' * 16}\n" for name in networks))
+    lay_out(root / "sys/class/net", ["eth0", "vf0", "wlan0"], ["lo", "bond0", "lan", "eth0.7", "veth1"])
+    (root / "sys/class/net/vf0/master").symlink_to("../eth0")  # as on Azure: what it carries, eth0 counts as well
+    (root / "sys/class/net/wlan0/master").symlink_to("../bond0")
+    samples = read(HostExporter(options, root))
+    disks = {"nvme0n1": None, "sdb": None, "dm-0": "true", "md127": "true", "mmcblk0": None, "mmcblk0p1": "true", "gone": None}
+    assert shown(samples, "node_disk_read_bytes_total") == shown(samples, "node_disk_io_time_seconds_total") == disks
+    assert shown(samples, "node_network_receive_bytes_total") == shown(samples, "node_network_transmit_bytes_total") == {
+        "lo": None, "eth0": None, "vf0": "true", "bond0": "true", "lan": "true", "wlan0": None, "eth0.7": "true", "veth1": "true",
+    }  # fmt: skip
+    assert figure(samples, "node_network_receive_bytes_total", device="lan", virtual="true") == 5
+
+
+def test_in_a_container_nobody_knows_what_stands_on_what(options: ExporterOptions, root: Path) -> None:
+    """Its `eth0` is an end of a veth, and all that it has."""
+    lay_out(root / "sys/class/net", [], ["lo", "eth0"])
+    assert shown(read(HostExporter(options, root)), "node_network_receive_bytes_total") == {"lo": None, "eth0": None}
 
 
 def test_cpu_time_of_this_host_agrees_with_the_kernel(options: ExporterOptions) -> None:
