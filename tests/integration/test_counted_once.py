@@ -208,8 +208,9 @@ def test_a_database_that_added_them_up_is_mended(world: World, start: float) -> 
     connection.execute("select summarise(%s)", (run,))
     # As the release before left it.
     connection.execute("""
-        update series s set quantity = m.quantity, metric_id = m.metric_id, device = labels ->> 'device' from metrics m
-        where m.metric = s.metric and m.match = '{}';
+        update series s set quantity = m.quantity, metric_id = m.metric_id from metrics m
+        where m.metric = s.metric and m.match = '{}' and s.quantity like 'virtual%';
+        update series set device = labels ->> 'device';
         delete from metrics where quantity like 'virtual%';
         alter table targets drop column says_host cascade""")
     [migration] = [one for one in migrations(Flavour.POSTGRESQL) if one.name == "devices"]
