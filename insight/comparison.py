@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 from bench.errors import BadRequest, NoData
 from insight.alignment import check_align
 from insight.columns import SCOPES, figures_of, is_of_energy, is_summed
-from insight.entry import Entry, Further
+from insight.entry import Entry, Further, Missing
 from insight.regression.verdicts import Gate
+from insight.remarks import listed
+from insight.shared import SHARED_SCOPES, parts
+from insight.sharing.sittings import passes
 from insight.window import Window, window
 from sql.axes import Stretch
 from sql.database import Connection
@@ -149,14 +152,20 @@ def _entries(
         for run in runs
     ]  # fmt: skip
     entries = [replace(entry, label=_label(entry.runs[0], "run", repeated)) for entry in entries]
+    counted = parts(connection, entries, scope) if by == "workload" and scope in SHARED_SCOPES else entries
     for add in further:
+        same = counted is entries
         entries = add(connection, entries)
+        counted = entries if same else add(connection, counted)
     if by == "run":
         return entries
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(_label(entry.runs[0], by, repeated), []).append(entry)
-    return [(_row_entry if by == "row" else _workload_entry)(label, group) for label, group in groups.items()]
+    groups: dict[str, list[tuple[Entry, Entry]]] = {}
+    for entry, part_of_it in zip(entries, counted, strict=True):
+        groups.setdefault(_label(entry.runs[0], by, repeated), []).append((entry, part_of_it))
+    return [
+        _row_entry(label, [entry for entry, _ in group]) if by == "row" else _workload_entry(label, group)
+        for label, group in groups.items()
+    ]
 
 
 def _run_entry(
@@ -195,7 +204,7 @@ def _within(part: Window, counted: Iterable[RunInfo], runs: Iterable[RunInfo]) -
 
 def _row_entry(label: str, group: Sequence[Entry]) -> Entry:
     counted = _finished(group)
-    together = _workload_entry(label, counted)
+    together = _together(label, counted, counted)
     values: dict[str, list[float]] = {}
     for entry in counted:
         for key, value in (*entry.figures.items(), *entry.software.items()):
@@ -216,19 +225,33 @@ def _status(group: Iterable[Entry]) -> str:
     return next((s for s in ("running", "failed", "timeout", "stopped") if s in statuses), "finished")
 
 
-def _workload_entry(label: str, group: Sequence[Entry]) -> Entry:
+def _workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
+    """Return what runs, each with the amounts that it adds, have together; their makespan where they ran at the same time."""
+    together = _together(label, [entry for entry, _ in group], [part for _, part in group])
+    when = together.stretches or together.runs
+    starts = [one.started_at for one in when if one.started_at is not None]
+    ends = [one.ended_at for one in when if one.ended_at is not None]
+    if len(ends) < len(together.runs):
+        return together
+    if len(found := list(passes(together.runs))) > 1:
+        order = ", then ".join(listed([run.full_label for run in some]) for some in found)
+        reason = f"its rows' latest attempts did not run at the same time, but {order}"
+        return replace(together, missing=(*together.missing, Missing("makespan_seconds", label, reason)))
+    makespan = (max(ends) - min(starts)).total_seconds()
+    return replace(together, figures={**together.figures, "makespan_seconds": makespan})
+
+
+def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> Entry:
+    """Return what runs have together; `counted` are the same with the amounts that each adds."""
     runs = tuple(run for entry in group for run in entry.runs)
-    missing = tuple(one for entry in group for one in entry.missing)
+    missing = tuple(one for entry in counted for one in entry.missing)
     keys = dict.fromkeys(key for entry in group for key in entry.figures)
     keys = {key: None for key in keys if key not in {one.figure for one in missing}}
     values = {key: [entry.figures[key] for entry in group if key in entry.figures] for key in keys}
-    figures = {key: sum(found) / (1 if is_summed(key) else len(found)) for key, found in values.items()}
+    amounts = {key: sum(entry.figures.get(key, 0.0) for entry in counted) for key in keys if is_summed(key)}
+    figures = {key: amounts.get(key, sum(found) / len(found)) for key, found in values.items()}
     spread = {key: (min(found), max(found)) for key, found in values.items()}
     stretches = tuple(stretch for entry in group for stretch in entry.stretches)
-    starts = [one.started_at for one in stretches or runs if one.started_at is not None]
-    ends = [one.ended_at for one in stretches or runs if one.ended_at is not None]
-    if starts and len(ends) == len(runs):
-        figures["makespan_seconds"] = (max(ends) - min(starts)).total_seconds()
     software: dict[str, float | None] = {}
     for key in dict.fromkeys(key for entry in group for key in entry.software):
         known = [value for entry in group if (value := entry.software.get(key)) is not None]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from insight.columns import CO2_KEY, ENERGY_KEY, cost_key
 from insight.entry import Entry, Further, Missing
@@ -19,7 +20,6 @@ _SIMULATED = "its GPUs are simulated, which --simulated counts"
 _NO_ENERGY = "no energy was measured that is its own"
 _NO_CURVE = "when it used its energy is not known"
 
-Span = tuple[datetime, datetime]
 Curve = Sequence[tuple[datetime, float]]
 
 
@@ -41,26 +41,17 @@ def costs(tariff: Tariff, *, simulated: bool = False) -> Further:
     """
 
     def add(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
-        spans = {entry.runs[0].run_id: _span(entry) for entry in entries}
+        spans = {entry.runs[0].run_id: entry.span for entry in entries}
         curves = _curves(connection, entries) if any(map(tariff.varies, tariff.figures)) else {}
         had: dict[str, list[Hours]] = {}
         for one in hours(connection, spans) if tariff.gpu_hours or tariff.host_hours else ():
             had.setdefault(one.run_id, []).append(one)
         return [
-            _priced(_Bill(tariff, entry, spans[run], curves.get(run, ()), had.get(run, ()), not simulated))
+            _priced(_Bill(tariff, entry, curves.get(run, ()), had.get(run, ()), not simulated))
             for run, entry in zip(spans, entries, strict=True)
         ]
 
     return add
-
-
-def _span(entry: Entry) -> Span:
-    """Return from when to when the figures of a run are."""
-    if entry.stretches:
-        return entry.stretches[0].started_at, entry.stretches[0].ended_at
-    [run] = entry.runs
-    assert run.started_at is not None
-    return run.started_at, run.ended_at or datetime.now(UTC)
 
 
 def _curves(connection: Connection, entries: Sequence[Entry]) -> Mapping[str, Curve]:
@@ -97,7 +88,6 @@ class _Bill:
 
     tariff: Tariff
     entry: Entry
-    span: Span
     curve: Curve
     had: Sequence[Hours]
     real_only: bool
@@ -117,7 +107,7 @@ class _Bill:
         if self.entry.simulated and self.real_only:
             raise _Unknown(_SIMULATED)
         if (joules := self.entry.figures.get(ENERGY_KEY)) is None:
-            raise _Unknown(_NO_ENERGY)
+            raise _Unknown(next((one.reason for one in self.entry.missing if one.figure == ENERGY_KEY), _NO_ENERGY))
         return joules / _JOULES * self.tariff.pue * self._mean(figure) if joules else 0.0
 
     def _mean(self, figure: Figure) -> float:
@@ -132,8 +122,8 @@ class _Bill:
 
     def _minutes(self) -> Iterator[tuple[datetime, float]]:
         """Yield minutes of the clock, the first and the last as far as they are the run's, and the energy in them."""
-        start, stop = self.span
-        for at, watts in self.curve:
+        spans = (self.entry.span,) if self.entry.counted_times is None else self.entry.counted_times
+        for (at, watts), (start, stop) in itertools.product(self.curve, spans):
             begin, end = max(at, start), min(_next_minute(at), stop)
             if begin < end:
                 yield begin, watts * (end - begin).total_seconds()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from insight.columns import WHOLE_GPU
@@ -11,7 +12,9 @@ from sql.axes import Stretch
 from sql.database import Connection
 from sql.selection import RunInfo
 
-__all__ = ["Entry", "Further", "Missing"]
+__all__ = ["Entry", "Further", "Missing", "Span"]
+
+Span = tuple[datetime, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Entry:
         Figures that it lacks; a row or a workload has none that one of its runs lacks so.
     stretches
         Where figures are those of a part of each run, the times that these parts took.
+    counted_times
+        Where some of what a run shares counts as another's of its workload, the times in which it counts as its own.
     energy_method, coverage, gpu_coverage
         See `insight.columns.Figures`; of a workload, all methods joined by ``+``, and the least coverage.
     """
@@ -75,6 +80,16 @@ class Entry:
     stretches: tuple[Stretch, ...] = ()
     target: str | None = None
     missing: tuple[Missing, ...] = ()
+    counted_times: tuple[Span, ...] | None = None
+
+    @property
+    def span(self) -> Span:
+        """From when to when the figures of a run are; one that goes on ends now."""
+        if self.stretches:
+            return self.stretches[0].started_at, self.stretches[0].ended_at
+        [run] = self.runs
+        assert run.started_at is not None
+        return run.started_at, run.ended_at or datetime.now(UTC)
 
     @property
     def profiled(self) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Runs as a trace: what their scripts were at, above what the hardware did meanwhile.
 
 The form is the Trace Event Format, which Perfetto (https://ui.perfetto.dev) and Chrome's ``chrome://tracing`` open. Its
-times are microseconds, here since the start of a run's workload: runs of one workload stand side by side as they ran, and
-workloads as if they had begun together.
+times are microseconds, here since the start of a run's workload, of the pass that it belongs to: runs of one workload stand
+side by side as they ran, and workloads and repetitions as if they had begun together.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ __all__ = [
     "coverage",
     "final_metrics",
     "gpu_facts",
+    "gpus",
     "live_figures",
     "summaries",
     "summaries_between",
@@ -144,6 +145,18 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
         (list(run_ids),),
     ).fetchall()
     return {run_id: GpuFacts(*facts) for run_id, *facts in rows}
+
+
+def gpus(connection: Connection, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return by run the UUIDs of the GPUs that it is placed on, or on an instance of."""
+    rows = connection.execute(
+        """
+        select run_id, array_remove(array_agg(p.gpu_uuid), null) from runs left join placements p using (run_id)
+        where run_id = any(%s) group by run_id
+        """,
+        (list(run_ids),),
+    ).fetchall()
+    return {run_id: frozenset(uuids) for run_id, uuids in rows}
 
 
 def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:

@@ -20,7 +20,7 @@ _ROWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TracedRun:
-    """A run on the time of its workload: microseconds since that began. One that goes on ends now."""
+    """A run on the time of its workload's pass: microseconds since that began. One that goes on ends now."""
 
     run_id: str
     label: str
@@ -67,10 +67,10 @@ def traced_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, Tra
     with connection.cursor(row_factory=class_row(TracedRun)) as cursor:
         rows = cursor.execute(
             """
-            select r.run_id, run_label(w, r) as label, microseconds(r.started_at - w.started_at) as start,
-                   microseconds(coalesce(r.ended_at, now()) - w.started_at) as end
+            select r.run_id, run_label(w, r) as label, microseconds(r.started_at - pass_start(run_id)) as start,
+                   microseconds(coalesce(r.ended_at, now()) - pass_start(run_id)) as end
             from runs r join workloads w using (workload_id)
-            where r.run_id = any(%s) and r.started_at is not null and w.started_at is not null
+            where r.run_id = any(%s) and r.started_at is not null
             """,
             (list(run_ids),),
         ).fetchall()
@@ -83,9 +83,9 @@ def spans_of(connection: Connection, run_id: str) -> Iterator[TracedSpan]:
         connection,
         TracedSpan,
         """
-        select s.pid, s.thread, s.name, s.kind, s.step, microseconds(s.started_at - w.started_at) as start,
-               microseconds(s.ended_at - w.started_at) as end
-        from spans s join runs r using (run_id) join workloads w using (workload_id)
+        select s.pid, s.thread, s.name, s.kind, s.step, microseconds(s.started_at - p.zero) as start,
+               microseconds(s.ended_at - p.zero) as end
+        from spans s cross join (select pass_start(%(run)s) as zero) p
         where s.run_id = %(run)s
         -- Of two that take the same time the outer one was given the lower number.
         order by s.pid, s.thread, s.started_at, s.ended_at desc nulls first, length(s.span_id), s.span_id
@@ -128,8 +128,8 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
             where width = 1 and rank = 1 and (scope <> 'host' or %(quantities)s::text[] is not null)
         )
         select quantity, unit, scope, device,
-               greatest(microseconds(time - max(dt) * interval '1 s' - w.started_at),
-                        microseconds(r.started_at - w.started_at)) as start,
+               greatest(microseconds(time - max(dt) * interval '1 s' - p.zero),
+                        microseconds(r.started_at - p.zero)) as start,
                case combine when 'sum' then sum(value * scale) when 'max' then max(value * scale)
                             else avg(value * scale) end as value
         from chosen
@@ -140,8 +140,8 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
               and time >= chosen.started_at - interval '1 min'
               and time < coalesce(chosen.ended_at, 'infinity') + interval '1 min' and value is not null
             offset 0) x
-        join runs r on r.run_id = %(run)s join workloads w using (workload_id)
-        group by quantity, unit, scope, device, combine, time, w.started_at, r.started_at
+        join runs r on r.run_id = %(run)s cross join (select pass_start(%(run)s) as zero) p
+        group by quantity, unit, scope, device, combine, time, p.zero, r.started_at
         order by quantity, device, time
         """,
         {"run": run_id, "quantities": None if quantities is None else list(quantities)},
@@ -152,8 +152,8 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
             Figure,
             """
             select key as quantity, '' as unit, '' as scope, '' as device,
-                   microseconds(s.time - w.started_at) as start, value
-            from software_metrics s join runs r using (run_id) join workloads w using (workload_id)
+                   microseconds(s.time - p.zero) as start, value
+            from software_metrics s cross join (select pass_start(%(run)s) as zero) p
             where run_id = %(run)s and value is not null order by key, s.time, s.step
             """,
             {"run": run_id},
@@ -167,10 +167,10 @@ def xids_of(connection: Connection, run_id: str) -> list[Xid]:
             connection,
             Xid,
             """
-            select distinct microseconds(x.time - w.started_at) as at, coalesce(s.labels ->> 'xid', '?') as number,
+            select distinct microseconds(x.time - p.zero) as at, coalesce(s.labels ->> 'xid', '?') as number,
                    coalesce(s.device, '') as device
             from run_sets rs join series s using (place_id)
-            join runs r using (run_id) join workloads w using (workload_id)
+            cross join (select pass_start(%(run)s) as zero) p
             cross join lateral (
                 select time from samples
                 where series_id = s.series_id and runset_id = rs.runset_id and value > 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sql.selection import RunInfo
 
-__all__ = ["Configuration", "LeftOut", "Sitting", "configuration", "sit"]
+__all__ = ["Configuration", "LeftOut", "Sitting", "configuration", "passes", "sit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,18 @@ def _groups(runs: Sequence[RunInfo]) -> Iterator[tuple[RunInfo, ...]]:
     for run in runs:
         workloads.setdefault((run.experiment_id, run.workload, run.host), []).append(run)
     for some in workloads.values():
-        group: list[RunInfo] = []
-        for run in sorted(some, key=lambda one: times(one)[0]):
-            if group and times(run)[0] >= max(end for _, end in map(times, group)):
-                yield tuple(sorted(group, key=lambda one: (one.position, one.attempt)))
-                group = []
-            group.append(run)
-        yield tuple(sorted(group, key=lambda one: (one.position, one.attempt)))
+        yield from passes(some)
+
+
+def passes(runs: Iterable[RunInfo]) -> Iterator[tuple[RunInfo, ...]]:
+    """Yield those of a workload's runs that were there at the same time, the first first; see `passes` in SQL."""
+    group: list[RunInfo] = []
+    for run in sorted(runs, key=lambda one: times(one)[0]):
+        if group and times(run)[0] >= max(end for _, end in map(times, group)):
+            yield tuple(sorted(group, key=lambda one: (one.position, one.attempt)))
+            group = []
+        group.append(run)
+    yield tuple(sorted(group, key=lambda one: (one.position, one.attempt)))
 
 
 def _problem(sitting: Sitting, strangers: Mapping[str, Sequence[str]]) -> str | None:

@@ -4,6 +4,27 @@ create or replace function workload_runs(workloads integer[]) returns setof runs
     order by workload_id, position, attempt desc
 $$;
 
+-- Which runs of each workload were there at the same time, and when the first of them began: a workload that is repeated, in
+-- whole or in part, goes through several passes.
+create or replace function passes(p_runs text[])
+returns table (run_id text, workload_id integer, pass bigint, started_at timestamptz) language sql stable as $$
+    with ordered as (
+        select run_id, workload_id, started_at,
+               started_at >= max(coalesce(ended_at, 'infinity')) over (
+                   partition by workload_id order by started_at, run_id rows between unbounded preceding and 1 preceding) as apart
+        from runs where run_id = any(p_runs) and started_at is not null
+    ), numbered as (
+        select *, count(*) filter (where apart) over (partition by workload_id order by started_at, run_id) as pass from ordered
+    )
+    select run_id, workload_id, pass, min(started_at) over (partition by workload_id, pass) from numbered
+$$;
+
+-- When the pass of its workload began that a run belongs to.
+create or replace function pass_start(p_run text) returns timestamptz language sql stable as $$
+    select started_at from passes(array(select other.run_id from runs r join runs other using (workload_id)
+                                        where r.run_id = p_run)) where run_id = p_run
+$$;
+
 -- What a workload is called in a legend: 20/1, and its runs' names, each once and no more than three.
 create or replace function workload_label(p_workload integer) returns text language sql stable as $$
     select concat_ws(' ', w.experiment_id || '/' || w.workload,

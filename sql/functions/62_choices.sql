@@ -204,7 +204,8 @@ returns table (workload_id integer, title text, quantity text, runs bigint, mean
     group by t.workload_id, t.title, t.nth, f.quantity order by f.quantity, t.nth
 $$;
 
--- What workloads as a whole took and gave: how long they lasted, the energy of their GPUs, and their throughput, the runs'
+-- What workloads as a whole took and gave: how long they lasted (null where their runs did not run at the same time, but some
+-- were repeated without the others), the energy of their GPUs, and their throughput, the runs'
 -- means of a software metric added up, or how many runs would be done in an hour.
 --
 -- The energy is the `shares` of the runs where these are known of all of them; else what `whole GPUs` used, idle included, that
@@ -221,11 +222,13 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
         where run_id = any(runs_of(p_workloads)) and key = p_throughput group by run_id
     ), together as (
         select r.workload_id, count(*) as runs,
-               extract(epoch from max(coalesce(r.ended_at, now())) - min(r.started_at))::float8 as seconds,
+               case when min(p.pass) = max(p.pass)
+                    then extract(epoch from max(coalesce(r.ended_at, now())) - min(r.started_at))::float8 end as seconds,
                sum(j.share) as shares, sum(j.whole) as wholes, count(j.share) = count(*) as shared,
                count(j.whole) = count(*) as alone, sum(l.throughput) as throughput
-        from workload_runs(p_workloads) r left join joules j using (run_id) left join logged l using (run_id)
-        where r.started_at is not null group by r.workload_id
+        from workload_runs(p_workloads) r join passes(runs_of(p_workloads)) p using (run_id)
+             left join joules j using (run_id) left join logged l using (run_id)
+        group by r.workload_id
     )
     select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.seconds,
            case when x.shared then x.shares when x.alone then x.wholes end,
