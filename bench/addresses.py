@@ -14,7 +14,9 @@ _LOGIN = re.compile(r"(?<=://)[^/?#\s]*@")
 
 def host_in(text: str) -> str | None:
     """Return the host in an address, with or without a port, or in a URL; ``None`` where there is none."""
-    authority = re.split(r"[/?#]", text.partition("://")[2] if "://" in text else text, maxsplit=1)[0].rpartition("@")[2]
+    authority = re.split(r"[/?#]", text.partition("://")[2] if "://" in text else text, maxsplit=1)[0].rpartition("@")[
+        2
+    ]
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_address(authority))  # IPv6 without brackets has no port
     match = _AUTHORITY.fullmatch(authority)

@@ -31,15 +31,15 @@ def parts(connection: Connection, entries: Sequence[Entry], scope: str) -> list[
         Of runs, with figures of one `scope`, one of `SHARED_SCOPES`.
     """
     things = _things(connection, entries, scope)
+    spans = {_id(entry): entry.span for entry in entries}
     counted: dict[str, tuple[Span, ...]] = {}
     reasons: dict[str, str] = {}
     for workload in _workloads(entries):
-        for run, (left, reason) in _dealt(workload, things).items():
+        for run, (left, reason) in _dealt(workload, things, spans).items():
             counted[run] = left
             if reason:
                 reasons[run] = reason
-    whole = {_id(entry): (entry.span,) for entry in entries}
-    cut = [run for run in counted if counted[run] != whole[run]]
+    cut = [run for run in counted if counted[run] != (spans[run],)]
     reasons |= dict.fromkeys(without_raw_samples(connection, cut), "its raw samples are no longer kept")
     totals = _totals(connection, {run: counted[run] for run in cut if run not in reasons}, scope)
     return [
@@ -63,22 +63,23 @@ def _workloads(entries: Iterable[Entry]) -> Iterable[list[Entry]]:
 
 
 def _dealt(
-    workload: Iterable[Entry], things: Mapping[str, frozenset[str]]
+    workload: Iterable[Entry], things: Mapping[str, frozenset[str]], spans: Mapping[str, Span]
 ) -> dict[str, tuple[tuple[Span, ...], str | None]]:
     """Return by run the times that count as its own, or why they are not known."""
     dealt: dict[str, tuple[tuple[Span, ...], str | None]] = {}
     before: list[Entry] = []
-    for entry in sorted(workload, key=lambda one: (-len(things[_id(one)]), one.span)):
-        mine, left, reason = things[_id(entry)], (entry.span,), None
+    for entry in sorted(workload, key=lambda one: (-len(things[_id(one)]), spans[_id(one)])):
+        mine, span, reason = things[_id(entry)], spans[_id(entry)], None
+        left = [span]
         for other in before:
-            theirs = things[_id(other)]
-            if not mine & theirs or not _overlap(entry.span, other.span):
+            theirs, taken = things[_id(other)], spans[_id(other)]
+            if not mine & theirs or not _overlap(span, taken):
                 continue
             if mine <= theirs:
-                left = tuple(_without(left, other.span))
+                left = list(_without(left, taken))
             else:
                 reason = f"it shares only some of its GPUs with {other.label}"
-        dealt[_id(entry)] = left, reason
+        dealt[_id(entry)] = tuple(left), reason
         before.append(entry)
     return dealt
 
@@ -100,16 +101,17 @@ def _totals(
 def _part(
     entry: Entry, counted: tuple[Span, ...], totals: Mapping[tuple[str, str], float], reason: str | None
 ) -> Entry:
-    figures = dict(entry.figures)
-    amounts = [column for column in _AMOUNTS if column.key in figures]
-    for column in amounts:
-        quantity = column.quantity if column.quantity in entry.quantities else "gpu_power"
-        figures[column.key] = totals.get((_id(entry), quantity), 0.0)
-    if not reason:
-        return replace(entry, figures=figures, counted_times=counted)
-    missing = (Missing(column.key, entry.label, reason) for column in amounts)
-    kept = {key: value for key, value in figures.items() if key not in {column.key for column in amounts}}
-    return replace(entry, figures=kept, missing=(*entry.missing, *missing))
+    amounts = {
+        column.key: column.quantity if column.quantity in entry.quantities else "gpu_power"
+        for column in _AMOUNTS
+        if column.key in entry.figures
+    }
+    others = {key: value for key, value in entry.figures.items() if key not in amounts}
+    if reason:
+        missing = (Missing(key, entry.label, reason) for key in amounts)
+        return replace(entry, figures=others, missing=(*entry.missing, *missing))
+    added = {key: totals.get((_id(entry), quantity), 0.0) for key, quantity in amounts.items()}
+    return replace(entry, figures={**others, **added}, counted_times=counted)
 
 
 def _id(entry: Entry) -> str:

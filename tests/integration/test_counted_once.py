@@ -23,7 +23,9 @@ LINES = [*PODS, 'hpc_job="1"', 'hpc_job="2"', *(f'{pod},vgpu="{number}"' for num
 
 
 def line(metric: str, gpu: str, value: float, further: str = "") -> str:
-    return f'{metric}{{gpu="0",UUID="{gpu}",device="nvidia0",hostname="{HOST}"{"," * bool(further)}{further}}} {value}\n'
+    return (
+        f'{metric}{{gpu="0",UUID="{gpu}",device="nvidia0",hostname="{HOST}"{"," * bool(further)}{further}}} {value}\n'
+    )
 
 
 def scrape(world: World, start: float, body: Callable[[int], str], listener: str = "dcgm") -> None:
@@ -175,7 +177,8 @@ def test_disks_and_networks_count_once_whatever_stands_on_them(world: World, sta
     ).fetchall()
     assert points == [(pytest.approx(200),)]
     [(devices,)] = world.connection.execute(
-        "select count(distinct device) from run_samples where run_id = %s and metric = 'node_disk_read_bytes_total'", (run,)
+        "select count(distinct device) from run_samples where run_id = %s and metric = 'node_disk_read_bytes_total'",
+        (run,),
     ).fetchall()
     assert devices == len(DISKS), "what does not count is there all the same"
 
@@ -203,7 +206,12 @@ def test_a_path_to_a_disk_is_that_disk(world: World, start: float, head: int) ->
 
 def test_a_database_that_added_them_up_is_mended(world: World, start: float) -> None:
     run = world.run(start, start + SECONDS, gpu=GPU)
-    scrape(world, start, lambda second: host_body(second) + counters({"nvme0c0n1": 100}, second, "node_disk_io_time_seconds_total"), "node")
+    scrape(
+        world,
+        start,
+        lambda second: host_body(second) + counters({"nvme0c0n1": 100}, second, "node_disk_io_time_seconds_total"),
+        "node",
+    )
     connection = world.connection
     connection.execute("select summarise(%s)", (run,))
     # As the release before left it.

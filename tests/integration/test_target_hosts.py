@@ -40,10 +40,12 @@ def scrape(world: World, folder: Path, start: float, labels: str, label: str = "
     name = name_of(target, series)
     assert name is not None
     world.next_ref += 1
-    columns = [np.concatenate([getattr(part, column) for part in parts]) for column in ("times", "values", "dts")]
-    refs = np.full(len(columns[0]), world.next_ref, np.uint32)
+    times, values, dts = (
+        np.concatenate([getattr(part, column) for part in parts]) for column in ("times", "values", "dts")
+    )
+    refs = np.full(len(times), world.next_ref, np.uint32)
     definition = SeriesDefinition(target_id, name.metric, series.kind, dict(name.labels))
-    world.write(SpoolRecord(columns[0], refs, *columns[1:], {world.next_ref: definition}))
+    world.write(SpoolRecord(times, refs, values, dts, {world.next_ref: definition}))
 
 
 def mean(world: World, run: str) -> list[float]:

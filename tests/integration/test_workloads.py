@@ -30,7 +30,8 @@ def measure(world: World, start: float, seconds: int = 60) -> None:
     times = [start + 0.9 + at for at in range(seconds)]
     records = [world.gauge("node_cpu_seconds_total", times, [2.0] * seconds, {"cpu": "0", "mode": "user"})]
     records += [
-        world.gauge("bench_gpu_power_watts", times, [watts] * seconds, {"UUID": gpu}, "nvml") for gpu, watts in WATTS.items()
+        world.gauge("bench_gpu_power_watts", times, [watts] * seconds, {"UUID": gpu}, "nvml")
+        for gpu, watts in WATTS.items()
     ]
     world.write(*records)
 
@@ -54,13 +55,15 @@ def workload(world: World, scope: str | None = None, **options: object) -> tuple
 
 @pytest.mark.parametrize("summarised", [False, True], ids=["computed", "stored"])
 def test_a_hosts_figures_count_once(world: World, start: float, summarised: bool) -> None:
-    made = [run(world, start, *when, position) for position, when in enumerate([(0, 20), (5, 15), (10, 40), (50, 60)], 1)]
+    made = [
+        run(world, start, *when, position) for position, when in enumerate([(0, 20), (5, 15), (10, 40), (50, 60)], 1)
+    ]
     measure(world, start)
     if summarised:
         world.connection.execute("select summarise(run_id) from unnest(%s::text[]) as run_id", (made,))
     entry, _ = workload(world, "host")
     assert entry.figures["cpu_seconds"] == pytest.approx(2 * 50, rel=0.01), "0 to 40 and 50 to 60"
-    assert entry.spread["cpu_seconds"] == (pytest.approx(20), pytest.approx(60)), "of the runs as they are"
+    assert entry.spread["cpu_seconds"] == pytest.approx((20, 60)), "of the runs as they are"
     assert entry.figures["cpu_utilization"] == pytest.approx(2)
     alone = compare(world.connection, ["20"], scope="host").entries
     assert [round(one.figures["cpu_seconds"]) for one in alone] == [40, 20, 60, 20]

@@ -200,7 +200,15 @@ def test_what_stands_on_other_devices_is_marked(options: ExporterOptions, root: 
     (root / "sys/class/net/vf0/master").symlink_to("../eth0")  # as on Azure: what it carries, eth0 counts as well
     (root / "sys/class/net/wlan0/master").symlink_to("../bond0")
     samples = read(HostExporter(options, root))
-    disks = {"nvme0n1": None, "sdb": None, "dm-0": "true", "md127": "true", "mmcblk0": None, "mmcblk0p1": "true", "gone": None}
+    disks = {
+        "nvme0n1": None,
+        "sdb": None,
+        "dm-0": "true",
+        "md127": "true",
+        "mmcblk0": None,
+        "mmcblk0p1": "true",
+        "gone": None,
+    }
     assert shown(samples, "node_disk_read_bytes_total") == shown(samples, "node_disk_io_time_seconds_total") == disks
     assert shown(samples, "node_network_receive_bytes_total") == shown(samples, "node_network_transmit_bytes_total") == {
         "lo": None, "eth0": None, "vf0": "true", "bond0": "true", "lan": "true", "wlan0": None, "eth0.7": "true", "veth1": "true",

@@ -80,7 +80,12 @@ def test_a_file_may_list_nothing(tmp_path: Path, text: str) -> None:
         ("proxy:9100", "{instance: 'https://[2001:db8::1]:9400/metrics'}", "2001:db8::1", "http://proxy:9100/metrics"),
         ("proxy:9100", "{instance: '[2001:db8::1]:9400'}", "2001:db8::1", "http://proxy:9100/metrics"),
         ("proxy:9100", "{instance: '2001:db8::1'}", "2001:db8::1", "http://proxy:9100/metrics"),
-        ("proxy:9100", "{instance: 'https://localhost:9400/metrics'}", socket.gethostname(), "http://proxy:9100/metrics"),
+        (
+            "proxy:9100",
+            "{instance: 'https://localhost:9400/metrics'}",
+            socket.gethostname(),
+            "http://proxy:9100/metrics",
+        ),
         ("proxy:9100", "{instance: '[::1]:9100'}", socket.gethostname(), "http://proxy:9100/metrics"),
         ("proxy:9100", "{instance: 'https:///metrics'}", "proxy", "http://proxy:9100/metrics"),
         ("proxy:9100", "{instance: 'gpu:of:the:first'}", "proxy", "http://proxy:9100/metrics"),
