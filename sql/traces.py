@@ -111,7 +111,7 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
         ), candidates as (
             select s.series_id, s.quantity, coalesce(m.unit, '') as unit, rs.scope, coalesce(s.device, '') as device,
                    coalesce(m.scale, 1) as scale, rs.runset_id, rs.started_at, rs.ended_at,
-                   case when counts_once(s, m) then 'max' else coalesce(m.combine, 'sum') end as combine,
+                   case when counts_once(m.board, s.metric, s.device, s.labels) then 'max' else coalesce(m.combine, 'sum') end as combine,
                    dense_rank() over (partition by s.quantity order by scope_width(rs.scope, a.alone)) as width,
                    dense_rank() over (partition by s.quantity, rs.scope, case when s.quantity like 'gpu\\_%%' then s.device end
                                       order by coalesce(x.covering, false) desc, coalesce(m.preference, 1), s.metric)

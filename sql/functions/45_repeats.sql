@@ -4,9 +4,10 @@
 -- each of its instances; whatever dcgm-exporter says of a GPU, repeated for each pod, job and virtual GPU on it; and a disk
 -- that NVMe has several paths to. Of those that differ the greatest counts: some versions of dcgm-exporter add each pod's
 -- part, and Linux before 6.4 counts at the paths alone. Links of a GPU (`gpu_uuid`) are no repetition.
-create or replace function counts_once(s series, m metrics) returns boolean language sql immutable as $$
-    select coalesce(m.board, false) or s.metric ^@ 'DCGM_FI_' and s.labels ?| '{UUID,uuid}'
-           or s.metric ^@ 'node_disk_' and s.device ^@ 'nvme'
+create or replace function counts_once(p_board boolean, p_metric text, p_device text, p_labels jsonb) returns boolean
+language sql immutable as $$
+    select coalesce(p_board, false) or p_metric ^@ 'DCGM_FI_' and p_labels ?| '{UUID,uuid}'
+           or p_metric ^@ 'node_disk_' and p_device ^@ 'nvme'
 $$;
 
 -- Whether a source that measured so many seconds covers what the best one did, `p_most` seconds.

@@ -65,7 +65,7 @@ begin
     ), sources as materialized (
         select s.series_id, s.target_id, s.quantity, rs.scope, s.metric, coalesce(s.device, '') as device, rs.runset_id,
                rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
-               counts_once(s, m) as once, coalesce(m.preference, 1) as preference,
+               counts_once(m.board, s.metric, s.device, s.labels) as once, coalesce(m.preference, 1) as preference,
                min(s.metric) over one <> max(s.metric) over one as several
         from run_sets rs join series s using (place_id) left join metrics m using (metric_id)
         where rs.run_id = p_run and (p_quantities is null or s.quantity = any(p_quantities))

@@ -123,7 +123,8 @@ begin
         select * from repeats_of(charted, chart_statement.quantities)
     ), candidates as (
         select a.*, s.series_id, s.target_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
-               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine, counts_once(s, m) as once,
+               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
+               counts_once(m.board, s.metric, s.device, s.labels) as once,
                coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several,
                dense_rank() over (partition by a.run_id, s.quantity order by
                    case when chart_statement.scopes is null then scope_width(rs.scope, a.alone) else 0 end) as width

@@ -160,7 +160,7 @@ returns table (kind text, host text, device text, run_id text, run text, owner t
 language sql stable as $$
     with members as materialized (
         select s.series_id, s.target_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
-               coalesce(m.preference, 1) as preference, counts_once(s, m) as once,
+               coalesce(m.preference, 1) as preference, counts_once(m.board, s.metric, s.device, s.labels) as once,
                coalesce(s.labels ->> 'simulated' = 'true', false) as simulated
         from series s join places p using (place_id) left join metrics m using (metric_id)
         where s.quantity = any(array['gpu_energy_attributed', 'gpu_energy_idle', 'gpu_energy_other', 'gpu_power',
