@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import yaml
 
-from bench.errors import BadRequest, did_you_mean
+from bench.errors import BadRequest, Problems, did_you_mean
 
 __all__ = ["Document", "Fields"]
 
 Fields = dict[str, tuple[yaml.Node, yaml.Node]]
+_Read = TypeVar("_Read")
 
 _DURATION = re.compile(r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?")
 _SECONDS = (365 * 86400, 7 * 86400, 86400, 3600, 60, 1, 0.001)
@@ -35,6 +38,8 @@ class Document:
     ----------
     root
         ``None`` for a file without content.
+    ignored
+        The fields that `fields` was told to ignore and has met, each once.
 
     Raises
     ------
@@ -44,6 +49,8 @@ class Document:
 
     def __init__(self, path: Path | str, text: str) -> None:
         self.path = path
+        self.ignored: list[str] = []
+        self._problems: Problems | None = None
         if str(path).endswith(".json"):  # YAML knows no tabs for indentation; a raw one stands nowhere else in JSON
             text = text.replace("\t", " ")
         self.root = self._compose(text)
@@ -69,6 +76,32 @@ class Document:
         mark = node.start_mark
         raise BadRequest(message, file=self.path, line=mark.line + 1, column=mark.column + 1)
 
+    @contextlib.contextmanager
+    def all_at_once(self) -> Iterator[None]:
+        """Raise the errors of all attempts within the block at its end, instead of the first one at once."""
+        self._problems = problems = Problems()
+        try:
+            with problems.attempt():
+                yield
+        finally:
+            self._problems = None
+        problems.check()
+
+    @property
+    def failures(self) -> int:
+        """How many attempts within `all_at_once` have failed by now."""
+        return len(self._problems.found) if self._problems is not None else 0
+
+    def attempt(self, read: Callable[[], _Read], default: _Read) -> _Read:
+        """Return what `read` does; within `all_at_once`, `default` where that fails."""
+        try:
+            return read()
+        except BadRequest as error:
+            if self._problems is None:
+                raise
+            self._problems.found.append(error)
+            return default
+
     def items(self, node: yaml.Node, expected: str) -> list[yaml.Node]:
         """Return the elements of a list; an empty value is an empty list."""
         if _is_null(node):
@@ -78,7 +111,14 @@ class Document:
         return list(node.value)
 
     def fields(
-        self, node: yaml.Node, expected: str, known: Collection[str] | None = None, foreign: Collection[str] = ()
+        self,
+        node: yaml.Node,
+        expected: str,
+        known: Collection[str] | None = None,
+        unsupported: Collection[str] = (),
+        ignored: Collection[str] = (),
+        *,
+        go_on: bool = False,
     ) -> Fields:
         """Return key and value by name.
 
@@ -86,26 +126,37 @@ class Document:
         ----------
         known
             The names that there are; ``None`` for any.
-        foreign
-            Names that Prometheus knows, and we do not.
+        unsupported
+            Names that Prometheus knows, and we refuse.
+        ignored
+            Names that Prometheus knows, and we leave out.
+        go_on
+            Each name is an attempt of its own, see `all_at_once`.
         """
         if _is_null(node):
             return {}
         if not isinstance(node, yaml.MappingNode):
             self.fail(node, f"expected {expected}")
         fields: Fields = {}
-        for key, value in node.value:
+
+        def read(key: yaml.Node, value: yaml.Node) -> None:
             if not isinstance(key, yaml.ScalarNode):
                 self.fail(key, "expected a name")
             name = key.value
             if name in fields:
                 self.fail(key, f"{name!r} stands here twice")
-            if name in foreign:
+            if name in unsupported:
                 self.fail(key, f"{name!r} is a field of Prometheus's that is not supported here")
-            if known is not None and name not in known:
-                self.fail(key, f"unknown key {name!r}{did_you_mean(name, known)}")
+            if known is not None and name not in (*known, *ignored):
+                self.fail(key, f"unknown key {name!r}{did_you_mean(name, (*known, *ignored))}")
             fields[name] = key, value
-        return fields
+
+        for key, value in node.value:
+            one = partial(read, key, value)
+            self.attempt(one, None) if go_on else one()
+        met = [name for name in fields if name in ignored]
+        self.ignored += [name for name in met if name not in self.ignored]
+        return {name: field for name, field in fields.items() if name not in met}
 
     def text(self, node: yaml.Node, expected: str) -> str:
         """Return a scalar as it is written, as Prometheus takes it: 7 is the string "7"."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "GpuUnavailable",
     "GrafanaUnavailable",
     "NoData",
+    "Problems",
     "ServiceFailed",
     "TrackingUnavailable",
     "did_you_mean",
@@ -53,6 +55,38 @@ class BadRequest(BenchError):
         self.file, self.line, self.column = file, line, column
         where = ":".join(str(part) for part in (file, line, column) if part is not None)
         super().__init__(f"{where}: {message}" if where else message)
+
+
+class Problems:
+    """Errors of one request, collected to be told all at once."""
+
+    def __init__(self) -> None:
+        self.found: list[BadRequest] = []
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Keep an error of the block, and go on after it."""
+        try:
+            yield
+        except BadRequest as error:
+            self.found.append(error)
+
+    def check(self) -> None:
+        """Raise what was found, one line each, in the order of their places.
+
+        Raises
+        ------
+        BadRequest
+            There are any.
+        """
+        if not self.found:
+            return
+        first, *others = ordered = sorted(self.found, key=lambda one: (str(one.file), one.line or 0, one.column or 0))
+        if not others:
+            raise first
+        error = BadRequest("\n".join(str(one) for one in ordered))
+        error.file, error.line, error.column = first.file, first.line, first.column
+        raise error
 
 
 class NoData(BenchError):

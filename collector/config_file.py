@@ -3,57 +3,74 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
 
 from bench.document import Document, Fields
 from bench.errors import BadRequest, did_you_mean
-from collector import foreign
-from collector.access import TLS, Access, Secret
-from collector.groups import read_groups
+from collector import prometheus_fields
+from collector.access import Access
+from collector.access_config import ACCESS, read_access
+from collector.groups import Group, read_groups
 from collector.relabel import ACTIONS, Rule, RuleRefused
 from collector.scrape_config import Announced, Files, Limits, ScrapeConfig, Scraping, Slurm, Web
+from collector.targets import targets_of
 
 __all__ = ["read_config"]
 
 _LIMITS = tuple(limit.name for limit in fields(Limits))
-_ACCESS = ("basic_auth", "authorization", "bearer_token", "bearer_token_file", "tls_config", "follow_redirects")
 _JOB = (
     "job_name", "scrape_interval", "scrape_timeout", "metrics_path", "scheme", "params", "honor_labels",
     "honor_timestamps", "static_configs", "file_sd_configs", "http_sd_configs", "announced_sd_configs",
-    "slurm_sd_configs", "relabel_configs", "metric_relabel_configs", *_ACCESS, *_LIMITS,
+    "slurm_sd_configs", "relabel_configs", "metric_relabel_configs", *ACCESS, *_LIMITS,
 )  # fmt: skip
 _PATTERN = re.compile(r".*\.(json|yml|yaml)")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_Read = TypeVar("_Read")
 
 
-def read_config(path: Path, default_interval: float) -> tuple[ScrapeConfig, ...]:
+def read_config(
+    path: Path, default_interval: float, notice: Callable[[str], None] = lambda _: None
+) -> tuple[ScrapeConfig, ...]:
     """Read a targets file, YAML or JSON; a list is a job that is named as the file and found in it.
 
     Parameters
     ----------
     default_interval
         Seconds, where nothing says ``scrape_interval``.
+    notice
+        Told which of its fields are ignored, if any are.
 
     Raises
     ------
     BadRequest
-        It cannot be read or has an error, with its line and column.
+        It cannot be read or has errors, all of them with line and column.
     """
     document = Document.read(path)
     if document.root is None:
         raise BadRequest("holds no list of targets, and no scrape_configs", file=path)
+    with document.all_at_once():
+        configs = _configs(document, path, default_interval)
+    if document.ignored:
+        notice(f"{path} has fields that the collector ignores: {', '.join(document.ignored)}")
+    return configs
+
+
+def _configs(document: Document, path: Path, interval: float) -> tuple[ScrapeConfig, ...]:
+    assert document.root is not None
     if isinstance(document.root, yaml.MappingNode):
-        return _Reader(document, path.parent, default_interval).configs(document.root)
+        return _Reader(document, path.parent, interval).configs(document.root)
     if not isinstance(document.root, yaml.SequenceNode):
         document.fail(document.root, "expected a list of groups, each with targets and labels, or scrape_configs")
     groups = read_groups(document, document.root)
-    return (ScrapeConfig(path.stem, default_interval, static=groups, document=document, folder=path.parent),)
+    config = ScrapeConfig(path.stem, interval, static=groups, document=document, folder=path.parent)
+    targets_of(config, document, groups)
+    return (config,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,58 +80,92 @@ class _Reader:
     interval: float
 
     def configs(self, root: yaml.Node) -> tuple[ScrapeConfig, ...]:
-        """Return what ``scrape_configs`` says. What does not concern scraping is passed over."""
-        if "targets" in self.document.fields(root, "a mapping with scrape_configs"):
-            self.document.fail(root, "expected a list of groups, each with targets and labels, or scrape_configs")
-        known = ("global", "scrape_configs", *foreign.PASSED_OVER)
-        sections = self.document.fields(root, "a mapping with scrape_configs", known, foreign.SECTIONS)
-        if "scrape_configs" not in sections:
-            self.document.fail(root, "there are no scrape_configs")
+        """Return what ``scrape_configs`` says."""
+        what, at = "a mapping with scrape_configs", self.document
+        if "targets" in at.fields(root, what):
+            at.fail(root, "expected a list of groups, each with targets and labels, or scrape_configs")
+        known = ("global", "scrape_configs")
+        sections = at.fields(root, what, known, prometheus_fields.UNSUPPORTED, prometheus_fields.IGNORED, go_on=True)
         common: Fields = {}
         if "global" in sections:
-            names = ("scrape_interval", "scrape_timeout", *_LIMITS, *foreign.GLOBAL_PASSED_OVER)
-            common = self.document.fields(sections["global"][1], "a mapping", names, foreign.GLOBAL)
+            names = ("scrape_interval", "scrape_timeout", *_LIMITS)
+            ignored = prometheus_fields.GLOBAL_IGNORED
+            common = at.attempt(
+                lambda: at.fields(sections["global"][1], "a mapping", names, (), ignored, go_on=True), {}
+            )
+        if "scrape_configs" not in sections:
+            at.fail(root, "there are no scrape_configs")
         jobs: dict[str, ScrapeConfig] = {}
-        for node in self.document.items(sections["scrape_configs"][1], "a list of scrape configurations"):
-            given = self.document.fields(node, "a scrape configuration", _JOB, foreign.JOB)
-            if "job_name" not in given or not (name := self._text(given["job_name"][1])):
-                self.document.fail(node, "the scrape configuration has no job_name")
-            if name in jobs:
-                self.document.fail(given["job_name"][1], f"there are two jobs {name!r}")
-            jobs[name] = self._job(name, given, common)
+        for node in at.items(sections["scrape_configs"][1], "a list of scrape configurations"):
+            at.attempt(partial(self._add, jobs, node, common), None)
         return tuple(jobs.values())
 
-    def _job(self, name: str, given: Fields, common: Fields) -> ScrapeConfig:
+    def _add(self, jobs: dict[str, ScrapeConfig], node: yaml.Node, common: Fields) -> None:
+        """Add the job that stands at `node`."""
+        failures = self.document.failures
+        given = self.document.fields(
+            node,
+            "a scrape configuration",
+            _JOB,
+            prometheus_fields.JOB_UNSUPPORTED,
+            prometheus_fields.JOB_IGNORED,
+            go_on=True,
+        )
+        name = self.document.attempt(lambda: self._name(node, given, jobs), "")
         inherited = {key: value for key, value in common.items() if key in _JOB}
-        interval, timeout = self._times(given, inherited)
-        path = self._text(given["metrics_path"][1]) if "metrics_path" in given else "/metrics"
-        if not re.fullmatch(r"/[^?#\s]*", path):
-            self.document.fail(given["metrics_path"][1], f"{path!r} is not a path: it begins with /, and has no params")
+        config = self._job(name, given, inherited)
+        if self.document.failures == failures:  # else rules may be missing that make targets of what stands there
+            targets_of(config, self.document, config.static)
+        jobs[name] = config
+
+    def _name(self, node: yaml.Node, given: Fields, jobs: Mapping[str, ScrapeConfig]) -> str:
+        if "job_name" not in given or not (name := self._text(given["job_name"][1])):
+            self.document.fail(node, "the scrape configuration has no job_name")
+        if name in jobs:
+            self.document.fail(given["job_name"][1], f"there are two jobs {name!r}")
+        return name
+
+    def _job(self, name: str, given: Fields, inherited: Fields) -> ScrapeConfig:
+        attempt = self.document.attempt
+        default: tuple[float, float | None] = (self.interval, None)
+        interval, timeout = attempt(lambda: self._times(given, inherited), default)
         return ScrapeConfig(
             job_name=name,
             interval=interval,
             timeout=timeout,
-            metrics_path=path,
-            scheme=self._choice(given["scheme"][1], ("http", "https")) if "scheme" in given else "http",
-            params=self._params(given),
+            metrics_path=attempt(lambda: self._path(given), "/metrics"),
+            scheme=attempt(lambda: self._scheme(given), "http"),
+            params=attempt(lambda: self._params(given), ()),
             scraping=Scraping(
-                honor_labels=self._flag(given, "honor_labels", default=False),
-                honor_timestamps=self._flag(given, "honor_timestamps", default=True),
-                access=self._access(given),
-                limits=self._limits({**inherited, **given}),
-                metric_relabel=self._rules(given, "metric_relabel_configs"),
+                honor_labels=attempt(lambda: self._flag(given, "honor_labels", default=False), False),
+                honor_timestamps=attempt(lambda: self._flag(given, "honor_timestamps", default=True), True),
+                access=attempt(lambda: read_access(self.document, given, self.folder), Access()),
+                limits=attempt(lambda: self._limits({**inherited, **given}), Limits()),
+                metric_relabel=self._each(given, "metric_relabel_configs", self._rule),
             ),
-            relabel=self._rules(given, "relabel_configs"),
-            static=read_groups(self.document, given["static_configs"][1]) if "static_configs" in given else (),
-            files=tuple(self._files(node) for node in self._each(given, "file_sd_configs")),
+            relabel=self._each(given, "relabel_configs", self._rule),
+            static=attempt(lambda: self._static(given), ()),
+            files=self._each(given, "file_sd_configs", self._files),
             services=(
-                *(self._web(node) for node in self._each(given, "http_sd_configs")),
-                *(self._announced(node) for node in self._each(given, "announced_sd_configs")),
-                *(self._slurm(node) for node in self._each(given, "slurm_sd_configs")),
+                *self._each(given, "http_sd_configs", self._web),
+                *self._each(given, "announced_sd_configs", self._announced),
+                *self._each(given, "slurm_sd_configs", self._slurm),
             ),
             document=self.document,
             folder=self.folder,
         )
+
+    def _path(self, given: Fields) -> str:
+        path = self._text(given["metrics_path"][1]) if "metrics_path" in given else "/metrics"
+        if not re.fullmatch(r"/[^?#\s]*", path):
+            self.document.fail(given["metrics_path"][1], f"{path!r} is not a path: it begins with /, and has no params")
+        return path
+
+    def _scheme(self, given: Fields) -> str:
+        return self._choice(given["scheme"][1], ("http", "https")) if "scheme" in given else "http"
+
+    def _static(self, given: Fields) -> tuple[Group, ...]:
+        return read_groups(self.document, given["static_configs"][1]) if "static_configs" in given else ()
 
     def _times(self, given: Fields, inherited: Fields) -> tuple[float, float | None]:
         both = {**inherited, **given}
@@ -146,57 +197,6 @@ class _Reader:
             found["body_size_limit"] = self.document.size(given["body_size_limit"][1])
         return Limits(**found)
 
-    def _access(self, given: Fields) -> Access:
-        found: dict[str, Any] = {"follow_redirects": self._flag(given, "follow_redirects", default=True)}
-        ways = [given[name][0] for name in _ACCESS[:4] if name in given]
-        if len(ways) > 1:
-            self.document.fail(max(ways, key=lambda key: key.start_mark.index), "there is a second way to log in")
-        if "basic_auth" in given:
-            names = ("username", "username_file", "password", "password_file")
-            login = self.document.fields(given["basic_auth"][1], "a mapping", names)
-            found["username"], found["password"] = self._secret(login, "username"), self._secret(login, "password")
-        elif "authorization" in given:
-            login = self.document.fields(
-                given["authorization"][1], "a mapping", ("type", "credentials", "credentials_file")
-            )
-            found["scheme"] = self._text(login["type"][1]) if "type" in login else "Bearer"
-            if not _TOKEN.fullmatch(found["scheme"]):
-                self.document.fail(login["type"][1], "the type of an authorization is one word")
-            if found["scheme"].lower() == "basic":
-                self.document.fail(login["type"][1], "for the type Basic there is basic_auth")
-            found["credentials"] = self._secret(login, "credentials")
-        else:
-            found["credentials"] = self._secret(given, "bearer_token")
-        if "tls_config" in given:
-            found["tls"] = self._tls(given["tls_config"][1])
-        return Access(**found)
-
-    def _tls(self, node: yaml.Node) -> TLS:
-        secrets = ("ca", "cert", "key")
-        known = (*secrets, *(f"{name}_file" for name in secrets), "server_name", "insecure_skip_verify")
-        given = self.document.fields(node, "a mapping", known, foreign.TLS)
-        ca, cert, key = (self._secret(given, name) for name in secrets)
-        if (cert is None) != (key is None):
-            self.document.fail(node, "a certificate and its key go together: cert or cert_file, and key or key_file")
-        return TLS(
-            ca,
-            cert,
-            key,
-            self._text(given["server_name"][1]) or None if "server_name" in given else None,
-            self._flag(given, "insecure_skip_verify", default=False),
-        )
-
-    def _secret(self, given: Fields, name: str) -> Secret | None:
-        file = f"{name}_file"
-        if name in given and file in given:
-            self.document.fail(given[file][0], f"there are both {name} and {file}")
-        if file in given:
-            return Secret(file=self.folder / self._text(given[file][1]))
-        return Secret(self._text(given[name][1])) if name in given else None
-
-    def _rules(self, given: Fields, name: str) -> tuple[Rule, ...]:
-        return tuple(self._rule(node) for node in self._each(given, name))
-
     def _rule(self, node: yaml.Node) -> Rule:
         reading: dict[str, Callable[[yaml.Node], Any]] = {
             "action": lambda one: self._choice(one, ACTIONS, fold=True),
@@ -226,7 +226,10 @@ class _Reader:
         return Files(self._texts(given["files"][1], "a list of files"), self._refresh(given, 300.0))
 
     def _web(self, node: yaml.Node) -> Web:
-        given = self.document.fields(node, "a mapping with url", ("url", "refresh_interval", *_ACCESS), foreign.WEB)
+        known = ("url", "refresh_interval", *ACCESS)
+        given = self.document.fields(
+            node, "a mapping with url", known, prometheus_fields.WEB_UNSUPPORTED, prometheus_fields.WEB_IGNORED
+        )
         if "url" not in given:
             self.document.fail(node, "there is no url")
         url = self._text(given["url"][1])
@@ -238,7 +241,7 @@ class _Reader:
         if not usable or parts.username is not None or parts.password is not None:
             why = "log in by basic_auth" if usable else "write http://host/path"
             self.document.fail(given["url"][1], f"this is no address of a service discovery: {why}")
-        return Web(url, self._refresh(given, 60.0), self._access(given))
+        return Web(url, self._refresh(given, 60.0), read_access(self.document, given, self.folder))
 
     def _announced(self, node: yaml.Node) -> Announced:
         given = self.document.fields(node, "a mapping, which may be empty", ("refresh_interval",))
@@ -263,8 +266,14 @@ class _Reader:
             self.document.fail(node, "the interval must be longer than 0")
         return seconds
 
-    def _each(self, given: Fields, name: str) -> list[yaml.Node]:
-        return self.document.items(given[name][1], "a list") if name in given else []
+    def _each(self, given: Fields, name: str, read: Callable[[yaml.Node], _Read]) -> tuple[_Read, ...]:
+        """Return what `read` makes of each element of the list called `name`."""
+        if name not in given:
+            return ()
+        nothing: list[yaml.Node] = []
+        nodes = self.document.attempt(lambda: self.document.items(given[name][1], "a list"), nothing)
+        found = (self.document.attempt(partial(read, node), None) for node in nodes)
+        return tuple(one for one in found if one is not None)
 
     def _texts(self, node: yaml.Node, expected: str) -> tuple[str, ...]:
         return tuple(self._text(one) for one in self.document.items(node, expected))

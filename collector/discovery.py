@@ -7,13 +7,13 @@ import contextlib
 import glob
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.document import Document
-from bench.errors import BadRequest, BenchError
+from bench.errors import BadRequest, BenchError, Problems
 from bench.stamps import stamp_of
 from collector.config_file import read_config
 from collector.fetch import Fetcher
@@ -31,31 +31,34 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
 
 
-def read_targets(path: Path, default_interval: float) -> list[Target]:
+def read_targets(path: Path, default_interval: float, notice: Callable[[str], None] = lambda _: None) -> list[Target]:
     """Return the targets that the file `path` gives by itself and by the files that it names.
 
     Parameters
     ----------
     default_interval
         Seconds, where nothing says how often.
+    notice
+        Told which fields are ignored, if any are.
 
     Raises
     ------
     BadRequest
-        One of the files cannot be read or has an error, with its line and column.
+        Files cannot be read or have errors, all of them with line and column.
     """
-    lists = []
-    for config in read_config(path, default_interval):
+    lists, problems = [], Problems()
+    for config in read_config(path, default_interval, notice):
         lists.append(_own(config))
-        lists += [
-            _of_file(config, file) for files in config.files for file in _paths(config, files.patterns, named=True)
-        ]
+        for file in (file for files in config.files for file in _paths(config, files.patterns, named=True)):
+            with problems.attempt():
+                lists.append(_of_file(config, file))
+    problems.check()
     return list(_merged(lists))
 
 
-def check_targets(path: Path) -> list[Target]:
+def check_targets(path: Path, notice: Callable[[str], None] = lambda _: None) -> list[Target]:
     """Return the targets of the file `path`, or raise what `read_targets` would."""
-    return read_targets(path, default_interval=1.0)
+    return read_targets(path, 1.0, notice)
 
 
 @dataclass(slots=True)
@@ -226,7 +229,8 @@ def _of_file(config: ScrapeConfig, path: Path) -> list[Target]:
     document = Document.read(path)
     if document.root is None:
         raise BadRequest("holds no list of targets", file=path)
-    return targets_of(config, document, read_groups(document, document.root), {"__meta_filepath": str(path)})
+    with document.all_at_once():
+        return targets_of(config, document, read_groups(document, document.root), {"__meta_filepath": str(path)})
 
 
 def _paths(config: ScrapeConfig, patterns: Iterable[str], *, named: bool = False) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 
 import yaml
 
@@ -30,9 +31,11 @@ def read_groups(document: Document, root: yaml.Node) -> tuple[Group, ...]:
     BadRequest
         It is no such list.
     """
-    return tuple(
-        _group(document, node) for node in document.items(root, "a list of groups, each with targets and labels")
+    groups = (
+        document.attempt(partial(_group, document, node), None)
+        for node in document.items(root, "a list of groups, each with targets and labels")
     )
+    return tuple(group for group in groups if group is not None)
 
 
 def _group(document: Document, node: yaml.Node) -> Group:

@@ -7,7 +7,10 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from urllib.parse import urlencode
+
+import yaml
 
 from bench.addresses import host_in, is_loopback
 from bench.document import Document, duration
@@ -156,19 +159,23 @@ def targets_of(
         One of them is no target, or two are the same.
     """
     found: dict[Key, tuple[Target, int]] = {}
+
+    def add(group: Group, labels: Mapping[str, str], node: yaml.Node, address: str) -> None:
+        try:
+            target = populate(config, {**labels, "__address__": address})
+        except TargetRefused as refused:
+            document.fail(group.labels[refused.label][0] if refused.label in group.labels else node, str(refused))
+        if target is None:
+            return
+        known, line = found.setdefault(target.key, (target, node.start_mark.line + 1))
+        if known is not target and (known != target or not config.relabel):
+            what = f"target {address!r} stands already in line {line}"
+            document.fail(node, what if known == target else f"{what}, with the same job and instance")
+
     for group in groups:
         shared = {name: value for name, (_, value) in group.labels.items()} | dict(meta or {})
         for node, address in group.addresses:
-            try:
-                target = populate(config, {**shared, "__address__": address})
-            except TargetRefused as refused:
-                document.fail(group.labels[refused.label][0] if refused.label in group.labels else node, str(refused))
-            if target is None:
-                continue
-            known, line = found.setdefault(target.key, (target, node.start_mark.line + 1))
-            if known is not target and (known != target or not config.relabel):
-                what = f"target {address!r} stands already in line {line}"
-                document.fail(node, what if known == target else f"{what}, with the same job and instance")
+            document.attempt(partial(add, group, shared, node, address), None)
     return [target for target, _ in found.values()]
 
 

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from bench.cli.announcing import Announcer, announced_url
-from bench.cli.common import Json, as_json, console
+from bench.cli.common import Json, as_json, console, warn
 from bench.cli.listeners import LocalListeners
 from bench.cli.stack import availability, ensure, ensure_grafana
 from bench.config import Settings
@@ -163,7 +163,7 @@ def collector_run(
     require_closed(bind, settings.web_config, insecure=insecure)  # before a database is started for it
     share = Shard.parse(shard) if shard is not None else None
     if targets is not None:
-        read_config(targets, settings.interval)  # a bad file is refused before a database is started for it
+        read_config(targets, settings.interval, warn)  # a bad file is refused before a database is started for it
     elif share is not None:
         raise BadRequest("--shard is for the targets of a file, see --targets")
     with Database(settings) as database:
@@ -187,7 +187,7 @@ def collector_check(
     from collector.targets import Shard
 
     share = Shard.parse(shard) if shard is not None else Shard()
-    targets = [target for target in check_targets(file) if share.has(target)]
+    targets = [target for target in check_targets(file, warn) if share.has(target)]
     if json:
         as_json([target.public() for target in targets])
         return

@@ -93,6 +93,81 @@ def test_no_secret_shows(tmp_path: Path) -> None:
     assert "hunter2" not in str(refused.value)
 
 
+PROMETHEUS = Path(__file__).parents[1] / "data" / "prometheus"
+
+
+@pytest.mark.parametrize(
+    ("file", "targets", "ignored"),
+    [
+        ("example", 1, {"evaluation_interval", "alerting", "rule_files", "scrape_native_histograms"}),
+        ("debian", 2, {"evaluation_interval", "external_labels", "alerting", "rule_files"}),
+        (
+            "conf",
+            3,
+            {
+                "alerting", "otlp", "remote_read", "remote_write", "rule_files", "runtime", "storage", "tracing",
+                "always_scrape_classic_histograms", "convert_classic_histograms_to_nhcb", "enable_compression",
+                "enable_http2", "evaluation_interval", "external_labels", "extra_scrape_metrics",
+                "fallback_scrape_protocol", "keep_dropped_targets", "metric_name_escaping_scheme",
+                "metric_name_validation_scheme", "native_histogram_bucket_limit", "native_histogram_min_bucket_factor",
+                "query_log_file", "rule_query_offset", "scrape_failure_log_file", "scrape_native_histograms",
+                "scrape_protocols", "target_limit", "track_timestamps_staleness",
+            },
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_of_todays_prometheus_is_read_with_one_notice(file: str, targets: int, ignored: set[str]) -> None:
+    notices: list[str] = []
+    found = read_targets(PROMETHEUS / f"{file}.good.yml", 1.0, notices.append)
+    assert len(found) == targets
+    [notice] = notices
+    about, _, named = notice.partition(": ")
+    assert about.startswith(f"{PROMETHEUS / file}.good.yml")
+    assert set(named.split(", ")) == ignored
+
+
+def test_a_file_without_such_fields_gives_no_notice(tmp_path: Path) -> None:
+    notices: list[str] = []
+    path = tmp_path / "prometheus.yml"
+    path.write_text(job("static_configs: [{targets: [a:1]}]"))
+    assert len(read_targets(path, 1.0, notices.append)) == 1
+    assert notices == []
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    path = PROMETHEUS / "conf.bad.yml"
+    with pytest.raises(BadRequest) as refused:
+        read_targets(path, 1.0)
+    problems = [line.removeprefix(f"{path}:").partition(": ") for line in str(refused.value).splitlines()]
+    assert [(where, problem.partition(" (")[0]) for where, _, problem in problems] == [
+        ("5:3", "unknown key 'nonexistent_field'"),
+        ("7:1", "'scrape_config_files' is a field of Prometheus's that is not supported here"),
+        ("13:5", "'http_headers' is a field of Prometheus's that is not supported here"),
+        ("17:16", "not a regular expression of RE2: missing ): abc(def"),
+        ("18:9", "hashmod needs a modulus above 0"),
+        ("23:18", "'a-b' cannot be a label's name: letters, digits and underscores only"),
+        ("25:5", "the scrape configuration has no job_name"),
+        ("29:21", "the timeout must lie above 0 and not above the interval, 5s"),
+        ("30:5", "unknown key 'consult_sd_configs'"),
+        ("32:5", "'consul_sd_configs' is a field of Prometheus's that is not supported here"),
+        ("37:5", "there is a second way to log in"),
+    ]
+
+
+def test_all_that_is_wrong_in_the_files_that_it_names_is_told_at_once(tmp_path: Path) -> None:
+    (tmp_path / "one.yml").write_text("- targets: [a/b, 'c:x', d:1]\n- targets: [e:1]\n  lables: {}\n")
+    (tmp_path / "two.yml").write_text("[{target: [e]}]")
+    path = tmp_path / "targets" / "prometheus.yml"
+    path.parent.mkdir()
+    text = job("static_configs: [{targets: [TARGETS]}]\nfile_sd_configs: [{files: ['../*.yml']}]")
+    for targets, problems in (("f/g, h:1, 'http://i'", ["prometheus.yml:3:33", "prometheus.yml:3:43"]), ("h:1", None)):
+        path.write_text(text.replace("TARGETS", targets))
+        with pytest.raises(BadRequest) as refused:
+            read_targets(path, 1.0)
+        lines = [line.partition(": ")[0].rpartition("/")[2] for line in str(refused.value).splitlines()]
+        assert lines == (problems or ["one.yml:1:13", "one.yml:1:18", "one.yml:3:3", "two.yml:1:3"])
+
+
 BAD = [
     ("scrape_config: []", "1:1", "unknown key 'scrape_config' (did you mean 'scrape_configs'?)"),
     ("global: {}", "1:1", "there are no scrape_configs"),
