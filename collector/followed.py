@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from collector.exposition import Parser, Scrape, Series
 from collector.metrics import CollectorMetrics
 from collector.naming import LimitExceeded, Name, name_of
 from collector.rates import Rates
+from collector.run_ends import RunEnds
 from collector.segments import SeriesDefinition, SpoolRecord
 from collector.targets import Target
 from sql.targets import TargetState
@@ -80,6 +81,7 @@ class Followed:
     unspooled: deque[asyncio.Task[None]] = field(default_factory=deque)
     _rates: Rates = field(init=False)
     _births: Births = field(init=False)
+    _run_ends: RunEnds = field(default_factory=RunEnds)
     _blanks: Blanks = field(default_factory=Blanks)
     _refs: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # ours by the parser's
     _named: dict[Name, int] = field(default_factory=dict)
@@ -156,10 +158,11 @@ class Followed:
         at += self._shift
         before = None if self.last_time is None else self.last_time + self._shift
         births = self._births.of(whole, self.parser.series, at, before)
+        ends = self._run_ends.of(whole, self.parser.series)
         if (blank := self._blanks.find(scrape)) is not None:
             self._drop("blank", int(np.count_nonzero(blank)))
             scrape = _chosen(scrape, ~blank)
-        self._retime(scrape, at)
+        self._retime(scrape, at, ends)
         found = self._rates.samples(scrape, at, births)
         self._drop("stale", found.dropped)
         self.last_time, self.per_second = seen, len(scrape.refs) / self.target.interval
@@ -244,11 +247,15 @@ class Followed:
         self._rates, self._births = Rates(self.target.interval, since), Births(since)
         return dict(enumerate(self.parser.series))
 
-    def _retime(self, scrape: Scrape, at: float) -> None:
-        """Give lines from the future the scrape's time: else they would silence their series until then."""
+    def _retime(self, scrape: Scrape, at: float, ends: Mapping[str, float]) -> None:
+        """Date the last lines of runs that have ended, and give lines from the future the scrape's time.
+
+        Else these would silence their series until then.
+        """
         if not self.target.scraping.honor_timestamps:
             scrape.timestamps[:] = np.nan
-            return
+        if ends:
+            self._run_ends.date(scrape, self.parser.series, ends)
         ahead = scrape.timestamps > at + _AHEAD_SECONDS
         if count := int(np.count_nonzero(ahead)):
             scrape.timestamps[ahead] = np.nan
@@ -260,6 +267,7 @@ class Followed:
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
         since = (self.last_time or self.began) + self._shift
         self._rates, self._births, self._blanks = Rates(self.target.interval, since), Births(since), Blanks()
+        self._run_ends = RunEnds()
         self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
         self._crowded = False
 

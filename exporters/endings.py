@@ -1,4 +1,4 @@
-"""Which runs have ended, so that a listener shows their totals once more, dated to their last moment."""
+"""Runs that have ended: for a minute a listener shows their last totals, and when they ended."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.runfolder import RunEnd, RunFolder
 
-__all__ = ["Endings", "last_moment"]
+__all__ = ["Endings"]
 
 # How long a run's final totals are shown: enough for a scrape a minute, the longest interval that a collector has.
 _FINAL_SECONDS = 60.0
@@ -96,12 +96,6 @@ class Endings:
     def _forget(self, run_id: str) -> None:
         del self._open[run_id]
         self._starts.pop(run_id, None)
-
-
-def last_moment(end: RunEnd) -> float:
-    """Return the last millisecond of a run in Unix seconds, as a line's timestamp."""
-    # Half a millisecond more, because the renderer cuts off after a multiplication that may have rounded down.
-    return (math.floor(end.ended_at * 1000) - 1 + 0.5) / 1000
 
 
 def _changed_at(path: Path) -> float | None:

@@ -52,6 +52,7 @@ _HELP = {
     "xid_errors_total": "Faults that the driver has reported, by their number.",
     "last_xid": "Number of the last fault, 0 where there was none.",
     "run_start_time_seconds": "When the run was released, in Unix seconds; its totals were 0 then.",
+    "run_end_time_seconds": "When the run ended, in Unix seconds; its other lines are its last.",
     "run_processes": "The run's processes on the GPU.",
     "run_memory_bytes": "Device memory of the run's processes.",
     "run_sm_utilization_ratio": "Share of time in which the run's kernels ran.",
@@ -99,14 +100,14 @@ class Families:
     def __init__(self) -> None:
         self._families: dict[str, Metric] = {}
 
-    def add(self, name: str, labels: Mapping[str, str], figure: float, timestamp: float | None = None) -> None:
-        """Add a figure to the family called `name`, without the prefix; `timestamp` is in Unix seconds."""
+    def add(self, name: str, labels: Mapping[str, str], figure: float) -> None:
+        """Add a figure to the family called `name`, without the prefix."""
         family = self._families.get(name)
         if family is None:
             kind = "counter" if name.endswith("_total") else "gauge"
             family = Metric(_PREFIX + name.removesuffix("_total"), _HELP[name], kind)
             self._families[name] = family
-        family.add_sample(_PREFIX + name, dict(labels), figure, timestamp)
+        family.add_sample(_PREFIX + name, dict(labels), figure)
 
     def all(self) -> Iterator[Metric]:
         """Yield those that have any."""

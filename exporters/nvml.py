@@ -15,7 +15,7 @@ from bench.gpu.reader import GpuReader
 from bench.gpu.reading import GpuProcess, GpuReading, Reader, Reading
 from bench.processes import RunProcesses
 from bench.runfolder import RunEnd
-from exporters.endings import Endings, last_moment
+from exporters.endings import Endings
 from exporters.energy import EnergySplit, instances_of
 from exporters.gpu_families import BOARD, DEVICE, Families
 from exporters.registry import ExporterOptions
@@ -159,7 +159,8 @@ class NvmlExporter:
         for run_id in sorted(shared & ended.keys()):
             end = ended[run_id]
             labels = {"run_id": run_id, **simulated}
-            families.add("run_start_time_seconds", labels, end.started_at, last_moment(end))
+            families.add("run_start_time_seconds", labels, end.started_at)
+            families.add("run_end_time_seconds", labels, end.ended_at)
 
     def _add_energy(
         self, families: Families, answered: Container[str], live: Container[str], ended: Mapping[str, RunEnd]
@@ -172,9 +173,7 @@ class NvmlExporter:
             for share, joules in board.runs.items():
                 run = {"run_id": share.run_id, "method": share.method}
                 labels = {**gpu, **_of_instance(share.instance), **run}
-                if (end := ended.get(share.run_id)) is not None:
-                    families.add("attributed_energy_joules_total", labels, joules, last_moment(end))
-                elif share.run_id in live and uuid in answered:
+                if share.run_id in ended or (share.run_id in live and uuid in answered):
                     families.add("attributed_energy_joules_total", labels, joules)
 
 

@@ -7,9 +7,6 @@ from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from bench.runfolder import RunEnd
-from exporters.endings import last_moment
-
 __all__ = ["PerfCounters", "PerfFamilies"]
 
 # Read at once. A line an event and second is 500 bytes: who comes to a run after a day has read all in a minute.
@@ -126,11 +123,11 @@ class PerfFamilies:
         if counters.is_current and started_at is not None:
             self._add(run_id, counters, started_at + counters.seconds)
 
-    def add_final(self, run_id: str, counters: PerfCounters, end: RunEnd) -> None:
-        """Add what was counted in all of an ended run, dated to its last millisecond."""
+    def add_final(self, run_id: str, counters: PerfCounters) -> None:
+        """Add what was counted in all of an ended run."""
         if counters.is_current:
             for event, total in counters.totals.items():
-                self._counters[event].add_metric([run_id], total, timestamp=last_moment(end))
+                self._counters[event].add_metric([run_id], total)
 
     def _add(self, run_id: str, counters: PerfCounters, at: float) -> None:
         for event, total in counters.totals.items():

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from bench.processes import RunProcesses
 from bench.runfolder import RunEnd, RunFolder
-from exporters.endings import Endings, last_moment
+from exporters.endings import Endings
 from exporters.perf_counters import PerfCounters, PerfFamilies
 from exporters.registry import ExporterOptions
 from exporters.usage import RunUsage
@@ -22,8 +22,8 @@ class ProcessExporter:
     """Reads the processes of each run that has any now, and what the folders of the runs say of those that ended.
 
     From the moment a run's folder holds its end, its live figures stop. For a minute its final totals are shown instead,
-    dated to the last millisecond of the run, so that whatever was used between the last scrape and the end counts as the
-    run's: also all of a run so short that no scrape saw it.
+    with the time of the end. By that the collector dates them, so that whatever was used between the last scrape and the
+    end counts as the run's: also all of a run so short that no scrape saw it.
     """
 
     name = "process"
@@ -54,7 +54,7 @@ class ProcessExporter:
                     perf.add(run_id, self._perf_of(run_id), self._endings.started_at(run_id))
         for run_id, end in self._endings.recent.items():
             families.add_final(run_id, end, self._usage.get(run_id) or RunUsage())
-            perf.add_final(run_id, self._perf_of(run_id), end)
+            perf.add_final(run_id, self._perf_of(run_id))
         self._usage = {
             run_id: usage
             for run_id, usage in self._usage.items()
@@ -79,6 +79,7 @@ class _Families:
 
     def __init__(self) -> None:
         self.start = _gauge("start_time_seconds", "When the run was released, in Unix seconds; its totals were 0 then.")
+        self.end = _gauge("end_time_seconds", "When the run ended, in Unix seconds; its other lines are its last.")
         self.cpu = _counter("cpu_seconds_total", "User and system time that the run's processes have used.")
         self.read = _counter("read_bytes_total", "Bytes that the run's processes have caused to be read from storage.")
         self.written = _counter(
@@ -104,7 +105,16 @@ class _Families:
 
     def all(self) -> Iterator[Metric]:
         """Yield the families."""
-        yield from (self.start, self.cpu, self.read, self.written, self.resident, self.proportional, self.peak)
+        yield from (
+            self.start,
+            self.end,
+            self.cpu,
+            self.read,
+            self.written,
+            self.resident,
+            self.proportional,
+            self.peak,
+        )
         yield from (self.threads, self.processes, self.cores, self.memory_limit, self.by_tree)
 
     def add(self, run_id: str, usage: RunUsage, started_at: float | None) -> None:
@@ -127,16 +137,17 @@ class _Families:
                 family.add_metric([run_id], figure)
 
     def add_final(self, run_id: str, end: RunEnd, usage: RunUsage) -> None:
-        """Add what an ended run has used, dated to its last millisecond."""
+        """Add what an ended run has used, and when it ended."""
         figures = (
             (self.start, end.started_at),
+            (self.end, end.ended_at),
             (self.cpu, max(end.cpu_seconds, usage.cpu_seconds)),
             (self.read, max(end.read_bytes, usage.read_bytes)),
             (self.written, max(end.written_bytes, usage.written_bytes)),
             (self.peak, max(end.max_rss_bytes, usage.peak_bytes or 0)),
         )
         for family, figure in figures:
-            family.add_metric([run_id], figure, timestamp=last_moment(end))
+            family.add_metric([run_id], figure)
 
 
 def _counter(name: str, help_text: str) -> CounterMetricFamily:

@@ -121,7 +121,7 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
             left join measured x on (x.quantity, x.scope, x.metric) = (s.quantity, rs.scope, s.metric)
             where rs.run_id = %(run)s
               and s.series_id not in (select series_id from repeats_of(array[%(run)s], %(quantities)s))
-              and case when %(quantities)s::text[] is null then s.quantity <> 'start_time'
+              and case when %(quantities)s::text[] is null then s.quantity not in ('start_time', 'end_time')
                        else s.quantity = any(%(quantities)s) end
         ), chosen as (
             select * from candidates

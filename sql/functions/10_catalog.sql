@@ -56,6 +56,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_context_switches_total', '{}', 'context_switches', 'events/s', 1, 'counter', 'sum', 1, false, 'Times that a thread gave its core up, or had to; of a run under perf.'),
     ('bench_process_page_faults_total', '{}', 'page_faults', 'events/s', 1, 'counter', 'sum', 1, false, 'Page faults; of a run under perf.'),
     ('bench_process_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run began, Unix time.'),
+    ('bench_process_end_time_seconds', '{}', 'end_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run ended, Unix time.'),
     -- the listeners of themselves
     ('bench_exporter_cpu_seconds_total', '{}', 'listener_cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores that the listeners kept busy.'),
     -- the collector of itself
@@ -173,6 +174,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_gpu_run_sm_utilization_ratio', '{}', 'gpu_sm_utilization', 'ratio', 1, 'gauge', 'mean', 15, false, 'Share of time in which the run''s kernels ran, by the driver''s accounts of processes.'),
     ('bench_gpu_run_processes', '{}', 'gpu_processes', 'processes', 1, 'gauge', 'sum', 15, false, 'Processes of the run that are on a GPU.'),
     ('bench_gpu_run_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 15, false, 'When the run began, Unix time.'),
+    ('bench_gpu_run_end_time_seconds', '{}', 'end_time', 'seconds', 1, 'gauge', 'max', 15, false, 'When the run ended, Unix time.'),
     -- GPUs, in the names of nvidia_gpu_exporter
     ('nvidia_smi_utilization_gpu_ratio', '{}', 'gpu_utilization', 'ratio', 1, 'gauge', 'mean', 30, false, 'Share of time in which a kernel ran.'),
     ('nvidia_smi_mig_graphics_activity_ratio', '{}', 'gpu_utilization', 'ratio', 1, 'gauge', 'mean', 30, false, 'Share of time in which an engine of the instance was active.'),

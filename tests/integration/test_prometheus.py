@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 import sys
+import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import bcrypt
 import psycopg
 import pytest
 
+from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import free_port
 from collector.discovery import read_targets
 from sql.flavour import Flavour
@@ -39,7 +43,7 @@ def program(name: str, package: str) -> str:
 
 
 @contextlib.contextmanager
-def running(command: list[str], url: str, log: Path) -> Iterator[str]:
+def running(command: list[str], url: str, log: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """Run a program until the block ends; wait until `url` answers, and yield it."""
 
     def answers() -> bool:
@@ -49,7 +53,7 @@ def running(command: list[str], url: str, log: Path) -> Iterator[str]:
         return False
 
     with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         try:
             wait_for(answers, f"an answer of {command[0]}", 60)
             yield url
@@ -200,6 +204,49 @@ def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
                 )
                 for query in queries:
                     wait_for(partial(answer, address, query), query, 60)
+
+
+def test_ended_runs_cost_a_real_prometheus_no_sample(short_folder: Path, tmp_path: Path) -> None:
+    """Their last totals are shown for a minute: none is out of order, and Prometheus has them as they were."""
+    program("prometheus", "prometheus")
+    port, home = free_port(), short_folder / "home"
+    url = f"http://127.0.0.1:{port}/metrics"
+    configuration = tmp_path / "prometheus.yml"
+    job = {"job_name": "process", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
+    configuration.write_text(json.dumps({"global": {"scrape_interval": "200ms"}, "scrape_configs": [job]}))
+    listener = [sys.executable, "-P", "-m", "bench.cli", "exporter", "run", "process", "--port", str(port)]
+    environment = {**os.environ, "BENCH_HOME": str(home)}
+    with (
+        running(listener, url, tmp_path / "process.txt", environment),
+        prometheus(tmp_path, configuration) as address,
+    ):
+        for _ in range(3):
+            folder = RunFolder(home / "runs" / uuid.uuid4().hex)
+            folder.create({})
+            began = time.time()
+            folder.write_state(SupervisorState(1, 1.0, None, began))
+            variables = {**os.environ, "BENCH_RUN_ID": folder.run_id}
+            with subprocess.Popen(
+                [sys.executable, "-c", "import sys; sys.stdin.read()"], env=variables, stdin=subprocess.PIPE
+            ):
+                seconds = f'bench_process_cpu_seconds_total{{run_id="{folder.run_id}"}}'
+                wait_for(partial(answer, address, f"{seconds} >= 0"), "a live figure", 60)
+            folder.write_end(RunEnd("finished", began, time.time(), 0, None, 12.5, 0, 0, 1 << 20))
+            [(_, before)] = [one["value"] for one in answer(address, "count_over_time(up[10m])")]
+            wait_for(
+                partial(answer, address, f"count_over_time(up[10m]) > {before} + 5"), "scrapes of the ended run", 60
+            )
+            assert answer(address, f"max_over_time({seconds}[10m]) == 12.5"), "its last total"
+        with urllib.request.urlopen(f"{address}/metrics", timeout=10) as metrics:
+            lines = metrics.read().decode().splitlines()
+    refused = ("sample_out_of_order", "sample_duplicate_timestamp", "sample_out_of_bounds")
+    assert [
+        line for line in lines if line.startswith(tuple(f"prometheus_target_scrapes_{one}_total" for one in refused))
+    ] == [
+        f"prometheus_target_scrapes_{one}_total 0"
+        for one in ("sample_duplicate_timestamp", "sample_out_of_bounds", "sample_out_of_order")
+    ]
+    assert "Error on ingesting" not in (tmp_path / "prometheus.txt").read_text()
 
 
 @one_flavour

@@ -205,9 +205,10 @@ def test_the_last_interval_is_the_runs_own(page: Page, process: Start, tmp_path:
         final = page.read(T0 + later, moved(H100, joules=1140 + 70 * (later - 2)))
         assert final("attributed_energy_joules_total", run_id=run_id, method="sm_time") == pytest.approx(1000)
         assert final("run_start_time_seconds", run_id=run_id) == T0 - 5
-        assert final.timestamps(run_id=run_id) == {T0 + 1.749}
+        assert final("run_end_time_seconds", run_id=run_id) == T0 + 1.75
+        assert final.timestamps(run_id=run_id) == {None}
         assert {name for name, labels, _, _ in final.samples if labels.get("run_id") == run_id} == {
-            "attributed_energy_joules_total", "run_start_time_seconds",
+            "attributed_energy_joules_total", "run_end_time_seconds", "run_start_time_seconds",
         }  # fmt: skip
     gone = page.read(T0 + 62, moved(H100, joules=6000))
     assert gone.timestamps(run_id=run_id) == set()
@@ -259,7 +260,7 @@ def test_a_run_that_ended_during_a_reading_goes_on_until_the_next(page: Page, pr
     assert live.timestamps(run_id=run_id) == {None}
     final = page.read(T0 + 2, moved(H100, member, joules=1140))
     assert final("attributed_energy_joules_total", run_id=run_id) == pytest.approx(1000)
-    assert final.timestamps(run_id=run_id) == {T0 + 1.499}
+    assert final("run_end_time_seconds", run_id=run_id) == T0 + 1.5
     stays = page.read(T0 + 3, moved(H100, member, joules=1710))
     assert stays("attributed_energy_joules_total", run_id=run_id) == pytest.approx(1000)
     assert stays("other_energy_joules_total") == pytest.approx(500), "it hangs on the GPU beyond its run's end"
