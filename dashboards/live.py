@@ -62,6 +62,8 @@ def changes(before: Watched | None, seen: Watched) -> Iterator[str]:
             yield f"{label} {tables.status(one.run.status)}{after}{progress}"
     if (problem := seen.problem) != (before.problem if before else None):
         yield f"[yellow]![/] {escape(problem)}; asking again" if problem else "the database answers again"
+    if seen.awaited != (before.awaited if before else ()):
+        yield from (f"waiting for the first run: {escape(why)}" for why in seen.awaited)
     if bool(seen.behind) != bool(before and before.behind):
         yield f"[yellow]![/] {escape(seen.behind)}" if seen.behind else "the replica has caught up"
 
@@ -107,8 +109,9 @@ def _notes(seen: Watched, shown: Sequence[WatchedRun], left_out: Sequence[Watche
         yield f"[yellow]![/] {escape(seen.problem)}; asking again, the figures are those of before"
     elif seen.behind:
         yield f"[yellow]![/] {escape(seen.behind)}"
-    if not seen.problem and not seen.runs:
+    if not seen.problem and not seen.runs and not seen.awaited:
         yield "Waiting for the first run."
+    yield from (f"Waiting for the first run: {escape(why)}." for why in seen.awaited)
     if not seen.over:
         yield "[dim]Ctrl-C leaves; the runs go on.[/]"
 

@@ -16,7 +16,7 @@ from sql import replica
 from sql.database import Connection, Database
 from sql.experiments import being_scheduled
 from sql.live import Position, Recent, holding_rules, positions, recent_figures
-from sql.selection import RunInfo, select_runs
+from sql.selection import RunInfo, has_runs, select_runs
 
 __all__ = ["QUANTITIES", "Level", "Watched", "WatchedRun", "watch"]
 
@@ -90,12 +90,15 @@ class Watched:
         Why this is what was seen before, where the database does not answer.
     behind
         What to know where it was seen on a replica that is behind.
+    awaited
+        Why there is no run yet, of each selector that has none: its first run is waited for.
     """
 
     runs: tuple[WatchedRun, ...]
     over: bool
     problem: str | None = None
     behind: str | None = None
+    awaited: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -105,19 +108,19 @@ class Watched:
     def as_dict(self) -> dict[str, Any]:
         """Return it as it is written to JSON."""
         runs = [one.as_dict() for one in self.runs]
-        about = {"over": self.over, "problem": self.problem, "behind": self.behind}
+        about = {"over": self.over, "problem": self.problem, "behind": self.behind, "awaited": list(self.awaited)}
         return {"time": datetime.now(UTC), **about, "runs": runs}
 
 
 def watch(database: Database, selectors: Sequence[str]) -> Iterator[Watched]:
     """Yield what is seen of runs, about once a second, until all have ended and their experiment is not scheduled any more.
 
-    A database that goes away is a problem that is yielded, and asked again.
+    An experiment that has no run yet is about to begin: its first run is waited for. A database that goes away is a problem that is yielded, and asked again.
 
     Raises
     ------
     BadRequest
-        A selector is malformed, or names nothing, and nothing that it could name is being scheduled.
+        A selector is malformed, or names nothing in an experiment that has runs and is not being scheduled.
     DatabaseUnavailable
         The database does not answer the first question.
     """
@@ -151,7 +154,7 @@ def _looks(connection: Connection, primary: Connection, selectors: Sequence[str]
     over = False
     while not over:
         began = time.monotonic()
-        runs, expected = _select(connection, schedules, selectors)
+        runs, expected, awaited = _select(connection, schedules, selectors)
         going = [run.run_id for run in runs if run.status == "running"]
         at = positions(connection, going) if going else {}
         rules = holding_rules(connection, going) if going else {}
@@ -164,6 +167,7 @@ def _looks(connection: Connection, primary: Connection, selectors: Sequence[str]
             ),
             over,
             behind=replica.notice(connection),
+            awaited=awaited,
         )
         if not over:
             took = time.monotonic() - began
@@ -188,23 +192,29 @@ class _Schedules:
         return not replica.has_replayed(self._connection, end)
 
 
-def _select(connection: Connection, schedules: _Schedules, selectors: Sequence[str]) -> tuple[list[RunInfo], bool]:
-    """Return the runs by now, and whether more may be to come: an experiment is watched that is being scheduled."""
+def _select(
+    connection: Connection, schedules: _Schedules, selectors: Sequence[str]
+) -> tuple[list[RunInfo], bool, tuple[str, ...]]:
+    """Return the runs by now, whether more may be to come, and why selectors have none.
+
+    More may come of an experiment that is being scheduled, or that has not begun.
+    """
     runs: dict[str, RunInfo] = {}
+    awaited: list[str] = []
     expected = False
-    for text in selectors:
-        one = Selector.parse(text)
+    for text, one in [(text, Selector.parse(text)) for text in selectors]:
         # Asked before its runs, so that they are complete when it is not any more.
         scheduled = one.experiment is not None and schedules.has(one.experiment)
         try:
             found = select_runs(connection, [text])
-        except BadRequest:
-            if not scheduled:
+        except BadRequest as error:
+            if not scheduled and (one.experiment is None or has_runs(connection, one.experiment)):
                 raise
             found = []
-        expected |= scheduled and (one.workload is None or not found)
+            awaited.append(str(error))
+        expected |= not found or (scheduled and one.workload is None)
         runs |= {run.run_id: run for run in found}
-    return list(runs.values()), expected
+    return list(runs.values()), expected, tuple(awaited)
 
 
 class _Figures:

@@ -5,11 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bench.errors import BadRequest, did_you_mean
 from sql.database import Connection
 
-__all__ = ["samples_of", "summaries_of"]
+__all__ = ["check_quantities", "samples_of", "summaries_of"]
 
 Table = tuple[list[str], list[tuple[Any, ...]]]
+
+
+def check_quantities(connection: Connection, quantities: Sequence[str]) -> None:
+    """Refuse a quantity that neither the catalog nor a series has, naming the nearest one.
+
+    Raises
+    ------
+    BadRequest
+        There is no such quantity.
+    """
+    known = {name for (name,) in connection.execute("select distinct quantity from metrics").fetchall()}
+    for quantity in quantities:
+        if quantity not in known:
+            measured = connection.execute("select distinct quantity from series where quantity is not null").fetchall()
+            known |= {name for (name,) in measured}
+        if quantity not in known:
+            raise BadRequest(f"unknown quantity {quantity!r}{did_you_mean(quantity, sorted(known))}")
 
 
 def samples_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None) -> Table:
@@ -25,12 +43,16 @@ def samples_of(connection: Connection, run_ids: Sequence[str], quantities: Seque
     )
 
 
-def summaries_of(connection: Connection, run_ids: Sequence[str]) -> Table:
+def summaries_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None) -> Table:
     """Return columns and rows of ``run_summary``."""
     return _table(
         connection,
-        "select * from run_summary where run_id = any(%(runs)s) order by run_id, quantity, scope, metric, device",
-        {"runs": list(run_ids)},
+        """
+        select * from run_summary
+        where run_id = any(%(runs)s) and (%(quantities)s::text[] is null or quantity = any(%(quantities)s))
+        order by run_id, quantity, scope, metric, device
+        """,
+        {"runs": list(run_ids), "quantities": None if quantities is None else list(quantities)},
     )
 
 

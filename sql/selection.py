@@ -18,6 +18,7 @@ __all__ = [
     "RunInfo",
     "abbreviated_ids",
     "check_owner",
+    "has_runs",
     "list_experiments",
     "runs_by_id",
     "select_run",
@@ -117,6 +118,14 @@ def select_runs(connection: Connection, selectors: Sequence[str], *, every_attem
         for run in _select(connection, Selector.parse(text), text, every_attempt):
             found.setdefault(run.run_id, run)
     return list(found.values())
+
+
+def has_runs(connection: Connection, experiment: int) -> bool:
+    """Return whether there is any run of an experiment."""
+    row = connection.execute(
+        "select exists (select from runs join workloads using (workload_id) where experiment_id = %s)", (experiment,)
+    ).fetchone()
+    return row is not None and bool(row[0])
 
 
 def select_run(connection: Connection, selector: str) -> RunInfo:

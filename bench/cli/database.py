@@ -20,7 +20,7 @@ from rich.markup import escape
 
 from bench.cli.common import Json, as_json, asking_primary, console
 from bench.config import Settings
-from bench.errors import BadRequest, BenchError
+from bench.errors import BadRequest, BenchError, DatabaseUnavailable
 from sql import aggregates, extension
 from sql.archive import Manifest
 from sql.background import failing_jobs
@@ -82,8 +82,12 @@ def status(json: Json = False) -> None:
 @app.command()
 def url() -> None:
     """Write the connection string. An embedded database answers to it while something holds it, such as `bench up`."""
-    with Database(Settings.load()) as database:
-        typer.echo(database.dsn)
+    settings = Settings.load()
+    typer.echo(Database(settings).dsn)
+    if settings.dsn is None and not EmbeddedServer(settings.database_dir).running:
+        raise DatabaseUnavailable(
+            "the embedded database is not running, so nothing answers there; `bench up` starts it"
+        )
 
 
 @app.command()

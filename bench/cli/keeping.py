@@ -34,16 +34,24 @@ def register(app: typer.Typer) -> None:
 
 
 def note(
-    run: Annotated[str, typer.Argument(help="A run.")],
-    text: Annotated[str | None, typer.Argument(help="What to note; without it the note is shown.")] = None,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="What to note; without it the note is shown.")
+    ] = None,
     append: Annotated[bool, typer.Option("--append", help="Add a paragraph to the note that is there.")] = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="Replace the note that is there.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Take the note away.")] = False,
     json: Json = False,
 ) -> None:
     """Note something about a run, or show what is noted."""
-    if append + force + remove > 1 or (remove if text is not None else append or force):
-        raise BadRequest("give a text, with --append or --force where there is one already; or --remove alone")
+    text = " ".join(words) if words else None
+    chosen_options = [name for name, given in (("--append", append), ("--force", force), ("--remove", remove)) if given]
+    if len(chosen_options) > 1:
+        raise BadRequest(f"{' and '.join(chosen_options)} exclude each other")
+    if text is None and (append or force):
+        raise BadRequest(f"the text is missing: bench note {run} {chosen_options[0]} 'what to note'")
+    if text is not None and remove:
+        raise BadRequest(f"--remove takes the note away and needs no text: bench note {run} --remove")
     if text is not None and not text.strip():
         raise BadRequest("the note is empty; --remove takes one away")
     with asking_primary() as connection:

@@ -52,6 +52,13 @@ def test_ctrl_c_leaves_and_stops_nothing(home: Home) -> None:
     command.wait()
 
 
+def test_an_experiment_that_has_not_begun_is_waited_for_until_ctrl_c(home: Home) -> None:
+    terminal = Terminal([*COMMAND, "watch", "78"], home.environment, home.folder)
+    wait_for(lambda: "Waiting for the first run: 78 names no run" in terminal.screen, "that it waits")
+    terminal.press("\x03")
+    assert "Traceback" not in terminal.wait(130)
+
+
 def test_where_nobody_watches_there_is_a_line_a_change(home: Home) -> None:
     gate = home.folder / "gate-lines"
     command, run_id = at_step(home, "lines", gate)
@@ -92,4 +99,4 @@ def test_what_has_not_started_is_waited_for(home: Home) -> None:
         ("77/1/1", "waited1", "finished"),
         ("77/2/1", "waited2", "finished"),
     }
-    assert "names no run" in home.bench("watch", "78", status=2)
+    assert "names no run" in home.bench("watch", "77/9", status=2)

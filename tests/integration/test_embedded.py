@@ -16,9 +16,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from bench.config import Settings
 from bench.errors import DatabaseUnavailable
 from sql.embedded import EmbeddedServer
 from sql.lease import network_filesystem
+from tests.conftest import Command
 from tests.e2e.home import listen_to_interrupts
 
 
@@ -208,3 +210,24 @@ def test_login_cron_and_batch_find_the_same_server(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert EmbeddedServer(folder).dsn == before
+
+
+def test_the_url_of_a_server_that_is_not_there_says_so(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BENCH_DSN", raising=False)
+    monkeypatch.setenv("BENCH_HOME", str(folder))
+    server = EmbeddedServer(Settings.load().database_dir)
+    status, out, said = command("db", "url")
+    assert (status, out.strip()) == (1, server.dsn)
+    assert "the embedded database is not running, so nothing answers there; `bench up` starts it" in " ".join(
+        said.split()
+    )
+    assert not server.data.exists(), "asking starts nothing"
+    server.acquire()
+    try:
+        assert command("db", "url") == (0, f"{server.dsn}\n", "")
+    finally:
+        server.release()
+    monkeypatch.setenv("BENCH_DSN", "postgresql://me@127.0.0.1:1/x")
+    assert command("db", "url") == (0, "postgresql://me@127.0.0.1:1/x\n", "")

@@ -84,9 +84,20 @@ def test_notes_are_added_replaced_and_taken_away(bench: Bench, world: World) -> 
     assert bench("note", "20/1/1") == "another"
     bench("note", "20/1/1", "--remove")
     assert bench("note", "20/1/1", "--json")["note"] is None
-    for words in (("x", "--remove"), ("--append",), ("  ",), ("x", "--append", "--force")):
-        bench("note", "20/1/1", *words, status=2)
-    assert "there are the runs 20/1/1, 20/1/2" in bench("note", "20/1/9", "x", status=2)
+    bench("note", "20/1/1", "two", "words")
+    assert bench("note", "20/1/1") == "two words"
+    for words, why in {
+        ("20/1/1", "x", "--remove"): "--remove takes the note away and needs no text",
+        ("20/1/1", "--append"): "the text is missing: bench note 20/1/1 --append 'what to note'",
+        ("20/1/1", "  "): "the note is empty",
+        ("20/1/1", "x", "--append", "--force"): "--append and --force exclude each other",
+        ("20/1/9", "x"): "20/1/9 names no run; there are the runs 20/1/1, 20/1/2",
+        ("21/1/1", "x"): "21/1/1 names no run; there are the experiments 20",
+        ("20", "x"): "20 names 2 runs; name one, such as 20/1/1",
+        ("the baseline", "20/1/1"): "'the baseline' selects nothing: write EXPERIMENT",
+        (): "Missing argument 'RUN'",
+    }.items():
+        assert why in bench("note", *words, status=2), words
 
 
 def test_whose_runs_they_are(bench: Bench, world: World) -> None:

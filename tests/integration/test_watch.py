@@ -113,14 +113,44 @@ def test_an_experiment_is_watched_as_long_as_it_is_scheduled(world: World) -> No
         whole, workload, later = (watch(world.database, [text]) for text in ("20", "20/1", "20/2"))
         assert not next(whole).over
         assert next(workload).over
-        assert next(later) == Watched((), over=False)
-        with pytest.raises(BadRequest, match="21 names no run; there are the experiments 20"):
-            next(watch(world.database, ["20", "21"]))
+        assert next(later) == Watched((), over=False, awaited=("20/2 names no run; there are the workloads 20/1",))
         world.run(now - 2, now - 1, workload=2)
     assert next(whole).over
     assert next(later).over
     with pytest.raises(BadRequest, match="20/3 names no run; there are the workloads 20/1, 20/2"):
         next(watch(world.database, ["20/3"]))
+
+
+def test_an_experiment_that_is_about_to_begin_is_waited_for(world: World) -> None:
+    now, selector = time.time(), "21/1/1"
+    world.run(now - 10, now - 5)
+    looks = watch(world.database, [selector, "20"])
+    assert next(watch(world.database, ["21"])).awaited == ("21 names no run; there are the experiments 20",)
+    seen = next(looks)
+    assert (seen.over, seen.awaited) == (False, (f"{selector} names no run; there are the experiments 20",))
+    assert [one.run.label for one in seen.runs] == ["20/1/1"]
+    assert seen.as_dict()["awaited"] == [f"{selector} names no run; there are the experiments 20"]
+    world.connection.execute("insert into experiments (experiment_id, name, source) values (21, '', '')")
+    assert next(looks).awaited == (f"{selector} names no run; it has no runs yet",)
+    run_id = world.run(now - 2, experiment=21)
+    seen = next(looks)
+    assert (seen.over, seen.awaited) == (False, ())
+    assert [one.run.label for one in seen.runs] == ["21/1/1", "20/1/1"]
+    world.end(run_id, now - 2, now - 1)
+    assert next(looks).over
+
+
+def test_what_cannot_be_about_to_begin_is_refused_at_once(world: World) -> None:
+    now = time.time()
+    world.run(now - 10, now - 5)
+    for selector, why in {
+        "20-1": "selects nothing: write EXPERIMENT",
+        "20/3": "20/3 names no run; there are the workloads 20/1",
+        "20/1/2": "20/1/2 names no run; there are the runs 20/1/1",
+        "abcdef0": "no run's id begins with abcdef0",
+    }.items():
+        with pytest.raises(BadRequest, match=why):
+            next(watch(world.database, ["21", selector]))
 
 
 def test_a_database_that_goes_away_is_asked_again(world: World) -> None:

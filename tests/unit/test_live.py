@@ -92,6 +92,8 @@ def test_on_a_low_screen_those_that_go_on_stay() -> None:
 def test_what_is_wrong_and_what_is_over_is_said() -> None:
     waiting = drawn(live_table(Watched((), over=False), 80, 24), 80)
     assert waiting == ["Waiting for the first run.", "Ctrl-C leaves; the runs go on."]
+    awaited = Watched((), over=False, awaited=("21 names no run [yet]",))
+    assert drawn(live_table(awaited, 80, 24), 80)[0] == "Waiting for the first run: 21 names no run [yet]."
     away = drawn(live_table(Watched((busy(),), over=False, problem="it is [away]"), 80, 24), 80)
     assert "! it is [away]; asking again, the figures are those of before" in away
     ended = Watched(
@@ -107,6 +109,9 @@ def test_a_line_is_written_for_each_change() -> None:
     def lines(before: Watched | None, seen: Watched) -> list[str]:
         return [line for text in changes(before, seen) for line in drawn(text, 200)]
 
+    awaited = Watched((), over=False, awaited=("21 names no run [yet]",))
+    assert lines(None, awaited) == ["waiting for the first run: 21 names no run [yet]"]
+    assert lines(awaited, awaited) == []
     first = Watched((busy(), WatchedRun(run(2, "pending"))), over=False)
     assert lines(None, first) == [
         "20/1/1 wide [b]net[/] running: train · epoch 3 · step 1200",

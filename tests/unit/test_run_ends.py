@@ -32,12 +32,13 @@ def of(metric: str, run_id: str = RUN) -> str:
 def test_they_get_the_runs_last_millisecond(metric: str, honored: bool) -> None:
     scraped = Scraped(target(honor_timestamps=honored))
     scraped.take(line(SECONDS, 1), 1000)
-    found = scraped.take("up 1\n" + line(metric, 1000.75) + line(SECONDS, 4), 1001)
-    assert found == {
+    found: Any = scraped.take("up 1\n" + line(metric, 1000.75) + line(SECONDS, 4), 1001)
+    expected: Any = {
         "up{}": (1001, 1),
         of(metric): (about(1000.749), 1000.75),
         of(SECONDS): (about(1000.749), pytest.approx(3 / 0.749, rel=1e-6)),
     }
+    assert found == expected
     for at in (1002, 1003):
         assert scraped.take("up 1\n" + line(metric, 1000.75) + line(SECONDS, 4), at).keys() == {"up{}"}
 
@@ -46,7 +47,8 @@ def test_of_a_run_too_short_for_a_scrape_too() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
     body = line("bench_process_start_time_seconds", 1000.25) + line(PROCESS, 1000.75) + line(SECONDS, 4)
-    assert scraped.take(body, 1001)[of(SECONDS)] == (about(1000.749), pytest.approx(4 / 0.499, rel=1e-6))
+    found: Any = scraped.take(body, 1001)
+    assert found[of(SECONDS)] == (about(1000.749), pytest.approx(4 / 0.499, rel=1e-6))
 
 
 def test_other_runs_go_on() -> None:
