@@ -14,7 +14,7 @@ from pathlib import Path
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
 
-from mlflow.entities import Param, Run, RunTag
+from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import ExecutionException, MlflowException
 from mlflow.projects._project_spec import load_project
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -24,6 +24,7 @@ from yaml import YAMLError
 from bench.addresses import without_login
 from bench.config import secret
 from bench.errors import BadRequest, TrackingUnavailable
+from scheduler.summary_metrics import is_summary_metric
 from sql.software import SoftwareMetric
 
 __all__ = ["OWN_TAG", "Run", "Tracking", "project_command"]
@@ -140,6 +141,24 @@ class Tracking:
             return False
         return True
 
+    def log_metrics(self, mlflow_run_id: str, figures: Mapping[str, float], at: float) -> bool:
+        """Log figures of a run, open or closed, at `at` (Unix seconds); return whether MLflow knows the run.
+
+        Raises
+        ------
+        TrackingUnavailable
+            The server does not answer, or refuses.
+        """
+        with _wrapped():
+            try:
+                metrics = [Metric(key, value, int(at * 1000), 0) for key, value in figures.items()]
+                self._client.log_batch(mlflow_run_id, metrics=metrics)
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                    raise
+                return False
+        return True
+
     def variables(
         self, run_id: str, mlflow_run_id: str | None, experiment: str, words: Sequence[str], directory: Path
     ) -> dict[str, str]:
@@ -180,6 +199,7 @@ class Tracking:
                 for run in found
                 if _NESTED_TAG not in run.data.tags
                 for key, value in run.data.metrics.items()
+                if not is_summary_metric(key)  # ours, and in the database from the beginning
             }
             figures = [
                 SoftwareMetric(key, metric.step, metric.timestamp / 1000, metric.value)

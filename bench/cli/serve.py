@@ -14,7 +14,7 @@ from rich.markup import escape
 from bench.cli.announcing import Announcer, announced_url
 from bench.cli.common import Json, as_json, console, warn
 from bench.cli.listeners import LocalListeners
-from bench.cli.stack import availability, ensure, ensure_grafana
+from bench.cli.stack import availability, ensure, ensure_grafana, tracking_uri
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from bench.runfolder import RunFolder
@@ -158,6 +158,7 @@ def collector_run(
     from collector.collector import collect
     from collector.config_file import read_config
     from collector.targets import Shard
+    from scheduler.summary_delivery import SummaryDelivery
 
     settings = Settings.load(interval=interval, web_config=web_config)
     require_closed(bind, settings.web_config, insecure=insecure)  # before a database is started for it
@@ -168,10 +169,11 @@ def collector_run(
         raise BadRequest("--shard is for the targets of a file, see --targets")
     with Database(settings) as database:
         wanted = targets or LocalListeners(settings, database)
-        collect(
-            database, wanted, settings.spool_dir, port=port, bind=bind, web=settings.web_config, insecure=insecure,
-            interval=settings.interval, shard=share,
-        )  # fmt: skip
+        with SummaryDelivery(database, lambda: tracking_uri(Stack(settings), settings)):
+            collect(
+                database, wanted, settings.spool_dir, port=port, bind=bind, web=settings.web_config, insecure=insecure,
+                interval=settings.interval, shard=share,
+            )  # fmt: skip
 
 
 @collector_app.command("check")

@@ -31,6 +31,7 @@ __all__ = [
     "local_stack",
     "own_tracking_server",
     "start_tracking",
+    "tracking_uri",
 ]
 
 _START_SECONDS = 60.0
@@ -59,7 +60,7 @@ def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[Loca
     with Database(settings) as database:
         stack.hold(lambda: ensure(stack, settings, database, say))
         try:
-            uri = _tracking_uri(stack, settings)
+            uri = tracking_uri(stack, settings)
             if uri is None:
                 raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
             yield LocalStack(settings, database, uri)
@@ -94,7 +95,7 @@ def own_tracking_server(settings: Settings) -> bool:
     return not (settings.tracking_uri or "").startswith(("http://", "https://"))
 
 
-def _tracking_uri(stack: Stack, settings: Settings) -> str | None:
+def tracking_uri(stack: Stack, settings: Settings) -> str | None:
     """Return where MLflow is reached, ours or the one that is configured; ``None`` where ours has ended."""
     own = stack.services().get("mlflow") if own_tracking_server(settings) else None
     return own.url if own else settings.tracking_uri
@@ -153,7 +154,7 @@ def ensure_grafana(stack: Stack, settings: Settings, database: Database, say: Ca
     if "grafana" in stack.services() or (found := GrafanaServer.find()) is None:
         return
     port = stack.port("grafana", _GRAFANA_PORT)
-    mlflow = _tracking_uri(stack, settings) or ""
+    mlflow = tracking_uri(stack, settings) or ""
     command, variables = found.command(settings.home / _GRAFANA, reader(database), port, without_login(mlflow))
     url = f"http://127.0.0.1:{port}"
     say("Starting grafana …")

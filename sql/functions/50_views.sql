@@ -185,6 +185,7 @@ begin
     insert into repeats select * from repeats_of(array[p_run], null, true);
     delete from stored_summaries where run_id = p_run;
     insert into stored_summaries select * from summary_between(p_run, null, null, null);
+    delete from tracked_summaries where run_id = p_run;
     update runs set summarised = true where run_id = p_run;
 end $$;
 
