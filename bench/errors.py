@@ -117,8 +117,8 @@ class TrackingUnavailable(BenchError):
     """The MLflow tracking server does not answer."""
 
 
-def did_you_mean(word: str, choices: Iterable[str]) -> str:
-    """Return `` (did you mean 'x'?)`` for the choice nearest to `word`, or all choices where none is near.
+def did_you_mean(word: str, choices: Iterable[str], otherwise: str | None = None) -> str:
+    """Return `` (did you mean 'x'?)`` for the choice nearest to `word`; where none is near, `otherwise`, or all choices.
 
     Case is ignored, since people type ``mps`` for ``MPS``.
     """
@@ -127,4 +127,6 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.5)
     if near:
         return f" (did you mean {by_folded[near[0]]!r}?)"
+    if otherwise is not None:
+        return otherwise
     return f" (one of: {', '.join(known)})" if known else ""

@@ -27,7 +27,8 @@ def check_quantities(connection: Connection, quantities: Sequence[str]) -> None:
             measured = connection.execute("select distinct quantity from series where quantity is not null").fetchall()
             known |= {name for (name,) in measured}
         if quantity not in known:
-            raise BadRequest(f"unknown quantity {quantity!r}{did_you_mean(quantity, sorted(known))}")
+            nearest = did_you_mean(quantity, sorted(known), "; `bench metrics` lists those that were measured")
+            raise BadRequest(f"unknown quantity {quantity!r}{nearest}")
 
 
 def samples_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None) -> Table:

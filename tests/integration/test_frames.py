@@ -50,6 +50,7 @@ def test_what_it_cannot_mean_is_refused(measured: World, door: Door) -> None:
     for selector, quantities, why in (
         (20, "thread", r"unknown quantity 'thread' \(did you mean 'threads'\?\)"),
         (20, ["threads", "gpu_powr"], r"unknown quantity 'gpu_powr' \(did you mean 'gpu_power'\?\)"),
+        (20, "x", "unknown quantity 'x'; `bench metrics` lists those that were measured"),
         (20, 7, "7 is no quantity: give a name such as 'cpu_usage', or a list of names"),
         (20, ["threads", None], "None is no quantity"),
         (21, None, "21 names no run; there are the experiments 20"),
