@@ -93,11 +93,14 @@ class ExperimentFile:
         The file, as the user named it.
     rows
         Its rows, in order.
+    unknown_columns
+        The user's own, which mean nothing here.
     """
 
-    def __init__(self, path: Path, rows: Iterable[Row]) -> None:
+    def __init__(self, path: Path, rows: Iterable[Row], unknown_columns: Iterable[str] = ()) -> None:
         self.path = path
         self.rows = tuple(rows)
+        self.unknown_columns = tuple(unknown_columns)
         self._runs = {row.line: row.run for row in self.rows}
 
     @classmethod
@@ -134,7 +137,7 @@ class ExperimentFile:
         if not table.records:
             raise BadRequest("there is a header, but no rows", file=path, line=table.header[0].line)
         rows = [_parse_row(table, record, problems) for record in table.records]
-        return cls(path, [row for row in rows if row]), problems
+        return cls(path, [row for row in rows if row], [cell.text for cell in table.unknown]), problems
 
     @classmethod
     def from_cells(cls, path: Path, cells: Mapping[str, str]) -> ExperimentFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from scheduler import csv_text, user_file
 from scheduler.csv_text import Cell, Edit, Problem
@@ -24,11 +25,16 @@ COLUMNS = (
     "Data",
     "Listeners",
     "Params",
+    "Slurm",
     "Actions",
 )
 _REQUIRED = ("Experiment", "Workload")
 _WRITTEN_BACK = ("Status", "Run")
 _CANONICAL = {name.casefold(): name for name in COLUMNS}
+# A slip in one of the others is noticed anyway, or it has neighbours that people use: Notes, Runs, Date, Mode, State.
+_GUARDED = tuple(name for name in COLUMNS if name not in ("Name", "Status", "Run", "File", "Model", "Data"))
+# What `Params` is short for.
+_LONG = {"parameter": "Params"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +65,25 @@ class Table:
                 yield Problem(cell.line, cell.column, f"there is a column {cell.text!r} already")
             seen.add(name)
         missing = [name for name in _REQUIRED if name not in self.columns]
+        for cell in self.unknown:
+            near = _near_miss(cell.text)
+            if near in self.columns:
+                what = f"{cell.text!r} is too near to the column {near!r}, which is there as well: leave it out or rename it"
+                yield Problem(cell.line, cell.column, what)
+            elif near and near not in missing:
+                yield Problem(cell.line, cell.column, f"there is no column {cell.text!r} (did you mean {near!r}?)")
         for name in missing:
             yield self._missing(name, f"the column {name!r} is missing")
         if not {"File", "Model"} & self.columns.keys():
             yield self._missing("File", "a column 'File' or 'Model' is missing")
 
+    @property
+    def unknown(self) -> tuple[Cell, ...]:
+        """The columns that mean nothing here; those without a name are none."""
+        return tuple(cell for cell in self.header if cell.text and cell.text.casefold() not in _CANONICAL)
+
     def _missing(self, name: str, message: str) -> Problem:
-        strangers = {cell.text: cell for cell in self.header if cell.text.casefold() not in _CANONICAL}
+        strangers = {cell.text: cell for cell in self.unknown}
         near = user_file.nearest(name, strangers)
         place = strangers[near] if near else self.header[0]
         hint = f" (did you write {near!r} for it?)" if near else ""
@@ -104,3 +122,18 @@ def identity(cells: Mapping[str, Cell]) -> tuple[str, ...]:
     """Return what the user has written in a row: all that we know a meaning of and do not write back ourselves."""
     names = (name for name in COLUMNS if name not in _WRITTEN_BACK)
     return tuple(cells[name].text if name in cells else "" for name in names)
+
+
+def _near_miss(text: str) -> str | None:
+    """Return the column that is meant by `text`: one letter more, less, changed or moved, in the singular or plural."""
+    word = _stem(text)
+    return _LONG.get(word) or next((name for name in _GUARDED if _slips(word, _stem(name)) <= 1), None)
+
+
+def _stem(text: str) -> str:
+    return "".join(letter for letter in text.casefold() if letter.isalnum()).removesuffix("s")
+
+
+def _slips(one: str, other: str) -> int:
+    common = SequenceMatcher(None, one, other, autojunk=False).get_matching_blocks()
+    return max(len(one), len(other)) - sum(block.size for block in common)

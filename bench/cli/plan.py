@@ -58,12 +58,16 @@ def check(
 ) -> None:  # fmt: skip
     """See that the GPUs can be shared as the file asks for, before anything is started for it; show what would be run.
 
-    An executor is asked whether it would take the workloads.
+    An executor is asked whether it would take the workloads. Columns that mean nothing are named.
     """
     from scheduler.collocation import partitions
     from scheduler.devices import Devices
     from scheduler.file_turns import planned
 
+    # A column may be that of an executor that others have written; it goes by its name, as `Slurm` does.
+    unknown = [name for name in file.unknown_columns if executor is None or name.casefold() != executor.name.casefold()]
+    if unknown:
+        console().print(f"Unknown columns, kept as they are: {escape(', '.join(unknown))}", soft_wrap=True)
     divided: Sequence[Partition] = []
     with database.session() as connection:
         workloads = planned(connection, file, rerun)

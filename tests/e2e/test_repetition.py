@@ -44,6 +44,16 @@ def test_workloads_take_turns_and_each_repetition_is_an_attempt(home: Home) -> N
     assert "Nothing is left to do" in home.bench("schedule", sheet.path, "--repeat", "2")
 
 
+def test_columns_of_the_users_own_are_named_once(home: Home) -> None:
+    rows = [f"84,1,first,{CLOCKED},warm,today", f"84,1,second,{CLOCKED},cold,today"]
+    sheet = home.sheet("columns", f"{HEADER},Notes,Date", rows)
+    notice = "Unknown columns, kept as they are: Notes, Date\n"
+    for words in (["--dry-run"], []):
+        said = home.bench("schedule", sheet.path, *words)
+        assert said.count(notice) == said.count("Date") == 1
+    assert (sheet.column("Notes"), sheet.column("Date")) == (["warm", "cold"], ["today", "today"])
+
+
 def test_an_interrupt_in_the_second_repetition_ends_them_all(home: Home) -> None:
     folder = home.folder / "repeated"
     folder.mkdir()

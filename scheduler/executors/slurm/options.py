@@ -66,7 +66,7 @@ class SlurmOptions:
 
 def cell_of(row: Row) -> Cell | None:
     """Return a row's cell in the column ``Slurm``."""
-    return next((cell for name, cell in row.cells.items() if name.casefold() == COLUMN.casefold()), None)
+    return row.cells.get(COLUMN)
 
 
 def row_options(text: str) -> tuple[str, ...]:
