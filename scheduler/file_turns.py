@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from bench.errors import BadRequest
 from bench.gpu import Inventory
@@ -16,10 +17,10 @@ from scheduler.plan import Action, PlannedRun, PlannedWorkload, plan
 from scheduler.policy import FAILURES, Policy
 from scheduler.repetition import Turn, next_attempts
 from scheduler.retries import Runner, run_with_retries
-from sql import experiments, runs
+from sql import experiments, file_workloads, runs
 from sql.database import Connection
 
-__all__ = ["FileTurns", "Report", "Sorted", "WriteBack", "claim", "planned", "writer"]
+__all__ = ["FileTurns", "Report", "Sorted", "WriteBack", "claim", "numbers", "planned", "writer"]
 
 Report = Callable[[Event], None]
 WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
@@ -27,8 +28,20 @@ WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
 
 def planned(connection: Connection, file: ExperimentFile, rerun: str | None) -> list[PlannedWorkload]:
     """Return the plan of a file, as things stand."""
-    ids = dict.fromkeys(row.experiment for row in file.rows)
-    return plan(file.rows, {experiment: runs.known_runs(connection, experiment) for experiment in ids}, rerun=rerun)
+    known = {experiment: runs.known_runs(connection, experiment) for experiment in _experiments(file)}
+    return plan(file.rows, known, rerun=rerun, numbers=numbers(connection, file))
+
+
+def numbers(connection: Connection, file: ExperimentFile) -> dict[int, dict[int, int]]:
+    """Return the numbers that the workloads of a file have in each experiment, by those that stand in it."""
+    found = {}
+    for experiment in _experiments(file):
+        rows = [row for row in file.rows if row.experiment == experiment]
+        source = _source(connection, file, experiment)
+        found[experiment] = file_workloads.workload_numbers(
+            connection, experiment, source, [row.workload for row in rows]
+        )
+    return found
 
 
 def claim(connection: Connection, file: ExperimentFile, *, into: bool) -> list[int]:
@@ -39,12 +52,30 @@ def claim(connection: Connection, file: ExperimentFile, *, into: bool) -> list[i
     BadRequest
         One belongs to another file and `into` is not given, or is being scheduled.
     """
-    ids = list(dict.fromkeys(row.experiment for row in file.rows))
+    ids, source = _experiments(file), str(file.path.resolve())
     for experiment in ids:
-        source = str(file.path.resolve())
         experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
         experiments.lock_experiment(connection, experiment)
+        file_workloads.take_over(connection, experiment, _source(connection, file, experiment), source)
+    for experiment, found in numbers(connection, file).items():
+        file_workloads.record(connection, experiment, source, found)
     return ids
+
+
+def _experiments(file: ExperimentFile) -> list[int]:
+    return list(dict.fromkeys(row.experiment for row in file.rows))
+
+
+def _source(connection: Connection, file: ExperimentFile, experiment: int) -> str:
+    """Return the place under which the workloads of a file are known: its own, or that which it was moved from.
+
+    It was moved where its rows name runs of a file that is no longer there; of one that is, it is a copy.
+    """
+    source = str(file.path.resolve())
+    named = [row.run for row in file.rows if row.experiment == experiment and row.run]
+    before = file_workloads.files_of_runs(connection, experiment, named)
+    moved = source not in before and not any(Path(one).exists() for one in before)
+    return before[0] if before and moved else source
 
 
 def writer(file: ExperimentFile, report: Report) -> WriteBack:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -48,7 +48,13 @@ class PlannedWorkload:
         return any(run.action is not Action.SKIP for run in self.runs)
 
 
-def plan(rows: Sequence[Row], known: dict[int, list[KnownRun]], *, rerun: str | None = None) -> list[PlannedWorkload]:
+def plan(
+    rows: Sequence[Row],
+    known: Mapping[int, list[KnownRun]],
+    *,
+    rerun: str | None = None,
+    numbers: Mapping[int, Mapping[int, int]] | None = None,
+) -> list[PlannedWorkload]:
     """Plan the workloads of a file, in the order in which they first appear.
 
     Parameters
@@ -59,10 +65,13 @@ def plan(rows: Sequence[Row], known: dict[int, list[KnownRun]], *, rerun: str | 
         The runs that each experiment has had, by experiment.
     rerun
         ``failed`` repeats what failed, timed out or was stopped, ``all`` everything.
+    numbers
+        The numbers of workloads in each experiment by those in the file, where they are not the same.
     """
     groups: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.experiment, row.workload), []).append(row)
+        workload = (numbers or {}).get(row.experiment, {}).get(row.workload, row.workload)
+        groups.setdefault((row.experiment, workload), []).append(row)
     return [
         PlannedWorkload(
             experiment,

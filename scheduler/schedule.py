@@ -189,7 +189,7 @@ class Scheduler:
         end = end_lost_run(connection, folder)
         if folder.path.exists():
             deliver(connection, folder, self.tracking, previous.mlflow_run_id, end)
-        label = f"{run.row.experiment}/{run.row.workload}/{run.position}@{previous.attempt}"
+        label = f"{run.row.experiment}/{previous.workload}/{run.position}@{previous.attempt}"
         self.report(Event("lost", label, previous.run_id, run.row.name, end.status, end.reason or ""))
         return None
 

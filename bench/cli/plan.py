@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -62,7 +62,7 @@ def check(
     """
     from scheduler.collocation import partitions
     from scheduler.devices import Devices
-    from scheduler.file_turns import planned
+    from scheduler.file_turns import numbers, planned
 
     # A column may be that of an executor that others have written; it goes by its name, as `Slurm` does.
     unknown = [name for name in file.unknown_columns if executor is None or name.casefold() != executor.name.casefold()]
@@ -71,6 +71,7 @@ def check(
     divided: Sequence[Partition] = []
     with database.session() as connection:
         workloads = planned(connection, file, rerun)
+        _show_numbers(numbers(connection, file))
         if executor is None:
             gpus = inventory(settings.simulate, settings.home)
             divided = partitions(connection, file, workloads, gpus, Devices(settings))
@@ -82,6 +83,15 @@ def check(
     if show:
         _show_plan(workloads, repeat)
         _show_partitions(divided)
+
+
+def _show_numbers(numbers: Mapping[int, Mapping[int, int]]) -> None:
+    """Say which workloads have other numbers in their experiment than in the file."""
+    for experiment, found in numbers.items():
+        others = {written: number for written, number in found.items() if written != number}
+        if others:
+            taken, own = (", ".join(f"{experiment}/{one}" for one in ones) for ones in (others, others.values()))
+            console().print(f"Of another file: {taken}. The workloads of this one are {own}.", soft_wrap=True)
 
 
 def _show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:

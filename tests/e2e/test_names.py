@@ -35,9 +35,10 @@ def test_an_experiment_belongs_to_its_file(home: Home, started: dict[int, tuple[
     assert f"{other.path}:2: experiment 41 belongs to {first.path}; the next free id is {free}" in refused
     assert other.path.read_bytes() == before
     assert len(home.runs(41)) == 1
-    home.bench("schedule", other.path, "--into")
-    assert [(run["position"], run["attempt"], run["name"]) for run in home.runs(41)] == [
-        (1, 1, "first"), (2, 1, "other"),
+    said = home.bench("schedule", other.path, "--into")
+    assert "Of another file: 41/1. The workloads of this one are 41/2." in said
+    assert [(run["workload"], run["position"], run["attempt"], run["name"]) for run in home.runs(41)] == [
+        (1, 1, 1, "first"), (2, 1, 1, "other"),
     ]  # fmt: skip
 
 
