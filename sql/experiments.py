@@ -11,6 +11,7 @@ COMMAND_EXPERIMENT = 1_000_000
 __all__ = [
     "COMMAND_EXPERIMENT",
     "being_scheduled",
+    "choose_id",
     "claim_experiment",
     "lock_command",
     "lock_experiment",
@@ -101,6 +102,16 @@ def next_free_id(connection: Connection) -> int:
     ).fetchone()
     assert free is not None
     return int(free[0])
+
+
+def choose_id(connection: Connection, source: str, preferred: int) -> int:
+    """Return the experiment of the file `source`: the one that it has, else `preferred` where that is free, else the next free."""
+    row = connection.execute(
+        "select experiment_id from experiments where source = %s order by 1 limit 1", (source,)
+    ).fetchone()
+    if row is not None:
+        return int(row[0])
+    return next_free_id(connection) if owner_problem(connection, preferred, source) else preferred
 
 
 def open_workload(connection: Connection, experiment: int, workload: int) -> int:

@@ -29,6 +29,7 @@ from scheduler import checks
 from sql import extension
 from sql.background import failing_jobs
 from sql.database import Connection, Database
+from sql.experiments import choose_id
 from sql.flavour import Flavour
 from sql.lease import network_filesystem
 from sql.targets import unmeasured_hosts
@@ -37,6 +38,18 @@ from sql.tuning import costly_settings
 __all__ = ["register"]
 
 _DEMO_GPUS = "1xH100"
+_DEMO_EXPERIMENT = 0  # so that those of people start at 1
+_NEXT = {
+    "bench compare {0} --baseline {0}/1/1": "differences to a run",
+    "bench compare {0} --by workload": "workloads instead of runs",
+    "bench interference {0}": "what sharing cost whom, and whether it paid",
+    "bench report {0} -o report.html": "all of it on one page, with charts",
+    "bench rules replay {0}": "what held them up: one is confined to a core",
+    "bench logs {0}/1/1": "a run's output",
+    "bench metrics {0}": "all that was measured",
+    "bench db shell": "SQL: select * from run_summary",
+    "bench init": "an experiment file and a script of your own",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -47,16 +60,21 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """Run a small real experiment, from training to comparison; it is experiment 0.
+    """Run a small real experiment, from training to comparison; it is experiment 0, or the next free one.
 
     Where there is no GPU, one is simulated: the training is real, the GPU's figures are not.
     """
     settings, gpus = _with_a_gpu(Settings.load())
-    folder = settings.home / "demo"
-    _lay_out(folder, "demo", overwrite=True)
-    file = checks.load(folder / "demo.csv", gpus, availability(settings))
+    path = settings.home / "demo" / "demo.csv"
+    with asking_primary(settings) as connection:
+        experiment = choose_id(connection, str(path.resolve()), _DEMO_EXPERIMENT)
+    _lay_out(path.parent, "demo", overwrite=True)
+    number_demo(path, experiment)
+    file = checks.load(path, gpus, availability(settings))
     out = console()
     out.print(f"Running {escape(str(file.path))}: handwritten digits, learned alone and side by side.")
+    if experiment != _DEMO_EXPERIMENT:
+        out.print(f"It is experiment {experiment}, for experiment {_DEMO_EXPERIMENT} belongs to another file.")
     if gpus.gpus[0].simulated:
         out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): what is said of it is made up.")
     outcomes = run_file(settings, file)
@@ -65,24 +83,23 @@ def demo() -> None:
 
     with asking_primary(settings) as connection:
         out.print()
-        out.print(tables.comparison(compare(connection, ["0"])))
-        out.print(tables.comparison(compare(connection, ["0"], by="workload")))
-        for line in verdict(interference(connection, ["0"])):
+        chosen = [str(experiment)]
+        out.print(tables.comparison(compare(connection, chosen)))
+        out.print(tables.comparison(compare(connection, chosen, by="workload")))
+        for line in verdict(interference(connection, chosen)):
             out.print(escape(line))
-    out.print(
-        "\nNext:\n"
-        "  bench compare 0 --baseline 0/1/1     differences to a run\n"
-        "  bench compare 0 --by workload        workloads instead of runs\n"
-        "  bench interference 0                 what sharing cost whom, and whether it paid\n"
-        "  bench report 0 -o report.html        all of it on one page, with charts\n"
-        "  bench rules replay 0                 what held them up: one is confined to a core\n"
-        "  bench logs 0/1/1                     a run's output\n"
-        "  bench metrics 0                      all that was measured\n"
-        "  bench db shell                       SQL: select * from run_summary\n"
-        "  bench init                           an experiment file and a script of your own"
-    )
+    out.print("\nNext:")
+    for command, what in _NEXT.items():
+        out.print(f"  {command.format(experiment):<36} {what}")
     if failed:
         raise typer.Exit(1)
+
+
+def number_demo(path: Path, experiment: int) -> None:
+    """Give the rows of the demo's file the number of an experiment."""
+    header, *rows = path.read_text(encoding="utf-8").splitlines()
+    numbered = [",".join([str(experiment), *row.split(",")[1:]]) for row in rows]
+    write_atomically(path, "\n".join([header, *numbered, ""]), 0o644)
 
 
 def _with_a_gpu(settings: Settings) -> tuple[Settings, Inventory]:
