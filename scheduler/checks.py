@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.errors import BadRequest, did_you_mean
 from bench.gpu import Gpu, Inventory
-from scheduler import profilers
+from scheduler import profilers, radt_sweep
 from scheduler.cells import LISTENERS, listener_words
 from scheduler.collocation import collocation_problem, workload_problems
 from scheduler.commands import command_problems, environment_of
@@ -17,6 +17,7 @@ from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
 
 __all__ = ["Reactions", "check", "load"]
 
+_SWEEPS = (".toml", *radt_sweep.SUFFIXES)
 _TO_DO = ("", "running")
 
 
@@ -46,6 +47,8 @@ def load(
 
     Without an inventory devices are left to the host that will run it.
     """
+    if path.suffix.lower() in _SWEEPS:
+        raise BadRequest("this is no CSV; `bench sweep` makes an experiment file of a sweep", file=path)
     file, problems = ExperimentFile.parse(path)
     problems += _problems(file, inventory, exporters, reactions or Reactions())
     if problems:

@@ -14,6 +14,8 @@ from scheduler.containers import Container
 
 __all__ = ["Command", "client_folder", "launched", "run_environment"]
 
+# What runs can import, by what it is there.
+_CLIENT = {"bench.py": "client.py", "radt/__init__.py": "radt_client.py"}
 _MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 
@@ -47,15 +49,16 @@ class Command:
 
 
 def client_folder(home: Path) -> Path:
-    """Return a folder that holds the client and nothing else; made where it is missing.
+    """Return a folder that holds the client, and the one for scripts of radT's, and nothing else; made where it is missing.
 
     Named by its content, so that a running training keeps the client it began with when the package is updated.
     """
-    source = files("bench").joinpath("client.py").read_bytes()
-    folder = home / "client" / hashlib.sha256(source).hexdigest()[:12]
-    if not (folder / "bench.py").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / "bench.py", source, 0o644)
+    sources = {laid: files("bench").joinpath(name).read_bytes() for laid, name in _CLIENT.items()}
+    folder = home / "client" / hashlib.sha256(b"".join(sources.values())).hexdigest()[:12]
+    for laid, source in sources.items():
+        if not (folder / laid).exists():
+            (folder / laid).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / laid, source, 0o644)
     return folder
 
 

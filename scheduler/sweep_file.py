@@ -1,4 +1,4 @@
-"""The specification of a sweep: a TOML file, read with everything in it checked."""
+"""The specification of a sweep: a TOML file, or a YAML file of radT's, read with everything in it checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from bench.errors import BadRequest, did_you_mean
-from scheduler import cells, parameters, user_file
+from scheduler import cells, parameters, radt_sweep, user_file
 from scheduler.cells import Collocation, Environment
 from scheduler.draws import DISTRIBUTIONS, Value, draw
 
@@ -77,7 +77,8 @@ class SweepFile:
         BadRequest
             It cannot be read, or something in it cannot be meant; names the key.
         """
-        content = _Table(path, "", _parse(path), _TABLES)
+        parsed = radt_sweep.read(path) if path.suffix.lower() in radt_sweep.SUFFIXES else _parse(path)
+        content = _Table(path, "", parsed, _TABLES)
         experiment = content.table("experiment", _EXPERIMENT)
         script, model = experiment.text("file"), experiment.text("model")
         if bool(script) == bool(model):

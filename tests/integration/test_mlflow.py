@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from psycopg.rows import dict_row
 from bench.addresses import without_login
 from bench.config import Settings
 from bench.gpu import inventory
+from bench.runfolder import RunFolder
 from scheduler.events import Event
 from scheduler.job import job_from_command
 from scheduler.schedule import Scheduler
@@ -27,6 +29,7 @@ from sql.database import Database
 from tests.conftest import own_database
 from tests.mlflow_server import Proxy, mlflow_server
 
+SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
 PASSWORD = "pass%40word"
 LOGIN = f"user:{PASSWORD.replace('%40', '@')}"
 LOGGING = """
@@ -215,3 +218,35 @@ def test_a_wrong_login_is_said_without_it_and_the_run_goes_on(
 )
 def test_addresses_are_shown_without_their_logins(text: str, shown: str) -> None:
     assert without_login(text) == shown
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["with radt", "without it"])
+@pytest.mark.parametrize("how", ["context", "module"])
+def test_a_script_written_for_radt_loses_no_metric(
+    lab: Lab, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, installed: bool
+) -> None:
+    words = [sys.executable, str(SCRIPTS / "for_radt.py"), how]
+    packages = sysconfig.get_path("purelib")
+    if installed:
+        pytest.importorskip("radt", reason="radt is not installed: the group `dev` has it")
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        others = [path for path in Path(packages).iterdir() if not path.name.startswith("radt")]
+        links = tmp_path / "packages"
+        links.mkdir()
+        for path in others:
+            (links / path.name).symlink_to(path)
+        monkeypatch.setenv("PYTHONPATH", str(links))
+        words.insert(1, "-S")
+    run = lab.run(proxy.url, *words)
+    output = RunFolder(lab.settings.runs_dir / run["run_id"]).output.read_text()
+    assert run["status"] == "finished", output
+    assert (packages in output) == installed
+    logged = [
+        (key, epoch, value) for epoch in range(3) for key, value in (("Metric A", epoch / 2), ("loss", 1 - epoch / 4))
+    ]
+    assert sorted(run["metrics"]) == sorted(logged)
+    [known] = lab.known(run["run_id"])
+    assert (known.info.run_id, known.info.status) == (run["mlflow_run_id"], "FINISHED")
+    assert known.data.metrics == {"Metric A": 1.0, "loss": 0.5}
+    assert known.data.params.get("optimizer") == ("sgd" if how == "context" else None)
