@@ -223,7 +223,7 @@ def test_addresses_are_shown_without_their_logins(text: str, shown: str) -> None
 @pytest.mark.parametrize("installed", [True, False], ids=["with radt", "without it"])
 @pytest.mark.parametrize("how", ["context", "module"])
 def test_a_script_written_for_radt_loses_no_metric(
-    lab: Lab, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, installed: bool
+    lab: Lab, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, installed: bool
 ) -> None:
     words = [sys.executable, str(SCRIPTS / "for_radt.py"), how]
     packages = sysconfig.get_path("purelib")
@@ -238,7 +238,7 @@ def test_a_script_written_for_radt_loses_no_metric(
             (links / path.name).symlink_to(path)
         monkeypatch.setenv("PYTHONPATH", str(links))
         words.insert(1, "-S")
-    run = lab.run(proxy.url, *words)
+    run = lab.run(f"http://127.0.0.1:{server}", *words)
     output = RunFolder(lab.settings.runs_dir / run["run_id"]).output.read_text()
     assert run["status"] == "finished", output
     assert (packages in output) == installed
