@@ -88,4 +88,8 @@ if __name__ == "radt":
     if (_radt := _installed()) is None:
         run = sys.modules["radt.run"] = sys.modules[__name__]
     elif hasattr(_radt, "shutdown"):
+        # It ends its children at exit as soon as it is imported, and radT waits for ever for children that are gone. What was
+        # registered last is done first.
+        import multiprocessing.util  # noqa: F401
+
         atexit.register(_radt.shutdown)

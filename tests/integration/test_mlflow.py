@@ -241,7 +241,7 @@ def test_a_script_written_for_radt_loses_no_metric(
     run = lab.run(f"http://127.0.0.1:{server}", *words)
     output = RunFolder(lab.settings.runs_dir / run["run_id"]).output.read_text()
     assert run["status"] == "finished", output
-    assert (packages in output) == installed
+    assert (f"{packages}/radt/" in output) == installed
     logged = [
         (key, epoch, value) for epoch in range(3) for key, value in (("Metric A", epoch / 2), ("loss", 1 - epoch / 4))
     ]
