@@ -44,18 +44,16 @@ def log_metric(name: str, value: float, epoch: int = 0) -> None:
 
 
 def log_metrics(metrics: Mapping[str, float], epoch: int = 0) -> None:
-    """Log several figures; a training does not wait for MLflow."""
+    """Log several figures. They are delivered when this returns: MLflow's queue loses what it holds at exit."""
     if _is_tracked():
         import mlflow
 
-        figures = {name: float(value) for name, value in metrics.items()}
-        mlflow.log_metrics(figures, step=int(epoch), synchronous=False)
+        mlflow.log_metrics({name: float(value) for name, value in metrics.items()}, step=int(epoch))
 
 
 def shutdown() -> None:
-    """Deliver what was logged, and close the run."""
+    """Close the run."""
     if _is_tracked() and (mlflow := sys.modules.get("mlflow")):
-        mlflow.flush_async_logging()
         mlflow.end_run()
 
 
