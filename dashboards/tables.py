@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich import box
 from rich.markup import escape
 from rich.table import Table
 
 from insight.columns import CO2_KEY, ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, is_of_energy
-from insight.comparison import Comparison, Entry
 from sql.highlights import Highlight
 from sql.selection import ExperimentInfo, RunInfo
 from sql.summaries import Coverage
+
+if TYPE_CHECKING:
+    from insight.comparison import Comparison, Entry
 
 __all__ = [
     "SIMULATED",

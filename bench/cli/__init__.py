@@ -6,69 +6,22 @@ import os
 import sys
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from bench import __version__
-from bench.cli import (
-    compare,
-    dashboards,
-    database,
-    export,
-    highlights,
-    interference,
-    judging,
-    keeping,
-    logs,
-    plot,
-    read,
-    remote,
-    report,
-    rules,
-    schedule,
-    serve,
-    setup,
-    stop,
-    sweep,
-    view,
-    watch,
-)
+from bench.cli.catalog import Catalog
 from bench.errors import BenchError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="bench",
+    cls=Catalog,
     help="What the hardware did while your models trained.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,  # importing rich for frames around the help would take more than all else that it needs
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-
-for module in (
-    schedule,
-    stop,
-    remote,
-    sweep,
-    read,
-    keeping,
-    logs,
-    compare,
-    highlights,
-    interference,
-    watch,
-    plot,
-    report,
-    view,
-    export,
-    serve,
-    setup,
-):
-    module.register(app)
-app.add_typer(database.app, name="db")
-judging.register(rules.app)
-app.add_typer(dashboards.app, name="dashboards")
-app.add_typer(rules.app, name="rules")
 
 
 def _show_version(wanted: bool) -> None:
@@ -101,4 +54,7 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
     Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(f"[red]error:[/] {escape(message)}")

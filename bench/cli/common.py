@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -17,12 +17,11 @@ from rich.markup import escape
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Gpu
-from insight.cost import costs
-from insight.entry import Further
-from insight.target import Target, towards
-from insight.tariff import Tariff
 from sql import replica
 from sql.database import Connection, Database
+
+if TYPE_CHECKING:
+    from insight.entry import Further
 
 __all__ = [
     "Attempts",
@@ -44,7 +43,7 @@ __all__ = [
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Selectors = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SELECTOR]...", help=escape("EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id.")),
+    typer.Argument(metavar="[SELECTOR]...", help="EXPERIMENT[/WORKLOAD[/RUN]] such as 20/1/3, or a run's id."),
 ]
 Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
 
@@ -82,6 +81,10 @@ def warn(line: str) -> None:
 
 def further(settings: Settings, target: str | None, *, simulated: bool = False) -> list[Further]:
     """Return what a comparison is to have besides what was measured: costs where there is a tariff, and a target."""
+    from insight.cost import costs  # with numpy, as all that compares
+    from insight.target import Target, towards
+    from insight.tariff import Tariff
+
     asked: list[Further] = []
     if target is not None:
         asked.append(towards(Target.parse(target), simulated=simulated))

@@ -19,11 +19,16 @@ from dashboards.grafana.choices import with_mlflow
 from dashboards.grafana.push import FOLDER, Grafana
 from dashboards.grafana.queries import Json as Dashboard
 
-__all__ = ["app"]
+__all__ = ["register"]
 
 app = typer.Typer(help="Grafana's dashboards: their files, and how they get there.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Option("-o", "--folder", help="Where the files are; by default in the package itself.")]
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands to `commands`."""
+    commands.add_typer(app, name="dashboards")
 
 
 @app.command()

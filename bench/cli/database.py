@@ -33,9 +33,14 @@ from sql.restore import restore
 from sql.tuning import costly_settings
 from sql.upgrade import upgrade
 
-__all__ = ["app"]
+__all__ = ["register"]
 
 app = typer.Typer(help="The database: schema, address, shell, backup.", no_args_is_help=True)
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands to `commands`."""
+    commands.add_typer(app, name="db")
 
 
 @app.command("migrate")

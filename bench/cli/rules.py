@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 
 from bench import durations
+from bench.cli import judging
 from bench.cli.common import Json, Selectors, as_json, asking_primary, console, reading
 from bench.config import CONFIG_FILE, config_file
 from bench.errors import BadRequest, did_you_mean
@@ -26,7 +27,7 @@ from sql import firings
 from sql.database import Connection
 from sql.selection import select_runs
 
-__all__ = ["app"]
+__all__ = ["register"]
 
 app = typer.Typer(help="What to look for in runs: bottlenecks, idle devices, outliers.", no_args_is_help=True)
 
@@ -35,6 +36,12 @@ Folder = Annotated[Path | None, typer.Option(help=f"Rules of your own; by defaul
 Limit = Annotated[str, typer.Option(help="How long a rule may take for a run.")]
 
 _ASSIGNMENT = re.compile(r"(\w+)\.(\w+)=(.+)")
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands to `commands`."""
+    judging.register(app)
+    commands.add_typer(app, name="rules")
 
 
 @app.command("list")
