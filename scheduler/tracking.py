@@ -1,4 +1,8 @@
-"""MLflow: the one module that speaks with it."""
+"""MLflow: the tracking server, for what the scheduler asks of it.
+
+What goes on beside runs is asked in REST (`scheduler.mlflow_rest`), so that nobody waits for MLflow's import; MLflow's own
+client is imported for artifacts of other servers, for removing runs, and for projects.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +11,28 @@ import json
 import os
 import ssl
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imported
-
-from mlflow.entities import Metric, Param, Run, RunTag
-from mlflow.exceptions import ExecutionException, MlflowException
-from mlflow.projects._project_spec import load_project
-from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
-from mlflow.tracking import MlflowClient
-from yaml import YAMLError
+from typing import TYPE_CHECKING, Any, Self
 
 from bench.addresses import without_login
 from bench.config import secret
 from bench.errors import BadRequest, TrackingUnavailable
+from scheduler.mlflow_rest import MlflowRest, Refused
 from scheduler.summary_metrics import is_summary_metric
 from sql.software import SoftwareMetric
 
-__all__ = ["OWN_TAG", "Run", "Tracking", "project_command"]
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+__all__ = ["OWN_TAG", "TrackedRun", "Tracking", "project_command"]
+
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
 
 # A client that is told of a bucket behind the server would go to it by itself, wherever that is: it need not reach it.
 _THROUGH_THE_SERVER = {
@@ -50,12 +55,37 @@ os.environ.update({name: _VARIABLES[name] for name in _SET_HERE})
 _LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 
 _STATUSES = {"finished": "FINISHED", "stopped": "KILLED"}
-_PARAMS_AT_ONCE = 100  # what the REST interface takes in one request
+# What the REST interface takes, or gives, in one request.
+_PARAMS_AT_ONCE = 100
+_EXPERIMENTS_AT_ONCE = _RUNS_AT_ONCE = 1000
 # Ties MLflow's runs to one of ours: the run that we open for it, and those that its script opens besides.
 _RUN_TAG = "hypergauge.run_id"
 # Which of them is ours, by its label.
 OWN_TAG = "hypergauge.run"
 _NESTED_TAG = "mlflow.parentRunId"
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedRun:
+    """A run as MLflow has it; `metrics` are the last values, `artifacts` is where it keeps its files."""
+
+    mlflow_run_id: str
+    status: str
+    tags: Mapping[str, str]
+    metrics: Mapping[str, float]
+    artifacts: str
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Self:
+        """Return the run that MLflow's REST interface describes."""
+        info, data = content["info"], content.get("data", {})
+        return cls(
+            info["run_id"],
+            info["status"],
+            {tag["key"]: tag["value"] for tag in data.get("tags", ())},
+            {metric["key"]: float(metric["value"]) for metric in data.get("metrics", ())},
+            info.get("artifact_uri", ""),
+        )
 
 
 class Tracking:
@@ -72,9 +102,15 @@ class Tracking:
     def __init__(self, uri: str) -> None:
         self.uri = uri
         os.environ.update({name: value for name in _LOGIN if (value := secret(name))})
-        self._client = MlflowClient(tracking_uri=uri)
+        self._rest = MlflowRest(uri)
         self._experiments: dict[str, str] = {}
         self._last: dict[tuple[str, str], float] = {}
+
+    @cached_property
+    def _client(self) -> MlflowClient:
+        from mlflow.tracking import MlflowClient
+
+        return MlflowClient(tracking_uri=self.uri)
 
     def answers(self, timeout: float) -> bool:
         """Return whether the server says anything within `timeout` seconds, be it that one has to log in."""
@@ -107,36 +143,36 @@ class Tracking:
         TrackingUnavailable
             The server does not answer, or refuses.
         """
-        start_time = None if started_at is None else int(started_at * 1000)
-        with _wrapped():
-            run = self._client.create_run(
-                self._experiment(experiment), start_time, tags={**tags, _RUN_TAG: run_id}, run_name=name
-            )
-            mlflow_run_id: str = run.info.run_id
+        request = {
+            "experiment_id": self._experiment(experiment),
+            "user_id": "unknown",
+            "run_name": name,
+            "start_time": int((started_at or time.time()) * 1000),
+            "tags": _pairs({**tags, _RUN_TAG: run_id}),
+        }
+        mlflow_run_id: str = self._rest.ask("runs/create", request)["run"]["info"]["run_id"]
         self.log_params(mlflow_run_id, params)
         return mlflow_run_id
 
     def find_run(self, run_id: str) -> str | None:
         """Return MLflow's id of the run that was opened for ours, ``None`` where there is none."""
-        with _wrapped():
-            return next((str(run.info.run_id) for run in self.runs_of(run_id) if OWN_TAG in run.data.tags), None)
+        return next((run.mlflow_run_id for run in self.runs_of(run_id) if OWN_TAG in run.tags), None)
 
     def log_params(self, mlflow_run_id: str, params: Mapping[str, str]) -> None:
         """Log the parameters of a run; one that MLflow refuses, by its name or since it has another value, is left out."""
-        entities = [Param(key, value) for key, value in params.items()]
-        with _wrapped():
-            for start in range(0, len(entities), _PARAMS_AT_ONCE):
-                batch = entities[start : start + _PARAMS_AT_ONCE]
-                if not self._log_batch(mlflow_run_id, batch):
-                    for param in batch:
-                        self._log_batch(mlflow_run_id, [param])
+        entities = _pairs(params)
+        for start in range(0, len(entities), _PARAMS_AT_ONCE):
+            batch = entities[start : start + _PARAMS_AT_ONCE]
+            if not self._log_batch(mlflow_run_id, batch):
+                for param in batch:
+                    self._log_batch(mlflow_run_id, [param])
 
-    def _log_batch(self, mlflow_run_id: str, params: Sequence[Param]) -> bool:
+    def _log_batch(self, mlflow_run_id: str, params: Sequence[Mapping[str, str]]) -> bool:
         """Return whether MLflow takes the parameters, all or none."""
         try:
-            self._client.log_batch(mlflow_run_id, params=params)
-        except MlflowException as error:
-            if error.error_code != "INVALID_PARAMETER_VALUE":
+            self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "params": params})
+        except Refused as error:
+            if error.code != "INVALID_PARAMETER_VALUE":
                 raise
             return False
         return True
@@ -149,14 +185,13 @@ class Tracking:
         TrackingUnavailable
             The server does not answer, or refuses.
         """
-        with _wrapped():
-            try:
-                metrics = [Metric(key, value, int(at * 1000), 0) for key, value in figures.items()]
-                self._client.log_batch(mlflow_run_id, metrics=metrics)
-            except MlflowException as error:
-                if error.error_code != "RESOURCE_DOES_NOT_EXIST":
-                    raise
-                return False
+        logged = [{"key": key, "value": value, "timestamp": int(at * 1000), "step": 0} for key, value in figures.items()]
+        try:
+            self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "metrics": logged})
+        except Refused as error:
+            if error.code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return False
         return True
 
     def variables(
@@ -191,28 +226,31 @@ class Tracking:
         """
         return self.metrics_of(self.runs_of(run_id), everything=everything)
 
-    def metrics_of(self, found: Sequence[Run], *, everything: bool = False) -> list[SoftwareMetric]:
+    def metrics_of(self, found: Sequence[TrackedRun], *, everything: bool = False) -> list[SoftwareMetric]:
         """Return the same of the runs that `runs_of` has found."""
-        with _wrapped():
-            latest = {
-                (run.info.run_id, key): value
-                for run in found
-                if _NESTED_TAG not in run.data.tags
-                for key, value in run.data.metrics.items()
-                if not is_summary_metric(key)  # ours, and in the database from the beginning
-            }
-            figures = [
-                SoftwareMetric(key, metric.step, metric.timestamp / 1000, metric.value)
-                for (mlflow_run_id, key), value in latest.items()
-                if everything or self._last.get((mlflow_run_id, key)) != value
-                for metric in self._client.get_metric_history(mlflow_run_id, key)
-            ]
+        latest = {
+            (run.mlflow_run_id, key): value
+            for run in found
+            if _NESTED_TAG not in run.tags
+            for key, value in run.metrics.items()
+            if not is_summary_metric(key)  # ours, and in the database from the beginning
+        }
+        figures = [
+            SoftwareMetric(key, int(metric.get("step", 0)), int(metric["timestamp"]) / 1000, float(metric["value"]))
+            for (mlflow_run_id, key), value in latest.items()
+            if everything or self._last.get((mlflow_run_id, key)) != value
+            for metric in self._history(mlflow_run_id, key)
+        ]
         self._last |= latest
         return figures
 
+    def _history(self, mlflow_run_id: str, key: str) -> Iterator[dict[str, Any]]:
+        asked = {"run_id": mlflow_run_id, "metric_key": key}
+        return self._rest.pages("GET", "metrics/get-history", asked, "metrics")
+
     def finish(
         self,
-        found: Sequence[Run],
+        found: Sequence[TrackedRun],
         mlflow_run_id: str,
         status: str,
         ended_at: float,
@@ -223,17 +261,25 @@ class Tracking:
 
         `status` is one of ours.
         """
+        for path in (path for path in artifacts if path.exists()):
+            self._keep(found, mlflow_run_id, path)
+        self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "tags": _pairs(tags)})
         closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
-        with _wrapped("MLflow does not keep artifacts"):
-            for path in artifacts:
-                if path.exists():
-                    self._client.log_artifact(mlflow_run_id, str(path))
-        with _wrapped():
-            self._client.log_batch(mlflow_run_id, tags=[RunTag(key, value) for key, value in tags.items()])
-            for run in found:
-                # What a script that was killed has left open is closed too; what it has closed is its own word.
-                if run.info.status == "RUNNING" or run.info.run_id == mlflow_run_id:
-                    self._client.set_terminated(run.info.run_id, closed, end_time=end_time)
+        for run in found:
+            # What a script that was killed has left open is closed too; what it has closed is its own word.
+            if run.status == "RUNNING" or run.mlflow_run_id == mlflow_run_id:
+                self._rest.ask("runs/update", {"run_id": run.mlflow_run_id, "status": closed, "end_time": end_time})
+
+    def _keep(self, found: Sequence[TrackedRun], mlflow_run_id: str, path: Path) -> None:
+        place = next((run.artifacts for run in found if run.mlflow_run_id == mlflow_run_id), "")
+        if not self._rest.takes_artifacts(place):
+            with _wrapped("MLflow does not keep artifacts"):
+                self._client.log_artifact(mlflow_run_id, str(path))
+            return
+        try:
+            self._rest.put_artifact(place, path)
+        except TrackingUnavailable as error:
+            raise TrackingUnavailable(f"MLflow does not keep artifacts: {error}") from error
 
     def artifacts(self, mlflow_run_id: str, names: Collection[str]) -> dict[str, str]:
         """Return the text of those of a run's artifacts that there are, by name.
@@ -273,37 +319,45 @@ class Tracking:
         TrackingUnavailable
             The server does not answer, or refuses.
         """
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
         with _wrapped():
             for run in self.runs_of(run_id):
-                if self._client.list_artifacts(run.info.run_id):  # where there are none, they cannot be removed
-                    get_artifact_repository(run.info.artifact_uri, tracking_uri=self.uri).delete_artifacts()
-                self._client.delete_run(run.info.run_id)
+                if self._client.list_artifacts(run.mlflow_run_id):  # where there are none, they cannot be removed
+                    get_artifact_repository(run.artifacts, tracking_uri=self.uri).delete_artifacts()
+                self._client.delete_run(run.mlflow_run_id)
 
-    def runs_of(self, run_id: str) -> list[Run]:
+    def runs_of(self, run_id: str) -> list[TrackedRun]:
         """Return MLflow's runs with the tag of ours, in whatever experiments they are."""
-        with _wrapped():
-            page = self._client.search_experiments()
-            experiments = [experiment.experiment_id for experiment in page]
-            while page.token:
-                page = self._client.search_experiments(page_token=page.token)
-                experiments += [experiment.experiment_id for experiment in page]
-            return list(self._client.search_runs(experiments, f"tags.`{_RUN_TAG}` = '{run_id}'"))
+        pages = self._rest.pages("POST", "experiments/search", {"max_results": _EXPERIMENTS_AT_ONCE}, "experiments")
+        asked = {
+            "experiment_ids": [one["experiment_id"] for one in pages],
+            "filter": f"tags.`{_RUN_TAG}` = '{run_id}'",
+            "max_results": _RUNS_AT_ONCE,
+        }
+        return [TrackedRun.read(run) for run in self._rest.ask("runs/search", asked).get("runs", ())]
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
-            known = self._client.get_experiment_by_name(name)
-            self._experiments[name] = known.experiment_id if known else self._make_experiment(name)
+            self._experiments[name] = self._known_experiment(name) or self._make_experiment(name)
         return self._experiments[name]
+
+    def _known_experiment(self, name: str) -> str | None:
+        try:
+            found = self._rest.look_up("experiments/get-by-name", {"experiment_name": name})
+        except Refused as error:
+            if error.code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
+        return str(found["experiment"]["experiment_id"])
 
     def _make_experiment(self, name: str) -> str:
         try:
-            made: str = self._client.create_experiment(name)
-        except MlflowException:
-            known = self._client.get_experiment_by_name(name)  # somebody else was faster
-            if known is None:
+            return str(self._rest.ask("experiments/create", {"name": name})["experiment_id"])
+        except Refused:
+            if (known := self._known_experiment(name)) is None:  # somebody else was not faster
                 raise
-            made = known.experiment_id
-        return made
+            return known
 
 
 def project_command(folder: Path, params: Mapping[str, str]) -> str:
@@ -314,6 +368,10 @@ def project_command(folder: Path, params: Mapping[str, str]) -> str:
     BadRequest
         MLflow cannot read the project, has no such entry point in it, or wants other parameters.
     """
+    from mlflow.exceptions import ExecutionException, MlflowException
+    from mlflow.projects._project_spec import load_project
+    from yaml import YAMLError
+
     try:
         # Without a folder to load remote parameters into; they are passed on as they stand.
         return str(load_project(str(folder)).get_entry_point("main").compute_command(dict(params), None))
@@ -323,8 +381,14 @@ def project_command(folder: Path, params: Mapping[str, str]) -> str:
         raise BadRequest(f"{folder}: MLflow cannot read the project: {error!r}") from error
 
 
+def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "value": str(value)} for key, value in values.items()]
+
+
 @contextlib.contextmanager
 def _wrapped(what: str = "MLflow") -> Iterator[None]:
+    from mlflow.exceptions import MlflowException
+
     try:
         yield
     except (MlflowException, OSError) as error:  # requests' errors are OSErrors
