@@ -71,6 +71,8 @@ class Progress:
     ----------
     quiet
         Show nothing.
+    lines
+        Show a line an event on a terminal too, since others write to it.
 
     Attributes
     ----------
@@ -78,7 +80,8 @@ class Progress:
         Returns the newest figures by run id, where somebody knows them; asked in a thread of its own, once a second.
     """
 
-    def __init__(self, *, quiet: bool = False) -> None:
+    def __init__(self, *, quiet: bool = False, lines: bool = False) -> None:
+        self._lines = lines
         self.console = Console(
             file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet, highlight=False, emoji=False
         )
@@ -90,7 +93,7 @@ class Progress:
         self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self._lines:
             self._display = LiveDisplay(
                 console=self.console, get_renderable=self._render, refresh_per_second=4, transient=True
             )

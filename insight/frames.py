@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.config import Settings
 from bench.errors import BadRequest, NoData
+from insight.freshness import await_figures
 from sql import replica
 from sql.database import Connection, Database
 from sql.frames import check_quantities, samples_of, summaries_of
@@ -57,9 +58,11 @@ def _selected(
     selectors: Sequence[str | int], quantities: str | Iterable[str] | None, settings: Settings | None
 ) -> Iterator[tuple[Connection, list[str], list[str] | None]]:
     texts, wanted = [_text(one) for one in selectors], _names(quantities)
-    with Database(settings or Settings.load(), reading=True) as database, database.session() as connection:
+    settings = settings or Settings.load()
+    with Database(settings, reading=True) as database, database.session() as connection:
         if behind := replica.notice(connection):
             warnings.warn(behind, stacklevel=4)
+        await_figures(connection, settings, texts, lambda words: warnings.warn(words, stacklevel=6))
         if wanted is not None:
             check_quantities(connection, wanted)
         yield connection, [run.run_id for run in select_runs(connection, texts)], wanted

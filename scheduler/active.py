@@ -138,15 +138,18 @@ class ActiveRun:
         if not ask_to_stop(self.folder) and self.process is not None:
             self.process.terminate()
 
-    def let_go(self) -> None:
-        """Close what connects us to its supervisor, which goes on alone if the run does."""
+    def let_go(self, *, wait: bool = True) -> None:
+        """Close what connects us to its supervisor, which goes on alone if the run does.
+
+        One whose run has ended is waited for, unless it has more to do that nobody waits for.
+        """
         if self.process is None:
             return
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
-        if self.status != "running":
+        if wait and self.status != "running":
             self.process.wait()
 
     def _send(self, line: bytes) -> None:

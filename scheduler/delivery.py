@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from bench.claims import Claim
 from bench.errors import TrackingUnavailable
@@ -17,7 +18,7 @@ from sql import runs
 from sql.database import Connection
 from sql.software import store_software_metrics, store_spans
 
-__all__ = ["deliver", "deliver_spans"]
+__all__ = ["deliver", "deliver_leftovers", "deliver_spans"]
 
 # How long a server may take to say that it is there, in seconds.
 _PATIENCE_SECONDS = 10.0
@@ -49,6 +50,25 @@ def deliver(
                 return False
         folder.mark_delivered()
         return True
+
+
+def deliver_leftovers(
+    connection: Connection,
+    runs_dir: Path,
+    experiment: int,
+    tracking: Tracking | str | None,
+    say: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Deliver what earlier commands could not of an experiment, since the tracking server was away."""
+    server = Tracking(tracking) if isinstance(tracking, str) else tracking
+    for run in runs.known_runs(connection, experiment):
+        folder = RunFolder(runs_dir / run.run_id)
+        if folder.delivered or (end := folder.end()) is None:
+            continue
+        if not deliver(connection, folder, server, run.mlflow_run_id, end, say) and not (
+            server is not None and server.answers(_PATIENCE_SECONDS)
+        ):
+            return
 
 
 def deliver_spans(connection: Connection, folder: RunFolder) -> None:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from scheduler.experiment_file import Row, fingerprint
 from sql.runs import KnownRun
 
-__all__ = ["Action", "PlannedRun", "PlannedWorkload", "plan"]
+__all__ = ["Action", "PlannedRun", "PlannedWorkload", "is_due", "plan"]
 
 # What `--rerun failed` repeats.
 UNSUCCESSFUL = frozenset({"failed", "timeout", "stopped"})
@@ -46,6 +46,11 @@ class PlannedWorkload:
     def due(self) -> bool:
         """Whether anything is to be done."""
         return any(run.action is not Action.SKIP for run in self.runs)
+
+
+def is_due(row: Row, rerun: str | None) -> bool:
+    """Return whether a row's own cells say that something is to be done: it is empty, says running, or is to be repeated."""
+    return row.status in ("", "running") or rerun == "all" or (rerun == "failed" and row.status in UNSUCCESSFUL)
 
 
 def plan(
@@ -129,6 +134,4 @@ def _action(row: Row, previous: KnownRun | None, named: KnownRun | None, rerun: 
         # Its run was recorded, or queued, but the file not yet written back when the scheduler died.
         goes_on = previous and (previous.status in ("pending", "running") or previous.job_goes_on)
         return Action.RESUME if goes_on else Action.RUN
-    if rerun == "all" or (rerun == "failed" and row.status in UNSUCCESSFUL):
-        return Action.RUN
-    return Action.SKIP
+    return Action.RUN if is_due(row, rerun) else Action.SKIP

@@ -27,7 +27,7 @@ def records_of(home: Path, tracking_uri: str | None, runs: Sequence[RunInfo]) ->
 
 
 def _tracked(uri: str, mlflow_run_ids: dict[str, str]) -> dict[str, dict[str, str]]:
-    from scheduler.tracking import Tracking  # two seconds, which are for nothing where all records are here
+    from scheduler.tracking import Tracking
 
     found: dict[str, dict[str, str]] = {}
     tracking = Tracking(uri)

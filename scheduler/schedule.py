@@ -15,7 +15,7 @@ from bench.gpu import Gpu, Inventory
 from bench.runfolder import RunFolder
 from scheduler.commands import make_environments
 from scheduler.cooldown import Cooldown
-from scheduler.delivery import deliver
+from scheduler.delivery import deliver, deliver_leftovers
 from scheduler.devices import Devices
 from scheduler.events import Event, Outcome
 from scheduler.experiment_file import ExperimentFile
@@ -35,9 +35,6 @@ from sql.database import Connection, Database
 from sql.newest import newest_figures
 
 __all__ = ["Scheduler"]
-
-# How long a tracking server may take to say that it is there.
-_PATIENCE_SECONDS = 10.0
 
 Report = Callable[[Event], None]
 
@@ -89,14 +86,20 @@ class Scheduler:
                     break
         return outcomes
 
-    def run_command(self, job: Job) -> Outcome:
-        """Run one command, as a workload of its own in the experiment of the command line."""
+    def run_command(self, job: Job, *, waits: bool = True) -> Outcome:
+        """Run one command, as a workload of its own in the experiment of the command line.
+
+        Where nobody `waits`, its supervisor delivers what it leaves, and what earlier ones have.
+        """
         with self.database.session() as connection:
             self._remove_what_was_left(connection)
             experiment, workload = experiments.next_command_workload(connection)
-            self._deliver_what_was_left(connection, experiment)
+            if waits:
+                self._deliver_what_was_left(connection, experiment)
         command = PlannedWorkload(experiment, workload, ())
-        [outcome] = self._workload("bench run", lambda _: None, command, self.policy, None).run([job])
+        opened = self._workload("bench run", lambda _: None, command, self.policy, None)
+        opened.delivers = waits
+        [outcome] = opened.run([job])
         return outcome
 
     def run_again(self, recorded: RecordedRun, job: Job, experiment: int, workload: int) -> list[Outcome]:
@@ -153,20 +156,12 @@ class Scheduler:
 
     def _deliver_what_was_left(self, connection: Connection, experiment: int) -> None:
         """Deliver what an earlier command could not, since the tracking server was away."""
-        for run in runs.known_runs(connection, experiment):
-            folder = RunFolder(self.settings.runs_dir / run.run_id)
-            if (end := folder.end()) is None or folder.delivered:
-                continue
-            if not deliver(connection, folder, self.tracking, run.mlflow_run_id, end) and not self._tracking_answers():
-                return
+        deliver_leftovers(connection, self.settings.runs_dir, experiment, self.tracking)
 
     def _remove_what_was_left(self, connection: Connection) -> None:
         """Remove what a scheduler that died has made, where its runs are over."""
         for problem in self.devices.clear(connection):
             self.report(Event("warning", "", message=problem))
-
-    def _tracking_answers(self) -> bool:
-        return self.tracking is not None and self.tracking.answers(_PATIENCE_SECONDS)
 
     def _resume(self, connection: Connection, run: PlannedRun) -> str | None:
         """Return the status of a run to attach to (``running``) or that has ended; end one that nobody supervises."""

@@ -2,8 +2,8 @@
 
 It is started by the scheduler and outlives it. On its standard input come one line of JSON (an `Order`), and ``go`` with
 the run's start once the placement is in the database; if that never comes, nothing is run. On its standard output it
-says ``ready``, and ``ended`` when the run has. When its input ends, the scheduler is gone, and the supervisor delivers by
-itself what the scheduler would have: output, spans and software metrics.
+says ``ready``, and ``ended`` when the run has. When it is asked to, or its input ends since the scheduler is gone, it delivers
+by itself what the scheduler would have: output, spans and software metrics.
 
 The run's end is written to its folder first and to the database then, for as long as it takes.
 """
@@ -41,18 +41,27 @@ from scheduler.reasons import Ending, exit_code, failure, last_lines
 from scheduler.spans import SpanWatch
 from sql import runs
 from sql.database import Connection, Database, lost
+from sql.summaries import unsummarised
 
 __all__ = ["Order"]
 
 _PR_SET_CHILD_SUBREAPER = 36
 _GRACE_SECONDS = 5.0
+# For a request to open a run that the server was slow to answer.
+_OPENING_SECONDS = 5.0
+# How long the collector is waited for, and between two looks.
+_SETTLE_SECONDS, _SETTLE_LOOK_SECONDS = 10.0, 0.2
 # How long an end is tried to be written, to its folder and to the database.
 _PATIENCE_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the scheduler asks a supervisor to run. It travels through a pipe: it may hold secrets."""
+    """What the scheduler asks a supervisor to run. It travels through a pipe: it may hold secrets.
+
+    With `delivers` the supervisor delivers what the run leaves, since the scheduler does not wait for that; `experiment` is
+    the run's.
+    """
 
     words: list[str]
     directory: str
@@ -63,6 +72,8 @@ class Order:
     tracking_uri: str | None
     mlflow_run_id: str | None
     profilers: str = ""
+    experiment: int | None = None
+    delivers: bool = False
 
     def encode(self) -> bytes:
         """Return one line of JSON."""
@@ -224,24 +235,35 @@ def main(folder: RunFolder) -> None:
             return  # the scheduler is gone, or has thought better of it: the run was never released
         end = supervisor.run(started_at=float(words.split()[1]))
         supervisor.record(end)
-        if _input_ended():
+        if order.delivers or _input_ended():
             with supervisor.database.session() as connection:
                 _stand_in(supervisor, connection, end)
 
 
 def _stand_in(supervisor: Supervisor, connection: Connection, end: RunEnd) -> None:
-    """Do what the scheduler, which is gone, would have done when the run had ended."""
+    """Do what the scheduler, which is gone or waits no longer, would have done when the run had ended."""
+    from scheduler.delivery import deliver, deliver_leftovers
     from scheduler.devices import Devices
 
+    folder, order, settings = supervisor.folder, supervisor.order, supervisor.database.settings
     try:
-        for problem in Devices(supervisor.database.settings).clear(connection):
+        for problem in Devices(settings).clear(connection):
             sys.stderr.write(f"{problem}\n")
     finally:
-        folder, order = supervisor.folder, supervisor.order
+        if order.delivers and order.tracking_uri and order.mlflow_run_id is None:
+            time.sleep(_OPENING_SECONDS)  # MLflow may still be about to open it, and would have it twice
         if not folder.delivered:
-            from scheduler.delivery import deliver  # imports MLflow: a second of CPU
+            deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end, _complain)
+        if order.delivers and order.experiment is not None:
+            deliver_leftovers(connection, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
+        if order.delivers:  # the collector writes what the run had to say last, for as long as somebody holds the stack
+            until = time.monotonic() + _SETTLE_SECONDS
+            while unsummarised(connection, [folder.run_id]) and time.monotonic() < until:
+                time.sleep(_SETTLE_LOOK_SECONDS)
 
-            deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end)
+
+def _complain(problem: str) -> None:
+    sys.stderr.write(f"{problem}\n")
 
 
 def _reap_orphans(root_pid: int) -> None:

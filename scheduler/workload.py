@@ -83,6 +83,7 @@ class Workload:
         self.devices, self.recorder, self.report, self.write_back = devices, recorder, report, write_back
         self.policy, self.began = policy, began
         self.through, self.patience, self.why_lost = through, patience, why_lost
+        self.delivers = True  # or the supervisors do, and whoever runs this does not wait for them
         self._active: list[ActiveRun] = []
         self._failed: ActiveRun | None = None
         self._mlflow = TrackedRuns(database, tracking, experiment, experiment_name, workload, report)
@@ -92,6 +93,7 @@ class Workload:
 
         An interrupt (``KeyboardInterrupt``) stops all of them in order, records that, and is raised again.
         """
+        left = not self.delivers
         with self.database.session() as connection:
             self._attach(connection, attached)
             try:
@@ -100,15 +102,19 @@ class Workload:
                 with SoftwareWatch(self.database, self.tracking, self._software_runs):
                     self._wait(connection)
             except KeyboardInterrupt:
+                left = False
                 self._stop(connection)
                 raise
             finally:
                 try:
                     self._free_devices()
                 finally:
-                    self._mlflow.deliver(connection, self._active)
+                    if self.delivers:
+                        self._mlflow.deliver(connection, self._active)
+                    else:
+                        self._mlflow.note(connection, self._active)
                     for active in self._active:
-                        active.let_go()
+                        active.let_go(wait=not left)
         return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
 
     def _software_runs(self) -> list[str]:
@@ -188,6 +194,8 @@ class Workload:
             tracking_uri=self.tracking.uri if self.tracking else None,
             mlflow_run_id=active.mlflow_run_id,
             profilers="+".join(active.job.profilers),
+            experiment=self.experiment,
+            delivers=not self.delivers,
         )
 
     def _dismiss(self, connection: Connection, starting: Sequence[ActiveRun]) -> None:

@@ -30,7 +30,7 @@ from sql.parts import packed
 from sql.selection import RunInfo
 from sql.snapshot import snapshot
 from sql.stream import stream
-from sql.summaries import summarised
+from sql.summaries import unsummarised
 
 __all__ = ["TABLES", "Exported", "export"]
 
@@ -110,7 +110,7 @@ def export(
         )
         manifest.write(archive)
         notes += _of_others(connection, ids)
-        if not summarised(connection, ids):
+        if unsummarised(connection, ids):
             notes.append("not all that was measured of these runs may be written yet: their summaries are not final")
     return Exported(len(runs), sum(parts), tuple(notes))
 

@@ -24,10 +24,11 @@ __all__ = [
     "final_metrics",
     "gpu_facts",
     "gpus",
+    "just_ended",
     "live_figures",
     "summaries",
     "summaries_between",
-    "summarised",
+    "unsummarised",
 ]
 
 
@@ -198,12 +199,23 @@ def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> l
         ).fetchall()
 
 
-def summarised(connection: Connection, run_ids: Sequence[str]) -> bool:
-    """Return whether the summaries of all these runs are final: the collector has written all they had to say."""
-    row = connection.execute(
-        "select bool_and(summarised) from runs where run_id = any(%s) and started_at is not null", (list(run_ids),)
-    ).fetchone()
-    return row is None or row[0] in (True, None)
+def just_ended(connection: Connection, seconds: float) -> list[str]:
+    """Return the runs that have ended no longer than so many seconds ago."""
+    rows = connection.execute(
+        "select run_id from runs where started_at is not null and ended_at > now() - make_interval(secs => %s)",
+        (seconds,),
+    )
+    return [run_id for (run_id,) in rows]
+
+
+def unsummarised(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return those of these runs whose summaries are not final: the collector has still to write what they said last."""
+    if not run_ids:
+        return []
+    rows = connection.execute(
+        "select run_id from runs where run_id = any(%s) and started_at is not null and not summarised", (list(run_ids),)
+    )
+    return [run_id for (run_id,) in rows]
 
 
 def final_metrics(

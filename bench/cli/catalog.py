@@ -83,17 +83,15 @@ class DeferredCommand(TyperCommand):
         self._module, line = COMMANDS[name]
         super().__init__(name, help=line, short_help=line, hidden=name in _HIDDEN, **settings)
 
-    def load(self) -> TyperCommand | TyperGroup:
+    def load(self) -> Any:
         """Import the command."""
         app = typer.Typer(rich_markup_mode=self.rich_markup_mode)
         import_module(f"bench.cli.{self._module}").register(app)
-        found: TyperCommand | TyperGroup = get_group(app).commands[self.name or ""]
-        return found
+        return get_group(app).commands[self.name or ""]
 
-    def make_context(self, *words: Any, **extra: Any) -> typer.Context:
+    def make_context(self, *words: Any, **extra: Any) -> Any:
         """Begin the command itself, which goes on by itself from there: also where a shell completes its words."""
-        context: typer.Context = self.load().make_context(*words, **extra)
-        return context
+        return self.load().make_context(*words, **extra)
 
 
 class Catalog(TyperGroup):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,11 +59,19 @@ def console() -> Console:
 
 
 @contextlib.contextmanager
-def reading(settings: Settings | None = None) -> Iterator[Connection]:
-    """Open the database for questions, and say so where it is a replica that is behind."""
-    with Database(settings or Settings.load(), reading=True) as database, database.session() as connection:
+def reading(settings: Settings | None = None, measured: Sequence[str] | None = None) -> Iterator[Connection]:
+    """Open the database for questions, and say so where it is a replica that is behind.
+
+    With the selectors of what is `measured`, their last figures are waited for, where runs have only just ended.
+    """
+    settings = settings or Settings.load()
+    with Database(settings, reading=True) as database, database.session() as connection:
         if behind := replica.notice(connection):
             warn(behind)
+        if measured is not None:
+            from insight.freshness import await_figures
+
+            await_figures(connection, settings, measured, warn)
         yield connection
 
 

@@ -69,7 +69,7 @@ def compare(
         raise BadRequest("--target is of whole runs, from their start: leave out --align")
     settings = Settings.load(tariff=tariff)
     more = further(settings, target, simulated=simulated)
-    with reading(settings) as connection:
+    with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
         if conditions:
             from insight.regression.gate import judged  # with scipy, which other commands do without
 

@@ -55,7 +55,7 @@ def export(
 ) -> None:
     """Write runs to a file: their samples, all there is of them for another database, or a trace."""
     _refuse_name(output.name, trace=trace, metrics=metrics)
-    with reading() as connection:
+    with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         if metrics:
             _refuse_unknown(connection, [run.run_id for run in runs], metrics)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.markup import escape
 
+from bench.cli.passing import PassedOn
 from bench.cli.stack import local_stack
 from bench.cli.unmeasured import telling_unmeasured
 from bench.config import Settings
@@ -20,7 +21,7 @@ from bench.gpu import inventory
 from dashboards.progress import Progress
 from scheduler.policy import Policy
 from sql.database import Database
-from sql.summaries import Live, live_figures, summarised
+from sql.summaries import Live, live_figures, unsummarised
 
 if TYPE_CHECKING:
     from scheduler.events import Event
@@ -33,15 +34,18 @@ _SETTLE_SECONDS = 10.0
 
 
 @contextlib.contextmanager
-def scheduling(settings: Settings, *, policy: Policy | None = None, quiet: bool = False) -> Iterator[Scheduler]:
-    """Provide a scheduler on the local stack, with its progress shown."""
+def scheduling(
+    settings: Settings, *, policy: Policy | None = None, quiet: bool = False, passes_on: bool = False
+) -> Iterator[Scheduler]:
+    """Provide a scheduler on the local stack, with its progress shown; it `passes_on` what runs write, or records it alone."""
     from scheduler.schedule import Scheduler
-    from scheduler.tracking import Tracking  # a second for MLflow, while the stack comes up anyway
+    from scheduler.tracking import Tracking
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(interrupted())
         stack.enter_context(surviving_the_terminal())
-        progress = stack.enter_context(Progress(quiet=quiet))
+        progress = stack.enter_context(Progress(quiet=quiet, lines=passes_on))
+        output = PassedOn(settings.runs_dir) if passes_on else None
         local = stack.enter_context(local_stack(settings, progress.say))
         progress.live = lambda ids: live(local.database, ids)
         stack.enter_context(telling_unmeasured(local.database, progress.going, progress.say))
@@ -50,7 +54,7 @@ def scheduling(settings: Settings, *, policy: Policy | None = None, quiet: bool 
             settings=settings,
             tracking=Tracking(local.tracking_uri),
             inventory=inventory(settings.simulate, settings.home),
-            report=lambda event: show(progress, event),
+            report=lambda event: show(progress, event, output),
             policy=policy or Policy(),
         )
 
@@ -82,11 +86,15 @@ def surviving_the_terminal() -> Iterator[None]:
         signal.signal(signal.SIGHUP, before)
 
 
-def show(progress: Progress, event: Event) -> None:
-    """Show what a scheduler has to say."""
+def show(progress: Progress, event: Event, output: PassedOn | None = None) -> None:
+    """Show what a scheduler has to say, and what its runs do where there is an `output` for that."""
     if event.kind in ("started", "attached"):
         progress.started(event.run_id, event.label, event.name, attached=event.kind == "attached")
+        if output is not None:
+            output.started(event.run_id)
     elif event.kind in ("ended", "lost"):
+        if output is not None:
+            output.ended(event.run_id)
         progress.ended(event.run_id, event.label, event.name, event.status, event.seconds, event.message)
     elif event.kind == "note":
         progress.say(escape(f"{event.label} {event.message}".strip()))
@@ -107,5 +115,5 @@ def settle(database: Database, run_ids: Sequence[str]) -> None:
     """Wait until the collector has written what these runs had to say last."""
     deadline = time.monotonic() + _SETTLE_SECONDS
     with database.session() as connection:
-        while not summarised(connection, run_ids) and time.monotonic() < deadline:
+        while unsummarised(connection, run_ids) and time.monotonic() < deadline:
             time.sleep(0.1)

@@ -25,7 +25,7 @@ def highlights(run: Annotated[str, typer.Argument(help="A run.")], json: Json = 
     # With scipy and ruptures, which other commands do without.
     from insight.highlights import highlight
 
-    with reading() as connection:
+    with reading(measured=[run]) as connection:
         chosen = select_run(connection, run)
         if chosen.started_at is None:
             raise NoData(f"{chosen.label} has not started")

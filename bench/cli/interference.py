@@ -49,7 +49,7 @@ def interference(
     # With scipy, which other commands do without.
     from insight.sharing import collocation
 
-    with reading() as connection:
+    with reading(measured=selectors) as connection:
         found = collocation.interference(connection, selectors, metric=metric, simulated=simulated)
     if not found.sets:
         why = "".join(f"\n{collocation.left_out(one)}" for one in found.left_out)

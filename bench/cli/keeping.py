@@ -147,7 +147,7 @@ def _remove_from_tracking(settings: Settings, runs: Sequence[RunInfo]) -> None:
         uri = settings.tracking_uri or ""
         if own_tracking_server(settings):
             uri = stack.enter_context(local_stack(settings, lambda words: typer.echo(words, err=True))).tracking_uri
-        from scheduler.tracking import Tracking  # a second that the other commands do without
+        from scheduler.tracking import Tracking
 
         tracking = Tracking(uri)
         for run in runs:

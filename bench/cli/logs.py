@@ -55,7 +55,7 @@ def _from_tracking(settings: Settings, run: RunInfo, json: bool) -> None:
     where = f"the output of {run.label} is not on this host; it {'goes on' if run.ended_at is None else 'ran'} on {run.host}"
     if run.ended_at is None or run.mlflow_run_id is None or own_tracking_server(settings):
         raise NoData(where)
-    from scheduler.tracking import Tracking  # a second for MLflow
+    from scheduler.tracking import Tracking
 
     with Tracking(settings.tracking_uri or "").artifact(run.mlflow_run_id, OUTPUT) as path:
         if path is None:

@@ -71,7 +71,7 @@ def plot(
 
     found: Chart | Bars
     layout: Layout | BarLayout
-    with reading() as connection:
+    with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         if kind == "bars":
             found = bars(connection, runs, metrics, by=by, scopes=scope)

@@ -51,7 +51,7 @@ def list_(
 
 def metrics(selectors: Selectors = None, json: Json = False) -> None:
     """Show the quantities there are, with unit, scope and source."""
-    with reading() as connection:
+    with reading(measured=selectors or []) as connection:
         ids = [run.run_id for run in select_runs(connection, selectors)] if selectors else None
         found = coverage(connection, ids)
     if not found:

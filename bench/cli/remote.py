@@ -82,7 +82,7 @@ def scheduling_elsewhere(
 ) -> Iterator[RemoteScheduler]:
     """Provide a scheduler that gives workloads to an executor, with its progress shown."""
     from scheduler.executors.schedule import RemoteScheduler
-    from scheduler.tracking import Tracking  # a second for MLflow
+    from scheduler.tracking import Tracking
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(interrupted())

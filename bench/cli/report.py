@@ -46,7 +46,7 @@ def report(
     from insight.report import report as whole
     from scheduler.records import records_of
 
-    with reading(settings) as connection:
+    with reading(settings, selectors) as connection:
         found = whole(connection, selectors, metrics or (), baseline=baseline, further=more)
     local = Stack(settings).recorded().get("mlflow")
     records = records_of(settings.home, settings.tracking_uri or (local.url if local else None), found.runs)

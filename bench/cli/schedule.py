@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
 from bench.cli import plan, remote
@@ -22,6 +24,7 @@ from scheduler.cells import Collocation
 from scheduler.collocation import collocation_problem
 from scheduler.executors.registry import LOCAL, load_executor
 from scheduler.experiment_file import ExperimentFile
+from scheduler.plan import is_due
 from scheduler.policy import Policy
 from sql.database import Database
 from sql.selection import select_run
@@ -100,6 +103,9 @@ def schedule(
     if file is None:
         raise BadRequest("an experiment file is missing; `bench init` writes one, --from-run RUN repeats a run")
     elsewhere = load_executor(settings.executor)
+    if not dry_run and _is_done(settings, file, rerun):
+        _conclude_nothing()
+        return
     checked = _checked(settings, file, policy, elsewhere)
     with Database(settings) as database:
         plan.refuse_foreign(database, checked, into)
@@ -114,6 +120,18 @@ def schedule(
     _conclude(checked, outcomes, repeat)
 
 
+def _is_done(settings: Settings, path: Path, rerun: str | None) -> bool:
+    """Whether a file alone says that nothing is to be done: then nothing is started to say so.
+
+    MLflow has what its runs left, or nobody on this host knows of it.
+    """
+    file, problems = ExperimentFile.parse(path)
+    if problems or any(is_due(row, rerun) for row in file.rows):
+        return False
+    folders = [RunFolder(settings.runs_dir / row.run) for row in file.rows if row.run]
+    return all(folder.delivered or folder.end() is None for folder in folders)
+
+
 def _checked(settings: Settings, file: Path, policy: Policy, elsewhere: Executor | None) -> ExperimentFile:
     if elsewhere is not None:
         return remote.load(settings, elsewhere, file, policy)
@@ -123,13 +141,17 @@ def _checked(settings: Settings, file: Path, policy: Policy, elsewhere: Executor
 def _conclude(file: ExperimentFile, outcomes: Sequence[Outcome], repeat: int) -> None:
     """Say what can be done with what has run, and exit with 1 where some of it did not finish."""
     if not outcomes:
-        console().print("Nothing is left to do in this file; `--rerun failed` or `--rerun all` repeats runs.")
+        _conclude_nothing()
     else:
         ids = list(dict.fromkeys(row.experiment for row in file.rows))
         words = ["bench compare", *map(str, ids), *(["--by row"] if repeat > 1 else [])]
         console().print(f"Compare with: {' '.join(words)}")
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)
+
+
+def _conclude_nothing() -> None:
+    console().print("Nothing is left to do in this file; `--rerun failed` or `--rerun all` repeats runs.")
 
 
 def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
@@ -206,8 +228,18 @@ def run(
         raise BadRequest(f"--collocation: {problem}")
     plan.reactions()
     job = job_from_command(command, name=name, devices=chosen, collocation=wanted)
-    with scheduling(settings, policy=policy) as scheduler:
-        outcome = scheduler.run_command(job)
-        settle(scheduler.database, [outcome.run_id])
+    with scheduling(settings, policy=policy, passes_on=True) as scheduler:
+        outcome = scheduler.run_command(job, waits=False)
+    _say_what_next(outcome)
     if outcome.status != "finished":
         raise typer.Exit(1)
+
+
+def _say_what_next(outcome: Outcome) -> None:
+    """Say what can be asked of a run, to whoever watches: neither a pipe nor a log wants to have it."""
+    if sys.stderr.isatty():
+        run = outcome.run_id[:8]
+        asks = [f"bench logs {run}", f"bench highlights {run}"]
+        if outcome.status == "finished":
+            asks.insert(0, f"bench compare {run}")
+        Console(stderr=True, highlight=False, emoji=False).print(f"Next: {', '.join(asks)}")

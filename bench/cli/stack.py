@@ -109,6 +109,8 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
     BadRequest
         The listeners measure other GPUs than are wanted, real ones or simulated ones, and are needed as they are.
     """
+    if _is_whole(stack, settings):
+        return
     _stop_listeners_of_other_gpus(stack, settings, say)
     running = stack.services()
     environment = {**os.environ, **settings.environment()}
@@ -139,6 +141,19 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
     except BaseException:
         stack.stop_all([service.name for service in started])
         raise
+
+
+def _is_whole(stack: Stack, settings: Settings) -> bool:
+    """Whether all that was started runs, and measures the GPUs that are wanted: what could be started need not be found out."""
+    recorded = stack.recorded()
+    listeners = [service for name, service in recorded.items() if name.startswith("exporter-")]
+    needed = {"collector", "rules", *(["mlflow"] if own_tracking_server(settings) else [])}
+    return (
+        bool(listeners)
+        and needed <= recorded.keys()
+        and all(service.alive for service in recorded.values())
+        and all(service.simulate == settings.simulate for service in listeners)
+    )
 
 
 def ensure_grafana(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:

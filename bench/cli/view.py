@@ -59,7 +59,7 @@ def share(
 
     check_folder(output)
     before = View.read(output).charts if output.exists() else ()
-    with reading() as connection:
+    with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         added = ViewChart.of(connection, runs, metrics, by=by, align=align, scopes=tuple(scope or ()))
         # Whether there is anything to be seen.
