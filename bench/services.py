@@ -94,6 +94,23 @@ class Stack:
                 return port
         return wanted if wanted is not None and _is_free(wanted) else free_port()
 
+    def lasting_port(self, name: str, say: Callable[[str], None]) -> int:
+        """Return the port that a service of this home has each time, so that links to it stay valid.
+
+        Where somebody else has it now, there is another one from then on, which `say` is told.
+        """
+        path = self._folder / f"{name}.port"
+        remembered = int(path.read_text()) if path.exists() else None
+        port = self.port(name, remembered)
+        if port != remembered:
+            if remembered is not None:
+                say(
+                    f"port {remembered} of {name} is taken by another program: it has {port} from now on, and links change"
+                )
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_atomically(path, str(port))
+        return port
+
     def hold(self, ensure: Callable[[], None]) -> None:
         """Keep the services from being stopped; `ensure` starts those that are missing."""
         self._holders.join(ensure)

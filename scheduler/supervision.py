@@ -13,7 +13,16 @@ from scheduler.containers import end_container
 from sql import runs
 from sql.database import Connection
 
-__all__ = ["VANISHED", "ask_to_stop", "end_lost_run", "is_supervised", "unseen_end", "was_seen"]
+__all__ = [
+    "VANISHED",
+    "ask_to_stop",
+    "end_lost_run",
+    "goes_on",
+    "is_delivering",
+    "is_supervised",
+    "unseen_end",
+    "was_seen",
+]
 
 
 # How the reason begins of a run that nobody has seen ending, here and in SQL.
@@ -24,6 +33,16 @@ def is_supervised(folder: RunFolder) -> bool:
     """Return whether the supervisor of a run is alive, on this host."""
     state = folder.state()
     return state is not None and is_alive(state.pid, state.created)
+
+
+def goes_on(folder: RunFolder) -> bool:
+    """Return whether a run goes on, on this host: its supervisor is alive, and has not seen its end."""
+    return is_supervised(folder) and folder.end() is None
+
+
+def is_delivering(folder: RunFolder) -> bool:
+    """Return whether a run has ended, and its supervisor still delivers what it left."""
+    return folder.end() is not None and is_supervised(folder)
 
 
 def ask_to_stop(folder: RunFolder, reason: str | None = None) -> bool:

@@ -60,6 +60,8 @@ class Proxy:
     ----------
     delay
         Seconds by which each answer comes later.
+    gate
+        While it is not set, nothing is answered.
     login
         ``USER:PASSWORD`` that every request must come with; ``None`` for any.
     """
@@ -67,6 +69,8 @@ class Proxy:
     def __init__(self, port: int) -> None:
         self.behind, self.port = port, free_port()
         self.delay = 0.0
+        self.gate = threading.Event()
+        self.gate.set()
         self.login: str | None = None
         self._server: _Server | None = None
 
@@ -103,6 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         proxy = self.server.proxy
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         time.sleep(proxy.delay)
+        proxy.gate.wait()
         if proxy.login is not None:
             expected = "Basic " + base64.b64encode(proxy.login.encode()).decode()
             if self.headers.get("Authorization") != expected:

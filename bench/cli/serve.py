@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -23,10 +24,13 @@ from bench.web.server import require_closed
 from dashboards import tables
 from exporters.registry import ExporterOptions, Registry
 from exporters.server import ExporterServer
-from scheduler.supervision import is_supervised
+from scheduler.supervision import goes_on, is_delivering
 from sql.database import Database
 
 __all__ = ["register"]
+
+# How long `bench down` waits for what runs have left.
+_DELIVERY_SECONDS = 10.0
 
 Bind = Annotated[str, typer.Option(help="Address to listen on.")]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Allow an address that other hosts reach.")]
@@ -74,12 +78,13 @@ def down(force: Annotated[bool, typer.Option("--force", help="Even while runs go
     """Stop the local stack. Runs that go on are not ended, but no longer measured, and cannot log to MLflow."""
     settings = Settings.load()
     stack = Stack(settings)
-    going = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if is_supervised(folder)]
+    going = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if goes_on(folder)]
     if going and not force:
         raise BadRequest(
             f"{len(going)} runs go on ({', '.join(going)}); `bench stop` ends them, --force leaves them alone"
         )
     stack.keep(False)
+    _await_deliveries(settings)
     with contextlib.ExitStack() as held:
         if "collector" in stack.services():  # held, so that the collector can still write while it ends
             database = Database(settings)
@@ -88,6 +93,13 @@ def down(force: Annotated[bool, typer.Option("--force", help="Even while runs go
                 database.hold()
         names = stack.stop_all()
     console().print(f"stopped {', '.join(names)}" if names else "nothing ran")
+
+
+def _await_deliveries(settings: Settings) -> None:
+    """Let what runs that have just ended have left arrive; what does not in time arrives with the next run."""
+    until = time.monotonic() + _DELIVERY_SECONDS
+    while time.monotonic() < until and any(is_delivering(folder) for folder in RunFolder.all(settings.runs_dir)):
+        time.sleep(0.1)
 
 
 @exporter_app.command("list")

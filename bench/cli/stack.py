@@ -18,7 +18,7 @@ from bench.services import Service, Stack
 from dashboards.grafana.server import GrafanaServer, admin_password
 from exporters.registry import ExporterOptions, Registry
 from scheduler.artifact_store import require_store, store_keys
-from scheduler.supervision import is_supervised
+from scheduler.supervision import goes_on
 from sql.database import Database
 from sql.reader import reader
 
@@ -205,7 +205,7 @@ def _stop_listeners_of_other_gpus(stack: Stack, settings: Settings, say: Callabl
     theirs, ours = (
         f"BENCH_SIMULATE={one}" if one else "no BENCH_SIMULATE" for one in (others[0].simulate, settings.simulate)
     )
-    going = sum(is_supervised(folder) for folder in RunFolder.all(settings.runs_dir))
+    going = sum(goes_on(folder) for folder in RunFolder.all(settings.runs_dir))
     if stack.shared or going:
         by = f"{going} {'run' if going == 1 else 'runs'}" if going else "another command"
         raise BadRequest(
@@ -221,7 +221,7 @@ def start_tracking(
 ) -> Service:
     """Start MLflow's server on our database, in a schema of its own, or on the store that is configured.
 
-    `say` is told where the store of artifacts does not answer.
+    `say` is told where the store of artifacts does not answer, and where it has another port than it had.
 
     Raises
     ------
@@ -239,7 +239,7 @@ def start_tracking(
         require_store(artifacts)
     except TrackingUnavailable as error:
         say(f"{error}; runs go on, and it gets what they leave later")
-    port = stack.port("mlflow")
+    port = stack.lasting_port("mlflow", say)
     url = f"http://127.0.0.1:{port}"
     words = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     return stack.start(

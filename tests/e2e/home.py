@@ -257,6 +257,10 @@ class Home:
         path = self.path / "runs" / run_id / "output.log"
         return path.read_bytes() if path.exists() else b""
 
+    def delivered(self, run_id: str) -> None:
+        """Wait until the supervisor of a run, which outlives `bench run`, has delivered what it left."""
+        wait_for(lambda: (self.path / "runs" / run_id / "delivered.json").exists(), f"the delivery of {run_id}")
+
     def mlflow(self, path: str, /, **query: str) -> bytes:
         """Ask the tracking server."""
         with urllib.request.urlopen(f"{self.tracking_uri}/{path}?{urlencode(query)}", timeout=30) as answer:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
-from tests.e2e.home import SCRIPTS, Home, wait_for
+from tests.e2e.home import COMMAND, SCRIPTS, Home, open_gate, wait_for
+from tests.terminal import Terminal
 
 # Standard output and error, 4 MB in lines, and a last word that is no line.
 MUCH = """
@@ -36,6 +38,7 @@ def test_of_much_output_the_beginning_and_the_end_are_kept(home: Home) -> None:
     assert head[: head.rindex("…")].endswith(("output\n", "error\n"))
     assert tail.endswith("00199999 to error\nlast words")
     assert 500_000 < len(shown) < 2**20
+    home.delivered(run["run_id"])
     assert home.artifact(run["mlflow_run_id"]).decode() == home.json("logs", run["run_id"])["output"] == shown
     folder = home.path / "runs" / run["run_id"]
     assert (folder / "output.log").stat().st_blocks * 512 <= 2**20 + 16384
@@ -45,3 +48,34 @@ def test_a_limit_that_is_none_is_refused(home: Home) -> None:
     assert "output_limit is 'much', but must be a size such as 512MiB" in home.bench(
         "run", "--output-limit", "much", "--", "true", status=2
     )
+
+
+def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
+    gate = home.folder / "gate-passed"
+    words = [*COMMAND, "run", "--name", "passed", "--", sys.executable, SCRIPTS / "gate.py", gate]
+    with subprocess.Popen(
+        [*map(str, words)], env=home.environment, cwd=home.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == b"at the gate\n", "it comes while the run goes on"
+        open_gate(gate, 3)
+        said, beside = command.communicate()
+    assert (command.returncode, said) == (1, b"")
+    [label] = home.ask("select run_id from runs where name = 'passed' and exit_code = 3")
+    assert home.output(label["run_id"]) == b"at the gate\n"
+    assert b"failed" in beside
+    assert b"Next:" not in beside, "nobody watches"
+
+
+def test_who_watches_is_told_what_to_do_next(home: Home) -> None:
+    terminal = Terminal(
+        [*COMMAND, "run", "--name", "told", "--", "printf", "no end of line"], home.environment, home.folder
+    )
+    said = terminal.wait(0)
+    [run] = home.ask("select run_id from runs where name = 'told'")
+    assert "no end of line\r\n" in said
+    assert f"Next: bench compare {run['run_id'][:8]}" in " ".join(said.split())
+    compared = home.json("compare", run["run_id"])
+    assert [one["status"] for one in compared["entries"]] == ["finished"]
+    [done] = home.ask("select summarised from runs where run_id = %s", run["run_id"])
+    assert done == {"summarised": True}, "the comparison has waited for it"

@@ -24,9 +24,11 @@ from bench.runfolder import RunFolder
 from scheduler.events import Event
 from scheduler.job import job_from_command
 from scheduler.schedule import Scheduler
+from scheduler.supervision import is_supervised
 from scheduler.tracking import Tracking
 from sql.database import Database
 from tests.conftest import own_database
+from tests.e2e.home import wait_for
 from tests.mlflow_server import Proxy, mlflow_server
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
@@ -66,7 +68,9 @@ class Lab:
     client: MlflowClient
     events: list[Event] = field(default_factory=list)
 
-    def run(self, uri: str, *words: str, when: Callable[[Event], None] | None = None) -> dict[str, Any]:
+    def run(
+        self, uri: str, *words: str, when: Callable[[Event], None] | None = None, waits: bool = True
+    ) -> dict[str, Any]:
         """Run a command to its end, and return it as the database has it; `when` is told what happens."""
 
         def report(event: Event) -> None:
@@ -75,10 +79,14 @@ class Lab:
                 when(event)
 
         scheduler = Scheduler(self.database, self.settings, Tracking(uri), inventory(None), report)
-        return self.row(scheduler.run_command(job_from_command(words, name="short", devices=None)).run_id)
+        job = job_from_command(words, name="short", devices=None)
+        return self.row(scheduler.run_command(job, waits=waits).run_id)
 
-    def python(self, uri: str, script: str, when: Callable[[Event], None] | None = None) -> dict[str, Any]:
-        return self.run(uri, sys.executable, "-c", script, "--rate", "0.1", "--odd@name", "1", when=when)
+    def python(
+        self, uri: str, script: str, when: Callable[[Event], None] | None = None, waits: bool = True
+    ) -> dict[str, Any]:
+        words = [sys.executable, "-c", script, "--rate", "0.1", "--odd@name", "1"]
+        return self.run(uri, *words, when=when, waits=waits)
 
     def row(self, run_id: str) -> dict[str, Any]:
         with psycopg.connect(self.database.dsn, row_factory=dict_row, options="-csearch_path=bench") as connection:
@@ -160,6 +168,36 @@ def test_what_a_server_has_missed_of_a_run_is_delivered_later(lab: Lab, proxy: P
     lab.python(proxy.url, "print('next')")
     lab.assert_complete(run["run_id"], "left\n")
     assert lab.row(run["run_id"])["metrics"] == [("loss", 7, 0.25)]
+
+
+def test_a_run_is_over_before_mlflow_has_what_it_left(lab: Lab, proxy: Proxy) -> None:
+    def hang(event: Event) -> None:
+        if event.kind == "started":
+            proxy.gate.clear()
+
+    script = "import time; time.sleep(1); print('left')"
+    try:
+        run = lab.python(proxy.url, script, when=hang, waits=False)
+        folder = RunFolder(lab.settings.runs_dir / run["run_id"])
+        assert (run["status"], run["exit_code"], folder.delivered) == ("finished", 0, False)
+        assert lab.known(run["run_id"])[0].info.status == "RUNNING"
+    finally:
+        proxy.gate.set()
+    wait_for(lambda: folder.delivered, "the delivery")
+    lab.assert_complete(run["run_id"], "left\n")
+    wait_for(lambda: not is_supervised(folder), "the supervisor's end")
+
+
+def test_a_supervisor_delivers_what_earlier_runs_could_not(lab: Lab, proxy: Proxy) -> None:
+    proxy.stop()
+    run = lab.python(proxy.url, "print('alone')", waits=False)
+    folder = RunFolder(lab.settings.runs_dir / run["run_id"])
+    wait_for(lambda: not is_supervised(folder), "the supervisor's end")
+    assert not folder.delivered
+    proxy.start()
+    lab.python(proxy.url, "print('next')", waits=False)
+    wait_for(lambda: folder.delivered, "the delivery")
+    lab.assert_complete(run["run_id"], "alone\n")
 
 
 @pytest.mark.slow
