@@ -13,6 +13,7 @@ import typer
 from bench.errors import BadRequest, did_you_mean
 from benchmarks import (
     capsules,
+    commands,
     dashboards,
     gpu,
     ingest,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[..., Figures]] = {
         "overhead": overhead,
         "gpu": gpu,
         "capsules": capsules,
+        "commands": commands,
         "scale": scale,
         "schedule": schedule,
         "soak": soak,

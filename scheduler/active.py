@@ -9,6 +9,7 @@ import platform
 import select
 import subprocess
 import sys
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,6 +152,8 @@ class ActiveRun:
                     stream.close()
         if wait and self.status != "running":
             self.process.wait()
+        elif not wait:  # it is our child all the same, as long as we are there
+            threading.Thread(target=self.process.wait, name="supervisor", daemon=True).start()
 
     def _send(self, line: bytes) -> None:
         assert self.process is not None
