@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -302,6 +301,8 @@ def _from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     content = _content(path)
+    from importlib.metadata import entry_points  # a tenth of what a short command imports
+
     known = {*_VARIABLES, "interval", *_SECTIONS}
     for name in (name for name in content if name not in known):
         if not (isinstance(content[name], dict) and entry_points(group=EXECUTORS, name=name)):

@@ -195,7 +195,7 @@ def _entry_problem(section: NamedEnvironment | None, row: Row, environment: RunE
 
 
 def _project_words(project: Path, params: Sequence[str]) -> list[str]:
-    from scheduler.tracking import project_command  # imports MLflow: a second of CPU
+    from scheduler.mlflow_project import project_command  # imports MLflow: a second of CPU
 
     command = project_command(project, _project_params(params))
     return ["bash", "-c", command] if _SHELL.intersection(command) else shlex.split(command)

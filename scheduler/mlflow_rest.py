@@ -14,14 +14,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from bench.addresses import without_login
 from bench.errors import TrackingUnavailable
 
-__all__ = ["MlflowRest", "Refused"]
+__all__ = ["MlflowRest", "Refused", "TrackedRun"]
 
 _API = "/api/2.0/mlflow/"
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
@@ -43,6 +44,29 @@ class Refused(TrackingUnavailable):
     def __init__(self, message: str, code: str = "") -> None:
         super().__init__(message)
         self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedRun:
+    """A run as MLflow has it; `metrics` are the last values, `artifacts` is where it keeps its files."""
+
+    mlflow_run_id: str
+    status: str
+    tags: Mapping[str, str]
+    metrics: Mapping[str, float]
+    artifacts: str
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> Self:
+        """Return the run that MLflow's REST interface describes."""
+        info, data = content["info"], content.get("data", {})
+        return cls(
+            info["run_id"],
+            info["status"],
+            {tag["key"]: tag["value"] for tag in data.get("tags", ())},
+            {metric["key"]: float(metric["value"]) for metric in data.get("metrics", ())},
+            info.get("artifact_uri", ""),
+        )
 
 
 class MlflowRest:

@@ -1,7 +1,7 @@
 """MLflow: the tracking server, for what the scheduler asks of it.
 
 What goes on beside runs is asked in REST (`scheduler.mlflow_rest`), so that nobody waits for MLflow's import; MLflow's own
-client is imported for artifacts of other servers, for removing runs, and for projects.
+client is imported for artifacts of other servers, and for removing runs.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from bench.addresses import without_login
 from bench.config import secret
-from bench.errors import BadRequest, TrackingUnavailable
-from scheduler.mlflow_rest import MlflowRest, Refused
+from bench.errors import TrackingUnavailable
+from scheduler.mlflow_rest import MlflowRest, Refused, TrackedRun
 from scheduler.summary_metrics import is_summary_metric
 from sql.software import SoftwareMetric
 
 if TYPE_CHECKING:
     from mlflow.tracking import MlflowClient
 
-__all__ = ["OWN_TAG", "TrackedRun", "Tracking", "project_command"]
+__all__ = ["OWN_TAG", "Tracking"]
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
 
@@ -63,29 +62,6 @@ _RUN_TAG = "hypergauge.run_id"
 # Which of them is ours, by its label.
 OWN_TAG = "hypergauge.run"
 _NESTED_TAG = "mlflow.parentRunId"
-
-
-@dataclass(frozen=True, slots=True)
-class TrackedRun:
-    """A run as MLflow has it; `metrics` are the last values, `artifacts` is where it keeps its files."""
-
-    mlflow_run_id: str
-    status: str
-    tags: Mapping[str, str]
-    metrics: Mapping[str, float]
-    artifacts: str
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> Self:
-        """Return the run that MLflow's REST interface describes."""
-        info, data = content["info"], content.get("data", {})
-        return cls(
-            info["run_id"],
-            info["status"],
-            {tag["key"]: tag["value"] for tag in data.get("tags", ())},
-            {metric["key"]: float(metric["value"]) for metric in data.get("metrics", ())},
-            info.get("artifact_uri", ""),
-        )
 
 
 class Tracking:
@@ -358,27 +334,6 @@ class Tracking:
             if (known := self._known_experiment(name)) is None:  # somebody else was not faster
                 raise
             return known
-
-
-def project_command(folder: Path, params: Mapping[str, str]) -> str:
-    """Return the shell command of the entry point ``main`` of the MLflow project in `folder`, as MLflow puts it together.
-
-    Raises
-    ------
-    BadRequest
-        MLflow cannot read the project, has no such entry point in it, or wants other parameters.
-    """
-    from mlflow.exceptions import ExecutionException, MlflowException
-    from mlflow.projects._project_spec import load_project
-    from yaml import YAMLError
-
-    try:
-        # Without a folder to load remote parameters into; they are passed on as they stand.
-        return str(load_project(str(folder)).get_entry_point("main").compute_command(dict(params), None))
-    except (ExecutionException, MlflowException) as error:
-        raise BadRequest(f"{folder}: {str(error).splitlines()[0]}") from error
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, YAMLError) as error:
-        raise BadRequest(f"{folder}: MLflow cannot read the project: {error!r}") from error
 
 
 def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:

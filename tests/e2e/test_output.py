@@ -76,6 +76,6 @@ def test_who_watches_is_told_what_to_do_next(home: Home) -> None:
     assert "no end of line\r\n" in said
     assert f"Next: bench compare {run['run_id'][:8]}" in " ".join(said.split())
     compared = home.json("compare", run["run_id"])
-    assert [one["status"] for one in compared["entries"]] == ["finished"]
+    assert [one["status"] for one in compared["runs"]] == ["finished"]
     [done] = home.ask("select summarised from runs where run_id = %s", run["run_id"])
     assert done == {"summarised": True}, "the comparison has waited for it"

@@ -15,7 +15,7 @@ from collector.spool import Spool
 from collector.writer import Writer
 from sql import aggregates
 from sql.database import Database
-from sql.summaries import summarised
+from sql.summaries import unsummarised
 from tests.spools import fill_spool
 from tests.world import LEVELS, World
 
@@ -48,9 +48,9 @@ def test_a_run_is_summarised_when_all_that_was_said_is_read(world: World) -> Non
     behind = CollectorMetrics()
     behind.unread_since = time.monotonic() - 5
     world.write(world.gauge("queue_length", [now - 50], [1.0]), metrics=behind)
-    assert not summarised(world.connection, [run])
+    assert unsummarised(world.connection, [run])
     world.write()
-    assert summarised(world.connection, [run])
+    assert not unsummarised(world.connection, [run])
 
 
 @pytest.mark.slow
