@@ -256,7 +256,8 @@ def _stand_in(supervisor: Supervisor, connection: Connection, end: RunEnd) -> No
             deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end, _complain)
         if order.delivers and order.experiment is not None:
             deliver_leftovers(connection, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
-        if order.delivers:  # the collector writes what the run had to say last, for as long as somebody holds the stack
+        # The stack's collector writes what the run had to say last, for as long as somebody holds the stack.
+        if order.delivers and "collector" in Stack(settings).services():
             until = time.monotonic() + _SETTLE_SECONDS
             while unsummarised(connection, [folder.run_id]) and time.monotonic() < until:
                 time.sleep(_SETTLE_LOOK_SECONDS)
