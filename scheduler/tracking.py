@@ -161,7 +161,9 @@ class Tracking:
         TrackingUnavailable
             The server does not answer, or refuses.
         """
-        logged = [{"key": key, "value": value, "timestamp": int(at * 1000), "step": 0} for key, value in figures.items()]
+        logged = [
+            {"key": key, "value": value, "timestamp": int(at * 1000), "step": 0} for key, value in figures.items()
+        ]
         try:
             self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "metrics": logged})
         except Refused as error:

@@ -9,7 +9,7 @@ from sql.summaries import Summary
 
 
 def of(quantity: str, scope: str, mean: float | None = 2.0, total: float | None = 9.0) -> Summary:
-    return Summary("r", quantity, "", scope, 3, 3.0, mean, 1.0, 4.0, None, None, total)
+    return Summary("r", quantity, "", scope, 3, 3.0, mean, 1.0, 4.0, None, None, total, 3.0)
 
 
 def test_a_runs_own_figures() -> None:
