@@ -63,7 +63,9 @@ begin
     with repeated as materialized (
         select series_id from repeats_of(array[p_run], p_quantities)
     ), sources as materialized (
-        select s.series_id, s.target_id, s.quantity, rs.scope, s.metric, coalesce(s.device, '') as device, rs.runset_id,
+        -- Of what was imported nobody knows the target: each place may have had its own.
+        select s.series_id, coalesce(s.target_id, -s.place_id) as target_id, s.quantity, rs.scope, s.metric,
+               coalesce(s.device, '') as device, rs.runset_id,
                rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
                counts_once(m.board, s.metric, s.device, s.labels) as once, coalesce(m.preference, 1) as preference,
                min(s.metric) over one <> max(s.metric) over one as several
@@ -133,32 +135,33 @@ begin
                                   order by covering desc, preference, metric) as rank
         from covering
     ), counted as materialized (
-        select *, max(interval) over one as longest, min(target_id) over one <> max(target_id) over one as apart
+        select distinct quantity, scope, metric, device, max(interval) over one as longest,
+               min(target_id) over one <> max(target_id) over one as apart
         from (select distinct quantity, scope, metric, device, target_id, interval
               from sources left join intervals using (quantity, scope, metric, target_id)
               where not several or (quantity, scope, metric, device) in
                                    (select quantity, scope, metric, device from chosen where rank = 1)) x
         window one as (partition by quantity, scope)
     ), together as (
-        select quantity, scope, longest, apart, min(begins) as begins, max(ends) as ends,
+        select quantity, scope, longest, apart, time, min(begins) as begins, max(ends) as ends,
                case combine when 'sum' then sum(value) when 'max' then max(value) else avg(value) end as value,
                case when combine = 'sum' then sum(value * dt) end as area, max(dt) as dt
         from (
             select quantity, scope, longest, apart, combine, time, value, dt, time as begins, time as ends
-            from points join counted using (quantity, scope, metric, device, target_id) where not apart
+            from points join counted using (quantity, scope, metric, device) where not apart
             union all
             select quantity, scope, longest, apart, combine, interval_bin(time, longest),
                    coalesce(sum(value * dt) / nullif(sum(dt), 0), avg(value)), sum(dt), min(time - dt * interval '1 s'), max(time)
-            from points join counted using (quantity, scope, metric, device, target_id) where apart
+            from points join counted using (quantity, scope, metric, device) where apart
             group by series_id, quantity, scope, longest, apart, combine, interval_bin(time, longest)
         ) moments
         group by quantity, scope, longest, apart, time, combine
     ), whole as (
-        select quantity, scope, count(*) as n, sum(coalesce(area, value * dt)) as total,
+        select quantity, scope, count(*) as n, sum(coalesce(area, value * dt) order by time) as total,
                -- What one target counted over a gap, others may have measured meanwhile.
-               case when apart then least(sum(dt), extract(epoch from max(ends) - min(begins))) else sum(dt) end as seconds,
+               case when apart then least(sum(dt), extract(epoch from max(ends) - min(begins))) else sum(dt order by time) end as seconds,
                min(value) as min, max(value) as max, percentile_cont(0.5) within group (order by value) as p50,
-               percentile_cont(0.95) within group (order by value) as p95, sum(seen_of(dt, longest)) as seen
+               percentile_cont(0.95) within group (order by value) as p95, sum(seen_of(dt, longest) order by time) as seen
         from together group by quantity, scope, apart
     )
     select p_run, quantity, scope, metric, nullif(device, ''), n, seconds, mean, min, max, p50, p95, total, seen from figures

@@ -122,8 +122,8 @@ begin
     ), repeated as materialized (
         select * from repeats_of(charted, chart_statement.quantities)
     ), candidates as (
-        select a.*, s.series_id, s.target_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id, rs.started_at, rs.ended_at,
-               coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
+        select a.*, s.series_id, coalesce(s.target_id, -s.place_id) as target_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id,
+               rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
                counts_once(m.board, s.metric, s.device, s.labels) as once,
                coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several,
                dense_rank() over (partition by a.run_id, s.quantity order by
