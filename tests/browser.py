@@ -15,8 +15,9 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
+from tests.waiting import HUNG_SECONDS
+
 T = TypeVar("T")
-SECONDS = 30
 
 
 class Browser:
@@ -51,7 +52,7 @@ class Browser:
 
     def until(self, condition: str) -> None:
         """Wait until an expression of JavaScript is true."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + HUNG_SECONDS
         while not self.run(condition):
             assert time.monotonic() < deadline, f"never: {condition}"
             time.sleep(0.02)
@@ -110,7 +111,7 @@ class Browser:
         self._number += 1
         await self._socket.send_json({"id": self._number, "method": method, "params": parameters})
         while True:
-            message = await asyncio.wait_for(self._socket.receive_json(), SECONDS)
+            message = await asyncio.wait_for(self._socket.receive_json(), HUNG_SECONDS)
             if "method" in message:
                 self._events.append((message["method"], message["params"]))
             elif message["id"] == self._number:
@@ -142,7 +143,7 @@ def browser(folder: Path) -> Iterator[Browser]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            deadline = time.monotonic() + SECONDS
+            deadline = time.monotonic() + HUNG_SECONDS
             while not port.exists() or not port.read_text().strip():
                 assert process.poll() is None, f"{program} ended with status {process.returncode}"
                 assert time.monotonic() < deadline, f"{program} did not come up"

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.services import free_port
 from tests.certificates import Site
-from tests.e2e.home import wait_for
+from tests.waiting import HUNG_SECONDS, wait_for
 
 COMMAND = [sys.executable, "-P", "-m", "bench.cli", "collector"]
 
@@ -51,7 +51,7 @@ class Collecting:
 
     def __enter__(self) -> Collecting:
         self.start()
-        wait_for(self.answers, "the collector's own figures", 60)
+        wait_for(self.answers, "the collector's own figures")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -69,7 +69,7 @@ class Collecting:
     def stop(self) -> None:
         """End it in order."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(60) == 0, self.said()
+        assert self.process.wait(HUNG_SECONDS) == 0, self.said()
 
     def answers(self) -> bool:
         assert self.process.poll() is None, self.said()
@@ -82,7 +82,9 @@ class Collecting:
     def body(self) -> str:
         context = self.web.client_context("client") if self.web is not None else None
         scheme = "http" if self.web is None else "https"
-        with urllib.request.urlopen(f"{scheme}://127.0.0.1:{self.port}/metrics", timeout=10, context=context) as answer:
+        with urllib.request.urlopen(
+            f"{scheme}://127.0.0.1:{self.port}/metrics", timeout=HUNG_SECONDS, context=context
+        ) as answer:
             return str(answer.read().decode())
 
     def figures(self, name: str) -> Counter[str]:

@@ -32,6 +32,7 @@ hypothesis_settings.load_profile("timeless")
 
 # Servers end with the tests: what they write need not outlive the machine. JIT is on, as on any server by default.
 CARELESS = "fsync = off\nfull_page_writes = off\njit = on\n"
+_ROOM_FOR_SERVERS = 4 << 30  # bytes: four workers, each with two servers of some 100 MiB and the databases of a test
 HOW_TO_GET_ONE = (
     "no TimescaleDB Community found: set BENCH_TEST_TIMESCALE_DSN to a server where databases may be created, or "
     "install timescaledb-2-postgresql-18 from Timescale's package repository, or start Docker"
@@ -76,16 +77,27 @@ def short_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def postgresql_dsn(short_folder: Path) -> Iterator[str]:
+def memory_folder(short_folder: Path) -> Iterator[Path]:
+    """A short folder in memory where there is room: a database is a thousand small files, and each test has its own."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < _ROOM_FOR_SERVERS:
+        yield short_folder
+        return
+    with tempfile.TemporaryDirectory(prefix="bench-tests-", dir=memory) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def postgresql_dsn(memory_folder: Path) -> Iterator[str]:
     """A running embedded PostgreSQL."""
-    with running(EmbeddedServer(short_folder / "postgresql", configuration=CONFIGURATION + CARELESS)) as dsn:
+    with running(EmbeddedServer(memory_folder / "postgresql", configuration=CONFIGURATION + CARELESS)) as dsn:
         yield dsn
 
 
 @pytest.fixture(scope="session")
-def timescaledb_dsn(short_folder: Path) -> Iterator[str]:
+def timescaledb_dsn(memory_folder: Path) -> Iterator[str]:
     """A running TimescaleDB Community; skips where there is none."""
-    with timescale_server(short_folder / "timescaledb") as dsn:
+    with timescale_server(memory_folder / "timescaledb") as dsn:
         yield dsn
 
 

@@ -12,6 +12,7 @@ from bench.gpu.reading import Reading
 from exporters.dcgm import DcgmExporter
 from exporters.registry import ExporterOptions
 from exporters.text import render
+from tests.waiting import HUNG_SECONDS
 
 __all__ = [
     "DATA", "DCGMI", "FAKE", "GOLDEN", "Given", "NoNvml", "Played", "body", "exporter", "figures", "lines", "until",
@@ -71,7 +72,7 @@ def body(listener: DcgmExporter) -> str:
 
 def until(listener: DcgmExporter, expected: Callable[[str], bool]) -> str:
     """Return the first body that is as expected."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HUNG_SECONDS
     while not expected(text := body(listener)):
         assert time.monotonic() < deadline, text
         time.sleep(0.02)

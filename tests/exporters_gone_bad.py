@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
+from tests.waiting import HUNG_SECONDS
+
 Answer = Callable[["BadExporters", str, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -42,7 +44,7 @@ class BadExporters:
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=[started])
         self._thread.start()
-        assert started.wait(10)
+        assert started.wait(HUNG_SECONDS)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import HUNG_SECONDS
+
 __all__ = ["daemon", "install"]
 
 IMAGE_ID = "sha256:" + "0f" * 32
@@ -42,7 +44,7 @@ def daemon(program: Path) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(HUNG_SECONDS)
         process.stdout.close()
 
 

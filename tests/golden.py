@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collector.exposition import Parser
 from exporters.text import render
+from tests.waiting import HUNG_SECONDS
 
 __all__ = ["check_golden", "check_parses", "promtool_findings"]
 
@@ -49,5 +50,7 @@ def promtool_findings(body: bytes | str) -> list[str]:
         pytest.skip("promtool is not installed: it comes with Debian's package prometheus")
     if isinstance(body, str):
         body = (FOLDER / f"{body}.txt").read_bytes()
-    done = subprocess.run([promtool, "check", "metrics"], input=body, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=body, capture_output=True, check=False, timeout=HUNG_SECONDS
+    )
     return (done.stdout + done.stderr).decode().splitlines()

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pynvml
 
 from bench.gpu.simulated import SimulatedNvml, World
+from tests.waiting import HUNG_SECONDS
 
 T = TypeVar("T")
 
@@ -40,7 +41,7 @@ def on_gpu(devices: str, script: str = BUSY, **variables: str) -> Iterator[subpr
         process.wait()
 
 
-def eventually(look: Callable[[], T], enough: Callable[[T], bool] = bool, seconds: float = 20.0) -> T:
+def eventually(look: Callable[[], T], enough: Callable[[T], bool] = bool, seconds: float = HUNG_SECONDS) -> T:
     """Look until what is seen is `enough`, and return it."""
     deadline = time.monotonic() + seconds
     while not enough(seen := look()):

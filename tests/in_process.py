@@ -20,6 +20,7 @@ from scheduler.experiment_file import Row
 from scheduler.schedule import Scheduler
 from scheduler.supervision import ask_to_stop
 from sql.database import Database
+from tests.waiting import HUNG_SECONDS
 
 __all__ = ["Died", "InProcess"]
 
@@ -85,7 +86,7 @@ class InProcess:
 
     def start(self, job_id: str) -> None:
         """Carry a job out on its host."""
-        assert self.held.wait(30)
+        assert self.held.wait(HUNG_SECONDS)
         if job_id in self.ended:
             return
         order = WorkloadOrder.decode(self.submitted[int(job_id) - 1].script.splitlines()[2])

@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from bench.services import free_port
+from tests.waiting import HUNG_SECONDS
 
 _NOT_FORWARDED = {"connection", "transfer-encoding", "content-length", "date", "server"}
 
@@ -34,7 +35,7 @@ def mlflow_server(folder: Path) -> Iterator[int]:
             stdout=log, stderr=log, cwd=folder, start_new_session=True,
         )  # fmt: skip
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + HUNG_SECONDS
         while not _answers(port):
             assert server.poll() is None, (folder / "server.log").read_text()
             assert time.monotonic() < deadline, (folder / "server.log").read_text()
@@ -115,7 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.send_header("Content-Length", "0")
                 self.end_headers()
                 return
-        connection = http.client.HTTPConnection("127.0.0.1", proxy.behind, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.behind, timeout=HUNG_SECONDS)
         with contextlib.closing(connection), contextlib.suppress(OSError):
             headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
             connection.request(self.command, self.path, body, headers)

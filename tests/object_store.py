@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench.services import free_port
-from tests.e2e.home import wait_for
+from tests.waiting import wait_for
 
 BUCKET = "runs"
 
@@ -60,7 +60,7 @@ def object_store(folder: Path) -> Iterator[ObjectStore]:
             stdout=log, stderr=log, cwd=folder,
         )  # fmt: skip
     try:
-        wait_for(lambda: _answers(url), "the store", 60)
+        wait_for(lambda: _answers(url), "the store")
         people = _client(url, "anybody", "any", "iam")
         people.create_user(UserName="lab")
         key = people.create_access_key(UserName="lab")["AccessKey"]

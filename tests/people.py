@@ -25,5 +25,5 @@ def login(dsn: str, role: str) -> Iterator[str]:
 
 def as_person(dsn: str, name: str, path: str = "bench_own, bench, public") -> psycopg.Connection:
     """Log in as somebody, with a search path as the documentation says."""
-    options = f"-csearch_path={path.replace(' ', '')} -cstatement_timeout=30s -cTimeZone=UTC"
+    options = f"-csearch_path={path.replace(' ', '')} -cstatement_timeout=240s -cTimeZone=UTC"
     return psycopg.connect(conninfo.make_conninfo(dsn, user=name, options=options), autocommit=True)

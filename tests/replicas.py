@@ -18,6 +18,7 @@ from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.flavour import Flavour
 from tests.conftest import HOW_TO_GET_ONE, running
+from tests.waiting import HUNG_SECONDS
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Replicated:
         with psycopg.connect(self.database.dsn, autocommit=True) as primary:
             position = primary.execute("select pg_current_wal_lsn()").fetchone()
         assert position is not None
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + HUNG_SECONDS
         while self.replica.execute("select pg_last_wal_replay_lsn() >= %s", position).fetchone() != (True,):
             assert time.monotonic() < deadline, "the replica does not catch up"
             time.sleep(0.02)

@@ -17,6 +17,7 @@ from benchmarks.servers import installed_timescale
 from sql.embedded import EmbeddedServer
 from sql.flavour import Flavour
 from tests.conftest import HOW_TO_GET_ONE
+from tests.waiting import HUNG_SECONDS
 
 _SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
@@ -70,13 +71,13 @@ class OwnServer:
         with psycopg.connect(self.dsn) as locking, psycopg.connect(self.dsn, autocommit=True) as asking:
             locking.execute("lock table bench.samples in share mode")  # a COPY begins, and then waits for this
             yield
-            deadline = time.monotonic() + 60.0
+            deadline = time.monotonic() + HUNG_SECONDS
             copying = "select from pg_stat_activity where state = 'active' and query ilike 'copy%'"
             while asking.execute(copying).fetchone() is None:
                 assert time.monotonic() < deadline, "no COPY was begun"
                 time.sleep(0.005)
 
-    def wait(self, timeout: float = 60.0) -> None:
+    def wait(self, timeout: float = HUNG_SECONDS) -> None:
         """Wait until it answers."""
         deadline = time.monotonic() + timeout
         while True:

@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from bench.services import free_port
+from tests.waiting import HUNG_SECONDS
 
 # What a cluster needs; what accounting needs besides.
 _NEEDED = ("munged", "slurmctld", "slurmd", "scontrol", "sbatch", "srun")
@@ -163,7 +164,12 @@ class SlurmCluster:
     def command(self, *words: str, status: int = 0) -> str:
         """Run one of Slurm's commands, and return what it wrote to both outputs."""
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=60, env={**os.environ, **self.environment}, check=False
+            words,
+            capture_output=True,
+            text=True,
+            timeout=HUNG_SECONDS,
+            env={**os.environ, **self.environment},
+            check=False,
         )
         assert done.returncode == status, (words, done.returncode, done.stdout, done.stderr)
         return (done.stdout + done.stderr).strip()
@@ -307,7 +313,7 @@ class SlurmCluster:
         if daemon := self._daemons.pop(name, None):
             daemon.send_signal(how)
             try:
-                daemon.wait(10)
+                daemon.wait(HUNG_SECONDS)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
@@ -353,7 +359,7 @@ def _host_names_can_be_had() -> bool:
     return subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode == 0
 
 
-def _wait(condition: Callable[[], bool], what: str, said: Callable[[], str], timeout: float = 60.0) -> None:
+def _wait(condition: Callable[[], bool], what: str, said: Callable[[], str], timeout: float = HUNG_SECONDS) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come about within {timeout:g} s\n{said()}"

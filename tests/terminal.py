@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.home import listen_to_interrupts
+from tests.waiting import HUNG_SECONDS
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -59,7 +60,7 @@ class Terminal:
         """Press a key."""
         os.write(self._ours, key.encode())
 
-    def wait(self, status: int = 0, timeout: float = 60.0) -> str:
+    def wait(self, status: int = 0, timeout: float = HUNG_SECONDS) -> str:
         """Wait for the command's end, and return what was there then."""
         found = self.process.wait(timeout)
         self._reader.join()

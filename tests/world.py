@@ -19,6 +19,7 @@ from collector.spool import Spool
 from collector.writer import Writer
 from sql import aggregates, experiments, runs, targets
 from sql.database import Connection, Database
+from tests.waiting import HUNG_SECONDS
 
 HOST = "node1"
 LEVELS = {"samples_10s": 10, "samples_1m": 60, "samples_10m": 600}  # their buckets in seconds
@@ -86,7 +87,7 @@ class World:
         for record in records:
             spool.append(record)
         writer.start()
-        writer.stop(timeout=60)
+        writer.stop(timeout=HUNG_SECONDS)
         assert spool.depth == 0
         spool.close()
         return metrics

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import psycopg
 
-from tests.e2e.home import wait_for
 from tests.e2e.scripted import ScriptedExporter
+from tests.waiting import wait_for
 from tests.world import LEVELS
 
 PATIENCE = 90.0

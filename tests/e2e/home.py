@@ -10,33 +10,23 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import urlencode
 
 import psutil
 import psycopg
 from psycopg.rows import dict_row
 
+from tests.waiting import HUNG_SECONDS, wait_for
+
 SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
 # Safe path (-P): the working directory must not lend its modules to the command, as it does not to `bench`.
 COMMAND = [sys.executable, "-P", "-m", "bench.cli"]
-
-T = TypeVar("T")
-
-
-def wait_for(condition: Callable[[], T | None], what: str, timeout: float = 60.0) -> T:
-    """Wait until `condition` is true, and return what it said."""
-    deadline = time.monotonic() + timeout
-    while not (answer := condition()):
-        assert time.monotonic() < deadline, f"{what} did not come about within {timeout:g} s"
-        time.sleep(0.02)
-    return answer
 
 
 def listen_to_interrupts() -> None:
@@ -134,7 +124,7 @@ class Started:
     process: subprocess.Popen[bytes]
     output: Path
 
-    def wait(self, status: int = 0, timeout: float = 180.0) -> str:
+    def wait(self, status: int = 0, timeout: float = HUNG_SECONDS) -> str:
         """Wait for its end, and return what it wrote."""
         found = self.process.wait(timeout)
         assert found == status, self.output.read_text()
@@ -263,7 +253,7 @@ class Home:
 
     def mlflow(self, path: str, /, **query: str) -> bytes:
         """Ask the tracking server."""
-        with urllib.request.urlopen(f"{self.tracking_uri}/{path}?{urlencode(query)}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.tracking_uri}/{path}?{urlencode(query)}", timeout=HUNG_SECONDS) as answer:
             return bytes(answer.read())
 
     def mlflow_run(self, run_id: str) -> dict[str, Any]:

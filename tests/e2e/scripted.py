@@ -17,7 +17,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.home import COMMAND, listen_to_interrupts, wait_for
+from tests.e2e.home import COMMAND, listen_to_interrupts
+from tests.waiting import HUNG_SECONDS, wait_for
 
 
 class ScriptedExporter(ThreadingHTTPServer):
@@ -148,7 +149,7 @@ class Collector:
         self._process.kill()
         self._process.wait()
 
-    def stop(self, timeout: float = 60.0) -> None:
+    def stop(self, timeout: float = HUNG_SECONDS) -> None:
         """End it in order."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
@@ -162,7 +163,7 @@ class Collector:
     def wait_for_scrapes(self, exporter: ScriptedExporter, more: int) -> None:
         """Wait until it has kept `more` scrapes than by now."""
         enough = len(exporter.sure) + more
-        wait_for(lambda: self.alive and len(exporter.sure) >= enough, f"{more} more scrapes", timeout=60)
+        wait_for(lambda: self.alive and len(exporter.sure) >= enough, f"{more} more scrapes")
 
     @property
     def alive(self) -> bool:
@@ -173,7 +174,7 @@ class Collector:
 
     def figures(self) -> dict[str, float]:
         """Return its own figures, each summed up over its labels but for a reason: ``name`` or ``name{reason}``."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=HUNG_SECONDS) as answer:
             text = answer.read().decode()
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(text):

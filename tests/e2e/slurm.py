@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.home import Home, Sheet, Started, wait_for
+from tests.e2e.home import Home, Sheet, Started
 from tests.slurm_cluster import ACCOUNT, GPUS, SlurmCluster, slurm_cluster
+from tests.waiting import wait_for
 
 HEADER = "Experiment,Workload,Name,Devices,Slurm,File,Params"
 # Of a GPU that Slurm knows as a MIG instance, that is the only one.
@@ -51,7 +52,7 @@ class Site(Home):
     def job(self, experiment: int, workload: int = 1) -> str:
         """Wait until a workload is with Slurm, and return its job's id."""
         what = f"the job of workload {experiment}/{workload}"
-        return wait_for(lambda: self.jobs(experiment).get(workload), what, timeout=60)
+        return wait_for(lambda: self.jobs(experiment).get(workload), what)
 
     def named(self, experiment: int, name: str) -> list[dict[str, Any]]:
         """Return the attempts of the run that has this name."""
@@ -69,7 +70,7 @@ class Site(Home):
             waiting = [run for run in runs if "at the gate" in self.said(run["run_id"])]
             return waiting if len(waiting) == len(names) else None
 
-        return wait_for(there, f"{', '.join(names)} of experiment {experiment} at the gate", timeout=90)
+        return wait_for(there, f"{', '.join(names)} of experiment {experiment} at the gate")
 
     def said(self, run_id: str) -> str:
         """Return what a run has written by now, on whatever node."""

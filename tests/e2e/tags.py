@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.e2e.home import Home, wait_for
+from tests.e2e.home import Home
+from tests.waiting import wait_for
 from tests.world import LEVELS
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from sql.flavour import Flavour
 from tests.e2e.account import Account
-from tests.e2e.home import wait_for
 from tests.e2e.scripted import scripted
 from tests.servers import OwnServer, own_server
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

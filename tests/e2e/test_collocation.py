@@ -17,7 +17,8 @@ import pytest
 from bench.gpu import inventory, load
 from bench.gpu.mig import MigControl
 from tests import fake_mps
-from tests.e2e.home import Home, Sheet, Started, environment_of, supervisor_of, wait_for
+from tests.e2e.home import Home, Sheet, Started, environment_of, supervisor_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

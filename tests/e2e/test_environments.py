@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests import fake_conda, fake_docker
-from tests.e2e.home import SCRIPTS, Home, processes_of, wait_for
+from tests.e2e.home import SCRIPTS, Home, processes_of
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

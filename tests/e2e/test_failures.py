@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import Home, Sheet, Started, open_gate, processes_of, wait_for
+from tests.e2e.home import Home, Sheet, Started, open_gate, processes_of
+from tests.waiting import HUNG_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -149,7 +150,7 @@ def test_a_run_that_the_kernel_kills_says_so(home: Home) -> None:
         schedule = home.start("schedule", sheet.path, through=enter)
         # While the memory of the killed process is being taken away, the kernel no longer counts it among those to kill:
         # who asks for memory in these milliseconds has it kill the largest of the others, which is the scheduler.
-        if schedule.process.wait(timeout=180) != -signal.SIGKILL:
+        if schedule.process.wait(HUNG_SECONDS) != -signal.SIGKILL:
             schedule.wait(status=1)
         wait_for(lambda: home.runs(645)[0]["status"] != "running", "the run's end")
     [run] = home.runs(645)

@@ -15,10 +15,10 @@ import pytest
 
 from sql.flavour import Flavour
 from tests.e2e.account import PATIENCE, Account
-from tests.e2e.home import wait_for
 from tests.e2e.scripted import Collector, scripted
 from tests.servers import own_server
 from tests.spools import fill_spool
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,9 @@ import pytest
 
 from bench.gpu import inventory
 from bench.gpu.simulated import World
-from tests.e2e.home import Home, wait_for
+from tests.e2e.home import Home
 from tests.fake_mps import installed_mps
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 
@@ -72,7 +73,7 @@ def settled(home: Home) -> None:
 @pytest.fixture(scope="module")
 def runs(place: GpuHome) -> dict[str, dict[str, Any]]:
     """The runs of the paper's rows, by name."""
-    place.start("schedule", place.sheet("paper", HEADER, ROWS).path).wait(timeout=240)
+    place.start("schedule", place.sheet("paper", HEADER, ROWS).path).wait()
     settled(place)
     return {run["name"]: run for run in place.runs(20)}
 
@@ -185,12 +186,12 @@ def test_a_gpu_that_disappears_leaves_the_others_and_returns(place: GpuHome, run
         wait_for(lambda: age("0") < 4, "the other GPU")
     finally:
         place.world.restore(1)
-    wait_for(lambda: age("1") < 4, "its return", timeout=90)
+    wait_for(lambda: age("1") < 4, "its return")
 
 
 def test_a_repartition_in_the_middle(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     sheet = place.sheet("again", HEADER, ["21,1,small,2,1g.5gb,{scripts}/clocked.py,--seconds 4"])
-    place.start("schedule", sheet.path).wait(timeout=120)
+    place.start("schedule", sheet.path).wait()
     settled(place)
     [run] = place.runs(21)
     [placement] = place.ask("select gpu_uuid, gpu_instance_id from placements where run_id = %s", run["run_id"])

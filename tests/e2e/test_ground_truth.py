@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from sql.flavour import Flavour
-from tests.e2e.home import SCRIPTS, Home, wait_for
+from tests.e2e.home import SCRIPTS, Home
 from tests.e2e.tags import settled, tags_are_true
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 

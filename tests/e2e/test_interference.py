@@ -32,7 +32,6 @@ class Clocks:
         return float(np.interp(step, range(len(self.elapsed)), self.elapsed))
 
 
-@pytest.mark.timeout(400)
 def test_slowdowns_and_makespan_are_those_of_clocks_outside(home: Home) -> None:
     folder = home.folder / "clocks"
     folder.mkdir()

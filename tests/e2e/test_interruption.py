@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import COMMAND, Home, Sheet, Started, open_gate, processes_of, supervisor_of, wait_for
+from tests.e2e.home import COMMAND, Home, Sheet, Started, open_gate, processes_of, supervisor_of
+from tests.waiting import HUNG_SECONDS, wait_for
 
 HEADER = "Experiment,Workload,Name,File,Params"
 
@@ -140,7 +141,7 @@ def test_a_closed_terminal_stops_nothing(home: Home) -> None:
         os.close(terminal)
         time.sleep(0.5)
         gates["first"].touch()
-        assert schedule.wait(timeout=60) == 0
+        assert schedule.wait(HUNG_SECONDS) == 0
     assert sheet.column("Status") == ["finished", "finished"]
     assert [(one["status"], one["exit_code"]) for one in home.runs(14)] == [("finished", 0)] * 2
     assert home.runs(14)[0]["run_id"] == run["run_id"]
@@ -162,7 +163,7 @@ def test_an_interrupt_before_the_release_leaves_nothing(home: Home) -> None:
     schedule = home.start("schedule", sheet.path)
     wait_for(lambda: sheet.column("Status") == ["running"], "the row's status")
     schedule.interrupt()
-    schedule.wait(status=1, timeout=15)
+    schedule.wait(status=1)
     [run] = home.runs(16)
     assert (run["status"], sheet.column("Status")) == ("stopped", ["stopped"])
     assert not processes_of(run["run_id"])

@@ -70,7 +70,6 @@ def files(home: Home) -> set[Path]:
     return found
 
 
-@pytest.mark.timeout(400)
 def test_many_short_runs_leave_nothing(home: Home) -> None:
     rows = [f"90,{workload},{{scripts}}/nothing.py" for workload in range(1, WORKLOADS + 1) for _ in range(TOGETHER)]
     sheet = home.sheet("many", "Experiment,Workload,File", rows)

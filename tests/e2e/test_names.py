@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.home import Home, Sheet, Started, wait_for
+from tests.e2e.home import Home, Sheet, Started
+from tests.waiting import wait_for
 
 HEADER = "Experiment,Workload,Name,Status,Run,File,Params"
 
@@ -60,7 +61,7 @@ def test_rows_keep_their_runs_when_a_half_finished_file_is_edited(
     ]
     home.sheet("edited", HEADER, edited)
     again = home.start("schedule", sheet.path)
-    wait_for(lambda: sheet.column("Status") == [*["finished"] * 4, "running"], "the first workload", timeout=20)
+    wait_for(lambda: sheet.column("Status") == [*["finished"] * 4, "running"], "the first workload")
     (home.folder / "gate-42").touch()
     again.wait()
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import Home, wait_for
+from tests.e2e.home import Home
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from scheduler.profilers import PROFILERS
-from tests.e2e.home import Home, processes_of, wait_for
+from tests.e2e.home import Home, processes_of
 from tests.fake_profilers import installed_profilers
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.home import SCRIPTS, Home, Sheet, Started, wait_for
+from tests.e2e.home import SCRIPTS, Home, Sheet, Started
+from tests.waiting import HUNG_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +112,7 @@ class Scene:
         def ended() -> dict[str, Any] | None:
             return run if (run := self.run(name))["status"] not in ("pending", "running") else None
 
-        return wait_for(ended, f"the end of {name}", 60)
+        return wait_for(ended, f"the end of {name}")
 
     def actions(self, name: str) -> list[dict[str, Any]]:
         """What was done about a run's firings; all of it is done by then."""
@@ -276,7 +277,7 @@ def test_settings_that_are_wrong_are_refused_before_anything_starts(tmp_path: Pa
 def figures(home: Home) -> dict[str, float]:
     """Return what the process says of itself: `name`, or `name label label`."""
     url = home.json("status")["services"]["rules"]["url"]
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=HUNG_SECONDS) as answer:
         families = text_string_to_metric_families(answer.read().decode())
     return {
         " ".join([sample.name.removeprefix("bench_rules_"), *sample.labels.values()]): sample.value

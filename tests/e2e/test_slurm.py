@@ -16,12 +16,13 @@ import pytest
 
 from benchmarks.servers import exporter
 from tests import fake_mps
-from tests.e2e.home import Sheet, environment_of, open_gate, wait_for
+from tests.e2e.home import Sheet, environment_of, open_gate
 from tests.e2e.slurm import HEADER, Site, site_in
 from tests.e2e.tags import all_tags_are_true
+from tests.waiting import wait_for
 
 # The first waits for a cluster and a stack, and for limits that Slurm looks at every half minute.
-pytestmark = [pytest.mark.timeout(480), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 # Each workload of one file meets another fate.
 ROWS = [
@@ -74,15 +75,15 @@ def sheet(site: Site) -> Sheet:
     site.at_the_gate(300, "preempted", "powerless")
     asked = ("-p", "urgent", "-w", second, "--gres=gpu:h100:4")
     urgent = slurm("sbatch", "--parsable", "-o", "/dev/null", *asked, "--wrap", "sleep 600")
-    wait_for(lambda: site.state(site.job(300, 6)) == "PREEMPTED", "preemption", timeout=60)
+    wait_for(lambda: site.state(site.job(300, 6)) == "PREEMPTED", "preemption")
     slurm("scancel", urgent)
     site.cluster.kill_node(second)
 
-    wait_for(lambda: site.state(site.job(300, 5)) == "PENDING", "its place in the queue", timeout=60)
+    wait_for(lambda: site.state(site.job(300, 5)) == "PENDING", "its place in the queue")
     slurm("scontrol", "update", f"jobid={site.job(300, 5)}", "StartTime=now")
-    wait_for(lambda: len(site.named(300, "repeated")) == 2, "the next attempt", timeout=60)
+    wait_for(lambda: len(site.named(300, "repeated")) == 2, "the next attempt")
     (site.folder / "open").touch()
-    schedule.wait(status=1, timeout=120)
+    schedule.wait(status=1)
     site.cluster.start_node(second)
     return sheet
 
@@ -155,7 +156,7 @@ def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
     assert len({str(found) for found in devices}) == 3
 
     (site.folder / "share").touch()
-    schedule.wait(timeout=120)
+    schedule.wait()
     assert set(sheet.column("Status")) == {"finished"}
     assert not Path(pipes["whole"]).exists()
 
@@ -192,7 +193,7 @@ def test_a_killed_scheduler_attaches_again(site: Site) -> None:
     again = site.schedule(sheet, "--max-jobs", "2")
     wait_for(lambda: "attached" in again.output.read_text(), "attaching")
     (site.folder / "other").touch()
-    again.wait(status=1, timeout=120)
+    again.wait(status=1)
     assert sheet.column("Status") == ["failed", "finished", "finished", "finished"]
     assert [run["attempt"] for run in site.runs(301)] == [1, 1, 1, 1]
     assert [run["run_id"] for run in site.runs(301)[:2]] == [run["run_id"] for run in before]
@@ -229,13 +230,13 @@ def test_a_controller_may_be_away(site: Site) -> None:
     site.cluster.stop_controller()
     other = site.schedule(meanwhile)
     for started in (schedule, other):
-        wait_for(lambda: "does not answer" in started.output.read_text(), "that it is said", timeout=60)  # noqa: B023
+        wait_for(lambda: "does not answer" in started.output.read_text(), "that it is said")  # noqa: B023
     (site.folder / "away").touch()
     wait_for(lambda: site.runs(303)[0]["status"] == "finished", "its end, which needs no controller")
     time.sleep(5)
     site.cluster.start_controller()
     for started in (schedule, other):
-        started.wait(timeout=90)
+        started.wait()
         assert started.output.read_text().count("does not answer") == 1
 
 
@@ -283,7 +284,7 @@ def test_what_a_failed_node_had_not_written_its_next_job_writes(site: Site, shee
     [powerless] = site.named(300, "powerless")
     [folder] = site.path.glob(f"jobs/*/runs/{powerless['run_id']}")
     row = f"307,1,next,,--nodelist={site.cluster.nodes[1]},{{scripts}}/clocked.py,--seconds 0"
-    site.schedule(site.sheet("next", HEADER, [row])).wait(timeout=120)
+    site.schedule(site.sheet("next", HEADER, [row])).wait()
     assert not list(folder.parents[1].glob("spool/*.spool"))
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import COMMAND, Home, wait_for
+from tests.e2e.home import COMMAND, Home
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,9 @@ from psycopg import conninfo
 from bench.config import Settings
 from bench.services import Stack
 from sql.flavour import Flavour
-from tests.e2e.home import Home, Started, wait_for
+from tests.e2e.home import Home, Started
 from tests.hosts import Host, another_clock, hosts
+from tests.waiting import wait_for
 
 RELAY = Path(__file__).parents[1] / "relay.py"
 TARGETS = "scrape_configs: [{job_name: site, announced_sd_configs: [{refresh_interval: 1s}]}]"
@@ -26,7 +27,6 @@ LISTENER = ("exporter", "run", "host", "--bind", "0.0.0.0", "--insecure", "--por
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"]),
-    pytest.mark.timeout(300),
     pytest.mark.quiet,
 ]
 
@@ -99,10 +99,10 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     [node] = site.others
     server, there = site.homes[0], site.home(node)
     listener = there.start(*LISTENER)
-    wait_for(lambda: site.up() == [("node7", "host", "node7:9701")], "the listener of the other host", 60)
+    wait_for(lambda: site.up() == [("node7", "host", "node7:9701")], "the listener of the other host")
 
     run, gate = start_run(there)
-    [going] = wait_for(lambda: server.json("status")["runs"], "the run, seen from the server", 90)
+    [going] = wait_for(lambda: server.json("status")["runs"], "the run, seen from the server")
     assert server.json("status")["unmeasured"] == []
     run_id = going["run_id"]
     assert f"goes on at host {node.name}; stop it there" in server.bench("stop", run_id, status=2)
@@ -114,9 +114,9 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     listener.kill()
     wait_for(lambda: ("node7", "host", "node7:9701") not in site.up(), "the loss of the listener")
     there.start(*LISTENER)
-    wait_for(lambda: ("node7", "host", "node7:9701") in site.up(), "its return", 60)
+    wait_for(lambda: ("node7", "host", "node7:9701") in site.up(), "its return")
     gate.touch()
-    run.wait(timeout=120)
+    run.wait()
 
     assert [one["status"] for one in server.json("list", going["run"].split("/")[0])] == ["finished"]
     tagged = site.ask(
@@ -137,10 +137,10 @@ def test_a_run_on_a_host_whose_clock_is_off_by_minutes_has_all_that_was_measured
     homes = {host.name: site.home(host, **another_clock(site.folder, off[host.name])) for host in site.others}
     for home in homes.values():
         home.start(*LISTENER)
-    wait_for(lambda: len(site.up()) == 2, "the listeners of both", 60)
+    wait_for(lambda: len(site.up()) == 2, "the listeners of both")
     runs = {name: start_run(home) for name, home in homes.items()}
     going = "select host, extract(epoch from started_at - now()) from runs where status = 'running' order by host"
-    found = wait_for(lambda: rows if len(rows := site.ask(going)) == 2 else None, "both runs", 120)
+    found = wait_for(lambda: rows if len(rows := site.ask(going)) == 2 else None, "both runs")
     assert [(host, round(float(str(ago)) / 60)) for host, ago in found] == [("ahead", 5), ("behind", -5)]
     clocks = {one["host"]: round(one["offset"]) for one in site.homes[0].json("status")["clocks"]}
     assert {host: clocks[host] for host in off} == pytest.approx(off, abs=1)
@@ -148,7 +148,7 @@ def test_a_run_on_a_host_whose_clock_is_off_by_minutes_has_all_that_was_measured
     for _, gate in runs.values():
         gate.touch()
     for run, _ in runs.values():
-        run.wait(timeout=120)
+        run.wait()
 
     def tagged() -> list[tuple[object, ...]]:
         return site.ask("""

@@ -27,8 +27,8 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.targets import TargetRow, TargetState
 from tests.collecting import Collecting
-from tests.e2e.home import wait_for
 from tests.servers import own_server
+from tests.waiting import HUNG_SECONDS, wait_for
 from tests.world import HOST, World
 
 ONE_FLAVOUR = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
@@ -140,7 +140,7 @@ def test_a_listener_comes_is_killed_comes_back_and_goes(
 
     with Collecting(database.dsn, short_folder / "announced", file) as collector:
         first = listen(database.dsn, "--port", str(port))
-        wait_for(lambda: up() == {"up": 1, "down": 0, "taken": 0}, "a target that nobody wrote down", 60)
+        wait_for(lambda: up() == {"up": 1, "down": 0, "taken": 0}, "a target that nobody wrote down")
         assert announced(database) == [mine]
         first.kill()
         wait_for(lambda: up()["down"] == 1, "the loss of it")
@@ -154,9 +154,9 @@ def test_a_listener_comes_is_killed_comes_back_and_goes(
         wait_for(lambda: up() == {"up": 0, "down": 0, "taken": 0}, "its withdrawal")
         assert announced(database) == []
         again = listen(database.dsn, "--port", str(port))
-        wait_for(lambda: up()["up"] == 1, "its return", 60)
+        wait_for(lambda: up()["up"] == 1, "its return")
         again.send_signal(signal.SIGTERM)
-        assert again.wait(30) == 0
+        assert again.wait(HUNG_SECONDS) == 0
         assert announced(database) == []
         wait_for(lambda: up() == {"up": 0, "down": 0, "taken": 0}, "its end")
         collector.stop()
@@ -218,10 +218,10 @@ def test_a_listener_works_while_the_database_is_away(flavour: Flavour, tmp_path:
         wait_for(lambda: "listening on http://127.0.0.1:" in said.read_text(), "the listener")
         wait_for(lambda: "cannot be announced yet: the database at" in said.read_text(), "word of the database")
         server.start()
-        wait_for(lambda: len(announced(database)) == 1, "its announcement", 40)
+        wait_for(lambda: len(announced(database)) == 1, "its announcement")
         server.stop("fast")
         started.send_signal(signal.SIGTERM)
-        assert started.wait(30) == 0
+        assert started.wait(HUNG_SECONDS) == 0
         assert "stays announced until a collector misses it" in said.read_text()
 
 

@@ -30,8 +30,8 @@ from scheduler.tracking import Tracking
 from sql.database import Database
 from tests import relay
 from tests.conftest import own_database
-from tests.e2e.home import wait_for
 from tests.object_store import ObjectStore, object_store
+from tests.waiting import wait_for
 
 SCRIPT = """
 import pathlib, mlflow
@@ -148,7 +148,6 @@ def site(
 # The local stack's services are meant to outlive whoever starts them.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")
-@pytest.mark.timeout(400)
 def test_what_a_run_leaves_arrives_through_mlflow_now_or_later(site: Site, store: ObjectStore, way: Way) -> None:
     run = site.run(SCRIPT)
     found = kept(store, run["mlflow_run_id"])

@@ -18,7 +18,8 @@ from sql.database import Database
 from sql.flavour import Flavour
 from tests.backups import Empty, start, waiting
 from tests.conftest import own_database
-from tests.e2e.home import listen_to_interrupts, wait_for
+from tests.e2e.home import listen_to_interrupts
+from tests.waiting import HUNG_SECONDS, wait_for
 from tests.world import World
 
 pytestmark = pytest.mark.flavours
@@ -50,7 +51,7 @@ def test_it_is_of_one_moment_while_others_write(database: Database, empty: Empty
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        assert began.wait(60)
+        assert began.wait(HUNG_SECONDS)
         counts = []
         for name in ("one", "two", "three"):
             manifest = backup(database, tmp_path / name)
@@ -110,7 +111,7 @@ def test_an_interrupted_backup_leaves_no_file(full: World, tmp_path: Path, with_
     with full.database.session() as other:
         other.execute("begin; lock table bench.workloads in access exclusive mode")
         with start(full.database, "backup", file, preexec_fn=listen_to_interrupts) as process:
-            wait_for(lambda: waiting(full.connection), "a waiting backup", 60)
+            wait_for(lambda: waiting(full.connection), "a waiting backup")
             process.send_signal(with_signal)
             other.execute("rollback")
         assert process.returncode != 0

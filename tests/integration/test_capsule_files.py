@@ -28,7 +28,8 @@ from sql.intake import take_in
 from sql.restore import restore
 from sql.selection import select_runs
 from tests.backups import OTHER, Empty, rewritten, waiting
-from tests.e2e.home import COMMAND, wait_for
+from tests.e2e.home import COMMAND
+from tests.waiting import wait_for
 from tests.world import World
 
 
@@ -266,7 +267,7 @@ def test_an_interruption_leaves_nothing_and_it_can_be_repeated(
         with subprocess.Popen(
             [*COMMAND, "import", str(file)], env=environment(there), stderr=subprocess.PIPE, text=True
         ) as process:
-            wait_for(lambda: waiting(watcher), "an import that waits", 60)
+            wait_for(lambda: waiting(watcher), "an import that waits")
             if how == "command":
                 process.kill()
             watcher.execute(

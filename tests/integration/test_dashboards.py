@@ -68,7 +68,7 @@ def reader(gallery: str) -> Iterator[Connection]:
 
 
 def reading(dsn: str) -> Connection:
-    options = "-crole=bench_reader -csearch_path=bench,public -cstatement_timeout=30s -cTimeZone=UTC"
+    options = "-crole=bench_reader -csearch_path=bench,public -cstatement_timeout=240s -cTimeZone=UTC"
     return psycopg.connect(conninfo.make_conninfo(dsn, options=options), autocommit=True)
 
 

@@ -31,8 +31,8 @@ from sql.replica import standing
 from sql.restore import restore
 from tests.collecting import Collecting, group
 from tests.compose import ROOT, load, passwords
-from tests.e2e.home import wait_for
 from tests.servers import OwnServer, own_server
+from tests.waiting import HUNG_SECONDS, wait_for
 from tests.world import World
 
 pytestmark = pytest.mark.flavours
@@ -224,7 +224,7 @@ def test_the_collector_collects_as_the_writer(site: Site, tmp_path: Path) -> Non
     try:
         with Collecting(site.dsn("writer"), tmp_path / "collector", targets) as collecting, site.reader() as reader:
             question = "select count(*) from samples join series using (series_id) where quantity = 'memory_available'"
-            wait_for(lambda: reader.execute(question).fetchone() != (0,), "a sample", 60)
+            wait_for(lambda: reader.execute(question).fetchone() != (0,), "a sample")
             collecting.stop()
     finally:
         listener.terminate()
@@ -312,12 +312,12 @@ class Copy:
         dsn = conninfo.make_conninfo(
             dbname="bench", user="bench_reader", password=password, host=str(self.sockets), port=5432
         )
-        wait_for(lambda: self.data.exists() and _answers(dsn), "the replica", 60)
+        wait_for(lambda: self.data.exists() and _answers(dsn), "the replica")
         return Settings(home=self.site.folder / "reads", read_dsn=dsn)
 
     def __exit__(self, *_: object) -> None:
         self.programs.stop(self.data)
-        self._thread.join(60)
+        self._thread.join(HUNG_SECONDS)
 
 
 def _answers(dsn: str) -> bool:
@@ -359,9 +359,9 @@ class mlflow:  # noqa: N801 - it is used as a function
                 return False
             return True
 
-        wait_for(answers, "MLflow", 90)
+        wait_for(answers, "MLflow")
         return self.uri
 
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(HUNG_SECONDS)

@@ -17,8 +17,8 @@ from collector.metrics import CollectorMetrics
 from collector.targets import Shard
 from sql.flavour import Flavour
 from tests.collecting import Collecting, group
-from tests.e2e.home import wait_for
 from tests.exporters_gone_bad import BadExporters
+from tests.waiting import wait_for
 
 
 class Service(ThreadingHTTPServer):
@@ -65,7 +65,7 @@ def test_targets_come_and_go(dsn: str, short_folder: Path, tmp_path: Path, servi
 
         def asked(name: str) -> bool:
             before = bad.asked[f"/good/{name}"]
-            wait_for(lambda: bad.asked[f"/good/{name}"] > before + 1, f"scrapes of {name}", 60)
+            wait_for(lambda: bad.asked[f"/good/{name}"] > before + 1, f"scrapes of {name}")
             return True
 
         def silent(name: str) -> bool:

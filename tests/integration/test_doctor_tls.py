@@ -23,6 +23,7 @@ from bench.web.server import MetricsServer
 from benchmarks.servers import installed_timescale
 from tests.certificates import Site
 from tests.conftest import HOW_TO_GET_ONE
+from tests.waiting import HUNG_SECONDS
 
 HERE = socket.gethostname()
 
@@ -55,7 +56,9 @@ def test_what_it_makes_is_trusted_by_its_own_and_stays_while_it_is_good(tmp_path
     node7, node8 = folder / "node7", folder / "node8"
     with MetricsServer(lambda: b"a 1\n", "0.0.0.0", web=node7 / "web.yml") as server:
         asking = Site.trusting(node8 / "ca.pem", node8 / "cert.pem", node8 / "key.pem")
-        with urllib.request.urlopen(server.url.replace("0.0.0.0", "localhost"), context=asking, timeout=20) as answer:
+        with urllib.request.urlopen(
+            server.url.replace("0.0.0.0", "localhost"), context=asking, timeout=HUNG_SECONDS
+        ) as answer:
             assert answer.read() == b"a 1\n"
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert set(states(doctor(tmp_path)).values()) == {"kept"}

@@ -17,6 +17,7 @@ from sql import aggregates
 from sql.database import Database
 from sql.summaries import unsummarised
 from tests.spools import fill_spool
+from tests.waiting import HUNG_SECONDS
 from tests.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours
@@ -37,7 +38,7 @@ def drain(settings: Settings, database: Database) -> None:
     spool = Spool(settings.spool_dir)
     writer = Writer(database, spool, threading.Lock(), CollectorMetrics())
     writer.start()
-    writer.stop(timeout=100)
+    writer.stop(timeout=HUNG_SECONDS)
     assert spool.depth == 0
     spool.close()
 

@@ -23,6 +23,7 @@ from exporters.host import HostExporter
 from exporters.process import ProcessExporter
 from exporters.registry import GROUP, ExporterOptions, Registry
 from exporters.server import ExporterServer, serve
+from tests.waiting import HUNG_SECONDS
 
 
 class Thermometer:
@@ -62,7 +63,7 @@ class Hanging(Thermometer):
 
 def get(url: str, **headers: str) -> tuple[int, str, str]:
     request = urllib.request.Request(url, headers=headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=HUNG_SECONDS) as answer:
         return answer.status, answer.headers["Content-Type"], answer.read().decode()
 
 
@@ -156,7 +157,7 @@ def test_a_source_that_hangs_gathers_no_threads(monkeypatch: pytest.MonkeyPatch)
         assert values.pop("bench_exporter_read_seconds{exporter=hanging}") >= 0.2
         assert values.pop("bench_exporter_cpu_seconds_total{exporter=hanging}") > 0
         assert values == {"bench_exporter_up{exporter=hanging}": 0}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HUNG_SECONDS
         while threading.active_count() > threads + 2:  # the server's, and the one that hangs
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -195,7 +196,7 @@ def test_a_stop_waits_for_the_reading_and_lets_no_later_one_begin() -> None:
         while not exporter.is_open:
             time.sleep(0.001)
     for thread in threads:
-        thread.join(10)
+        thread.join(HUNG_SECONDS)
     assert (exporter.opened, exporter.closed, exporter.is_open) == (1, 1, False)
 
 
@@ -228,7 +229,7 @@ def test_start_and_stop_are_safe_twice_and_before_a_start() -> None:
 
 def test_a_connection_is_kept_until_the_server_stops() -> None:
     server = serve(Thermometer())
-    connection = http.client.HTTPConnection(server.bind, server.port, timeout=10)
+    connection = http.client.HTTPConnection(server.bind, server.port, timeout=HUNG_SECONDS)
     local = set()
     for method in ("GET", "HEAD", "GET"):
         connection.request(method, "/metrics", headers={"Accept-Encoding": "gzip"})

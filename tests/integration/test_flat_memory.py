@@ -74,7 +74,6 @@ def peak(database: Database, *words: str | Path) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz", "a.capsule"])
 def test_three_times_the_samples_take_no_more_memory(
     filled: Database, postgresql_dsn: str, tmp_path: Path, name: str

@@ -26,6 +26,7 @@ from sql.database import Database
 from sql.reader import reader
 from tests import fake_grafana
 from tests.e2e.home import Home
+from tests.waiting import HUNG_SECONDS
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def ask(url: str, path: str, body: object = None, login: str | None = None) -> t
     if login:
         request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=HUNG_SECONDS) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:

@@ -13,8 +13,8 @@ import pytest
 from bench.services import free_port
 from sql.flavour import Flavour
 from tests.collecting import Collecting, group
-from tests.e2e.home import wait_for
 from tests.exporters_gone_bad import BadExporters, black_hole
+from tests.waiting import wait_for
 
 # What is shown here is in front of the database: one flavour will do.
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
@@ -65,7 +65,7 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, short_folder: Path,
             wanted = dict.fromkeys(("/jump", "/good/0", "/good/4"), 9) | dict.fromkeys(
                 (f"/{path}" for path in HOSTILE), 4
             )
-            wait_for(lambda: all(bad.asked[path] >= count for path, count in wanted.items()), "9 rounds", 100)
+            wait_for(lambda: all(bad.asked[path] >= count for path, count in wanted.items()), "9 rounds")
             outcomes = collector.figures("scrapes_total")
             dropped = collector.figures("dropped_lines_total")
             retimed = collector.figures("retimed_lines_total")

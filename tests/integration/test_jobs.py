@@ -24,8 +24,8 @@ from sql import jobs
 from sql.database import Database
 from sql.flavour import Flavour
 from sql.selection import select_runs
-from tests.e2e.home import wait_for
 from tests.in_process import Died, InProcess
+from tests.waiting import HUNG_SECONDS, wait_for
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 
@@ -74,7 +74,7 @@ def in_background(run: Callable[[], list[Outcome]]) -> Callable[[], list[Outcome
     pool = ThreadPoolExecutor(1)
     future = pool.submit(run)
     pool.shutdown(wait=False)
-    return lambda: future.result(100)
+    return lambda: future.result(HUNG_SECONDS)
 
 
 def sheet(folder: Path, *rows: str) -> Path:

@@ -24,6 +24,7 @@ from insight.rules.metrics import RuleMetrics
 from scheduler.actions import Actions
 from sql import runs
 from sql.report import findings
+from tests.waiting import HUNG_SECONDS
 from tests.world import HOST, World
 
 ALWAYS = """\
@@ -288,7 +289,7 @@ def test_a_stop_names_the_rule_and_its_evidence(desk: Desk) -> None:
         desk.look()
         desk.act()
         assert desk.asked(ids[0]) == [("stop-workload", "done", "")]
-        assert [process.wait(10) for process in processes[:2]] == [-signal.SIGTERM] * 2
+        assert [process.wait(HUNG_SECONDS) for process in processes[:2]] == [-signal.SIGTERM] * 2
         assert processes[2].poll() is None
     said = "stopped with its workload by the rule Always, which fired in 20/1/1@1: share 0.25"
     assert [RunFolder(desk.folder / "runs" / run_id).stop_reason() for run_id in ids] == [said, said, None]

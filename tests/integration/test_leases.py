@@ -17,8 +17,8 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.targets import ClockOffset, TargetRow, TargetState
 from tests.collecting import Collecting, group
-from tests.e2e.home import wait_for
 from tests.exporters_gone_bad import BadExporters
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 
@@ -153,14 +153,14 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, short_f
             count = second.figures("scrapes_total")["ok"]
             wait_for(lambda: second.figures("scrapes_total")["ok"] > count + 1, "scrapes of the other target")
             first.stop()
-            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking over", 60)
+            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking over")
             # As if the database had been away for long, and another one had come.
             with psycopg.connect(dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
                 connection.execute(
                     "update targets set collector = 'another', lease_until = now() + interval '7 s' where instance = 'n0'"
                 )
             wait_for(lambda: second.figures("targets")["taken"] == 1, "the loss to be seen")
-            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it again", 60)
+            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it again")
             second.stop()
     with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
         twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()

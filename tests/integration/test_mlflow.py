@@ -28,8 +28,8 @@ from scheduler.supervision import is_supervised
 from scheduler.tracking import Tracking
 from sql.database import Database
 from tests.conftest import own_database
-from tests.e2e.home import wait_for
 from tests.mlflow_server import Proxy, mlflow_server
+from tests.waiting import wait_for
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
 PASSWORD = "pass%40word"

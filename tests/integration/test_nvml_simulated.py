@@ -26,6 +26,7 @@ from exporters.nvml import NvmlExporter
 from exporters.registry import ExporterOptions
 from exporters.server import ExporterServer
 from exporters.text import render
+from tests.waiting import HUNG_SECONDS
 
 # A process is on a simulated GPU that it names, and GPUs of one model and index have one UUID: who tests something else
 # on this host at the same time shall not be on ours.
@@ -93,7 +94,7 @@ class Host:
             assert known == pytest.approx(whole - self.first[name], rel=1e-9, abs=1e-6)
         return body
 
-    def read_until(self, condition: Callable[[Body], object], timeout: float = 30.0) -> Body:
+    def read_until(self, condition: Callable[[Body], object], timeout: float = HUNG_SECONDS) -> Body:
         deadline = time.monotonic() + timeout
         while not condition(body := self.read()):
             assert time.monotonic() < deadline, body
@@ -267,7 +268,7 @@ def test_a_repartition_while_it_is_read(host: MakeHost) -> None:
 
 def test_it_is_served(host: MakeHost) -> None:
     one = host("1xT4")
-    with ExporterServer(one.exporter) as server, urllib.request.urlopen(server.url, timeout=10) as answer:
+    with ExporterServer(one.exporter) as server, urllib.request.urlopen(server.url, timeout=HUNG_SECONDS) as answer:
         text = answer.read().decode()
     assert 'bench_exporter_up{exporter="nvml"} 1.0' in text
     assert "bench_gpu_power_watts{" in text

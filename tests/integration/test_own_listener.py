@@ -18,6 +18,7 @@ import pytest
 from exporters.registry import GROUP, ExporterOptions, Registry
 from scheduler.cells import LISTENERS
 from tests.golden import promtool_findings
+from tests.waiting import HUNG_SECONDS
 from tests.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +62,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(target),
         str(wheel),
     ]
-    subprocess.run(command, check=True, timeout=100)
+    subprocess.run(command, check=True, timeout=HUNG_SECONDS)
     return target
 
 
@@ -79,12 +80,14 @@ def environment(installed: Path, home: Path) -> dict[str, str]:
 def test_it_is_listed_and_scraped(installed: Path, tmp_path: Path) -> None:
     bench = [sys.executable, "-m", "bench.cli", "exporter"]
     surroundings = environment(installed, tmp_path)
-    listed = subprocess.run([*bench, "list", "--json"], env=surroundings, capture_output=True, check=True, timeout=60)
+    listed = subprocess.run(
+        [*bench, "list", "--json"], env=surroundings, capture_output=True, check=True, timeout=HUNG_SECONDS
+    )
     assert {"name": "paging", "works": True, "reason": None} in json.loads(listed.stdout)
     with subprocess.Popen([*bench, "run", "paging"], env=surroundings, stdout=subprocess.PIPE, text=True) as listener:
         assert listener.stdout is not None
         url = listener.stdout.readline().split()[-1]
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=HUNG_SECONDS) as answer:
             body = answer.read().decode()
         listener.terminate()
     assert listener.returncode == 0
@@ -102,7 +105,9 @@ def test_its_figures_are_quantities_under_their_own_names(installed: Path, tmp_p
         "sys.stdout.buffer.write(render(exporter.collect()))"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "vmstat")]
-    body = subprocess.run(command, env=environment(installed, tmp_path), stdout=subprocess.PIPE, check=True, timeout=60)
+    body = subprocess.run(
+        command, env=environment(installed, tmp_path), stdout=subprocess.PIPE, check=True, timeout=HUNG_SECONDS
+    )
     world.connection.execute(shown("sql"))
     world.write(world.scraped([(at, body.stdout) for at in (1.8e9, 1.8e9 + 1)], "paging"))
     found = world.connection.execute("select quantity, labels from series order by quantity, labels::text").fetchall()

@@ -27,8 +27,8 @@ from collector.discovery import read_targets
 from sql.flavour import Flavour
 from tests.certificates import Site
 from tests.collecting import Collecting, group
-from tests.e2e.home import wait_for
 from tests.exporters_gone_bad import BadExporters
+from tests.waiting import HUNG_SECONDS, wait_for
 
 CONFIGURATION = Path(__file__).parents[1] / "data" / "targets"
 
@@ -48,18 +48,18 @@ def running(command: list[str], url: str, log: Path, environment: Mapping[str, s
 
     def answers() -> bool:
         assert process.poll() is None, log.read_text()
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
+        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=HUNG_SECONDS):
             return True
         return False
 
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
         try:
-            wait_for(answers, f"an answer of {command[0]}", 60)
+            wait_for(answers, f"an answer of {command[0]}")
             yield url
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(HUNG_SECONDS)
 
 
 @contextlib.contextmanager
@@ -76,7 +76,9 @@ def prometheus(folder: Path, configuration: Path) -> Iterator[str]:
 
 
 def ask(address: str, path: str, **query: str) -> Any:
-    with urllib.request.urlopen(f"{address}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
+    with urllib.request.urlopen(
+        f"{address}/api/v1/{path}?{urllib.parse.urlencode(query)}", timeout=HUNG_SECONDS
+    ) as answer:
         return json.loads(answer.read())["data"]
 
 
@@ -95,7 +97,7 @@ def test_a_prometheus_yml_means_the_same_to_us(tmp_path: Path) -> None:
     }
     assert len(ours) > 10
     with prometheus(tmp_path, CONFIGURATION / "prometheus.yml") as address:
-        wait_for(lambda: len(active(address)) >= len(ours), "its targets", 60)
+        wait_for(lambda: len(active(address)) >= len(ours), "its targets")
         found = active(address)
     theirs = {
         (
@@ -156,7 +158,7 @@ def test_a_real_prometheus_scrapes_our_listener_over_tls_with_certificates_on_bo
             listening.callback(process.terminate)
         with prometheus(tmp_path, configuration) as address:
             for job in ("certificate", "password"):
-                wait_for(partial(answer, address, f'rate(node_cpu_seconds_total{{job="{job}"}}[10s])'), job, 60)
+                wait_for(partial(answer, address, f'rate(node_cpu_seconds_total{{job="{job}"}}[10s])'), job)
             [refused] = [one for one in active(address) if one["labels"]["job"] == "nobody"]
     assert "certificate" in refused["lastError"]
 
@@ -203,7 +205,7 @@ def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
                     "histogram_quantile(0.5, bench_collector_scrape_seconds_bucket)",
                 )
                 for query in queries:
-                    wait_for(partial(answer, address, query), query, 60)
+                    wait_for(partial(answer, address, query), query)
 
 
 def test_ended_runs_cost_a_real_prometheus_no_sample(short_folder: Path, tmp_path: Path) -> None:
@@ -230,14 +232,14 @@ def test_ended_runs_cost_a_real_prometheus_no_sample(short_folder: Path, tmp_pat
                 [sys.executable, "-c", "import sys; sys.stdin.read()"], env=variables, stdin=subprocess.PIPE
             ):
                 seconds = f'bench_process_cpu_seconds_total{{run_id="{folder.run_id}"}}'
-                wait_for(partial(answer, address, f"{seconds} >= 0"), "a live figure", 60)
+                wait_for(partial(answer, address, f"{seconds} >= 0"), "a live figure")
             folder.write_end(RunEnd("finished", began, time.time(), 0, None, 12.5, 0, 0, 1 << 20))
             [(_, before)] = [one["value"] for one in answer(address, "count_over_time(up[10m])")]
             wait_for(
                 partial(answer, address, f"count_over_time(up[10m]) > {before} + 5"), "scrapes of the ended run", 60
             )
             assert answer(address, f"max_over_time({seconds}[10m]) == 12.5"), "its last total"
-        with urllib.request.urlopen(f"{address}/metrics", timeout=10) as metrics:
+        with urllib.request.urlopen(f"{address}/metrics", timeout=HUNG_SECONDS) as metrics:
             lines = metrics.read().decode().splitlines()
     refused = ("sample_out_of_order", "sample_duplicate_timestamp", "sample_out_of_bounds")
     assert [
@@ -268,7 +270,7 @@ scrape_configs:
 """
         )
         with Collecting(dsn, short_folder / "node", targets) as collector:
-            wait_for(lambda: collector.figures("scrapes_total")["ok"] >= 4, "scrapes", 60)
+            wait_for(lambda: collector.figures("scrapes_total")["ok"] >= 4, "scrapes")
             dropped = collector.figures("dropped_lines_total")
             collector.stop()
     assert dropped["relabel"] > 0

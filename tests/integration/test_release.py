@@ -25,6 +25,7 @@ from sql import runs
 from sql.database import Connection, Database
 from sql.flavour import Flavour
 from tests.e2e.home import processes_of
+from tests.waiting import HUNG_SECONDS
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 
@@ -115,7 +116,7 @@ def test_an_end_that_cannot_be_written_is_written_when_it_can(
     removed: list[Path] = []
 
     def remove() -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + HUNG_SECONDS
         while not removed and time.monotonic() < deadline:
             for folder in settings.runs_dir.glob("*/.end.json.*"):
                 if folder.is_dir() and not processes_of(folder.parent.name):

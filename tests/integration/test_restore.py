@@ -22,7 +22,8 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.restore import restore
 from tests.backups import OTHER, Empty, alone, contents, rewritten, schema_is_there, start, sums
-from tests.e2e.home import listen_to_interrupts, wait_for
+from tests.e2e.home import listen_to_interrupts
+from tests.waiting import wait_for
 from tests.world import World
 
 pytestmark = pytest.mark.flavours
@@ -212,11 +213,11 @@ def test_an_interrupted_restore_leaves_nothing(
     with psycopg.connect(elsewhere) as other, psycopg.connect(elsewhere, autocommit=True) as watcher:
         other.execute("alter role bench_owner set search_path = bench, public")
         with start(there, "restore", file, preexec_fn=listen_to_interrupts) as process:
-            wait_for(lambda: watcher.execute(WAITING, (name,)).fetchone(), "a waiting restore", 60)
+            wait_for(lambda: watcher.execute(WAITING, (name,)).fetchone(), "a waiting restore")
             process.send_signal(with_signal)
         assert process.returncode != 0
         other.rollback()
-    wait_for(lambda: alone(there), "the end of the killed restore", 60)
+    wait_for(lambda: alone(there), "the end of the killed restore")
     assert not schema_is_there(there)
     restore(there, file)
     with there.session() as connection:

@@ -13,7 +13,7 @@ from psycopg import conninfo
 from bench.config import Settings
 from sql.database import Database
 from sql.reader import cancel_long_reads
-from tests.e2e.home import wait_for
+from tests.waiting import HUNG_SECONDS, wait_for
 from tests.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours
@@ -41,7 +41,7 @@ def test_what_a_viewer_asks_for_too_long_is_cancelled_from_outside(writer_world:
             assert cancel_long_reads(writer, 50) == 0
             wait_for(lambda: cancel_long_reads(writer, 0.5), "a query of half a second")
             with pytest.raises(psycopg.errors.QueryCanceled):
-                asked.result(timeout=10)
+                asked.result(HUNG_SECONDS)
             assert viewer.execute("select 1").fetchone() == (1,), "its connection stays"
 
 

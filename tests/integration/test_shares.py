@@ -23,8 +23,8 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.targets import TargetRow
 from tests.collecting import Collecting, group
-from tests.e2e.home import wait_for
 from tests.exporters_gone_bad import BadExporters
+from tests.waiting import wait_for
 from tests.world import World
 
 TARGETS = 12

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.account import Account
-from tests.e2e.home import wait_for
 from tests.e2e.scripted import Collector, ScriptedExporter, scripted
 from tests.spools import fill_spool
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.flavours
 
@@ -49,7 +49,7 @@ def test_an_hour_without_a_database_arrives_behind_what_is_live(dsn: str, home: 
         wait_for(lambda: collector.alive and account.ask(live) != [(0,)], "live samples")
         assert account.ask(drained) < [(len(marks),)]
         account.do("call refresh()")  # as its job may at any time: what comes now comes late
-        wait_for(lambda: account.ask(drained) == [(len(marks),)], "the backlog", timeout=90)
+        wait_for(lambda: account.ask(drained) == [(len(marks),)], "the backlog")
         wait_for(lambda: account.count() >= HOUR * SERIES, "all of the backlog")
         account.wait_for_scrapes(exporter)
         assert collector.figures()["bench_collector_lost_samples_total"] == 0
@@ -74,7 +74,7 @@ def test_damage_to_the_spool_costs_what_it_hits(dsn: str, home: Path) -> None:
     segments[0].write_bytes(content)
     segments[-1].write_bytes(segments[-1].read_bytes()[: -record // 2])
     with collecting(home, dsn) as (exporter, collector):
-        wait_for(lambda: account.count() >= (count - 4) * wide, "what is whole", timeout=90)
+        wait_for(lambda: account.count() >= (count - 4) * wide, "what is whole")
         wait_for(lambda: collector.figures()["bench_collector_damaged_records_total"] == 4, "the count of the damage")
         account.wait_for_scrapes(exporter)
         collector.stop()

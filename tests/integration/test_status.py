@@ -16,7 +16,7 @@ from sql import targets
 from sql.database import Database
 from sql.flavour import Flavour
 from sql.targets import TargetRow, TargetState
-from tests.e2e.home import wait_for
+from tests.waiting import wait_for
 from tests.world import HOST, World
 
 

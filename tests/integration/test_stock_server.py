@@ -22,7 +22,7 @@ from sql.migrate import MigrationFailed
 from sql.tuning import costly_settings
 from tests.backups import Empty
 from tests.conftest import Command, own_database, running
-from tests.e2e.home import wait_for
+from tests.waiting import wait_for
 from tests.world import World
 
 PORTAL = 'cannot drop portal "" while it is being set up'

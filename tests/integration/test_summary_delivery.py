@@ -12,8 +12,8 @@ from scheduler.summary_delivery import SummaryDelivery, deliver_summaries
 from scheduler.tracking import OWN_TAG, Tracking
 from sql.flavour import Flavour
 from sql.tracked_summaries import untracked
-from tests.e2e.home import wait_for
 from tests.mlflow_server import Proxy, mlflow_server
+from tests.waiting import wait_for
 from tests.world import World
 
 one_flavour = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])

@@ -25,7 +25,7 @@ from collector.fetch import Fetcher, FetchFailed
 from sql.flavour import Flavour
 from tests.certificates import Site
 from tests.collecting import Collecting
-from tests.e2e.home import wait_for
+from tests.waiting import HUNG_SECONDS, wait_for
 
 BODY = b"room_celsius 21.5\n"
 LOGIN = "  ann: $2b$04$LVaUT0TLTqjRpQwt1ti/xu8XWqn4bdQgUhZcoszP/g80zIlN1Wrp6\n"  # hunter2
@@ -125,7 +125,7 @@ def test_names_and_passwords(site: Site) -> None:
 def test_clients_of_others(site: Site) -> None:
     """Python's own, and OpenSSL's."""
     with serving(site.web("server")) as server:
-        with urllib.request.urlopen(server.url, context=site.client_context("client"), timeout=20) as answer:
+        with urllib.request.urlopen(server.url, context=site.client_context("client"), timeout=HUNG_SECONDS) as answer:
             assert answer.read() == BODY
         if shutil.which("openssl") is None:
             pytest.skip("openssl is not installed")
@@ -134,7 +134,7 @@ def test_clients_of_others(site: Site) -> None:
             ["openssl", "s_client", "-connect", f"127.0.0.1:{server.port}", "-verify_return_error", "-quiet",
              "-verify_ip", "127.0.0.1", *files],
             input=b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-            cwd=site.folder, capture_output=True, timeout=60, check=True,
+            cwd=site.folder, capture_output=True, timeout=HUNG_SECONDS, check=True,
         )  # fmt: skip
         assert done.stdout.endswith(BODY)
 

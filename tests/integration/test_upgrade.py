@@ -19,7 +19,8 @@ from bench.errors import DatabaseUnavailable
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.upgrade import upgrade
-from tests.e2e.home import listen_to_interrupts, wait_for
+from tests.e2e.home import listen_to_interrupts
+from tests.waiting import wait_for
 from tests.world import World
 
 SCRIPT = (
@@ -139,7 +140,7 @@ def test_an_upgrade_that_was_interrupted_is_done_again(
 ) -> None:
     command = [sys.executable, "-c", SCRIPT, str(folder)]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, preexec_fn=listen_to_interrupts) as process:
-        wait_for(lambda: moment(folder), "the moment", 60)
+        wait_for(lambda: moment(folder), "the moment")
         process.send_signal(with_signal)
     server = EmbeddedServer(folder)
     assert server.made_by == 16

@@ -17,6 +17,7 @@ from sql.database import Database
 from sql.experiments import lock_experiment
 from sql.firings import Firing, store
 from sql.software import SpanRecord, store_spans
+from tests.waiting import HUNG_SECONDS
 from tests.world import World
 
 
@@ -182,7 +183,7 @@ def test_spans_arrive_while_the_run_goes_on(world: World, database: Database) ->
         ).fetchall()
 
     def await_span(name: str) -> list[tuple[str, int | None, bool]]:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + HUNG_SECONDS
         while name not in [found for found, *_ in stored()]:
             assert time.monotonic() < deadline, stored()
             time.sleep(0.05)

@@ -19,6 +19,7 @@ from exporters.dcgm import DcgmExporter
 from exporters.registry import ExporterOptions
 from exporters.server import serve
 from tests.dcgm_listener import DATA, GOLDEN, Given, Played, body, exporter, figures, lines, until
+from tests.waiting import HUNG_SECONDS
 
 H100 = Gpu(0, "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4", "NVIDIA H100 80GB HBM3", 80 * 2**30)
 SMALL = MigInstance(7, "MIG-1", "1g.10gb")
@@ -109,7 +110,9 @@ def test_promtool_finds_what_it_finds_in_the_original() -> None:
     found = {}
     for name in GOLDENS:
         text = (GOLDEN / name).read_bytes()
-        answer = subprocess.run([program, "check", "metrics"], input=text, capture_output=True, timeout=30, check=False)
+        answer = subprocess.run(
+            [program, "check", "metrics"], input=text, capture_output=True, timeout=HUNG_SECONDS, check=False
+        )
         found[name] = set((answer.stdout + answer.stderr).decode().splitlines())
     allowed = set((GOLDEN / "dcgm-promtool.findings").read_text().splitlines())
     assert set().union(*found.values()) == allowed
@@ -136,7 +139,7 @@ def test_what_is_missing_is_said(tmp_path: Path, played: Played) -> None:
 
 def test_the_server_adds_what_it_says_of_every_listener(tmp_path: Path) -> None:
     listener = exporter(tmp_path, Given(gpu(DeviceReading(None, WHOLE))))
-    with serve(listener) as server, urllib.request.urlopen(server.url, timeout=10) as answer:
+    with serve(listener) as server, urllib.request.urlopen(server.url, timeout=HUNG_SECONDS) as answer:
         text = answer.read().decode()
     assert text.startswith((GOLDEN / "dcgm-gpm-h100.txt").read_text())
     assert 'bench_exporter_up{exporter="dcgm"} 1.0' in text

@@ -19,6 +19,7 @@ from bench.processes import read_stat
 from exporters.dcgm import DcgmExporter
 from exporters.dcgm.fields import default_list
 from tests.dcgm_listener import DCGMI, NoNvml, Played, body, figures, until
+from tests.waiting import HUNG_SECONDS
 
 
 class Mig(NoNvml):
@@ -87,7 +88,7 @@ def change(folder: Path, entity: str, texts: dict[str, str]) -> None:
 
 def child(listener: DcgmExporter) -> int:
     """Return the pid of the listener's one child, which may just be about to begin."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HUNG_SECONDS
     while len(found := _children()) != 1:
         assert time.monotonic() < deadline, found
         time.sleep(0.01)
@@ -95,7 +96,7 @@ def child(listener: DcgmExporter) -> int:
 
 
 def wait_for_end(pid: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HUNG_SECONDS
     while (left := read_stat(pid)) is not None and not left.zombie:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -259,6 +260,6 @@ def test_a_child_that_has_started_another_is_ended_with_it(played: Played, tmp_p
     body(listener)
     closing = threading.Thread(target=listener.close, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(HUNG_SECONDS)
     assert not closing.is_alive()
     wait_for_end(int((folder / "pids").read_text().split()[-1]))

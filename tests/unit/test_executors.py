@@ -29,6 +29,7 @@ from scheduler.plan import PlannedWorkload
 from scheduler.policy import Policy
 from scheduler.repetition import Turn, turns
 from sql.jobs import JobRun
+from tests.waiting import HUNG_SECONDS
 
 TIME_LIMIT = Ending("timeout", "Slurm: the time limit was reached")
 RUNNING = JobRun("r", None, 1, 1, "train", "running", 1.0, None, None, None, None)
@@ -156,7 +157,7 @@ def test_an_error_lets_no_further_turn_begin_and_is_raised_when_the_others_have_
     def run(turn: Turn) -> list[Outcome]:
         begun.append(turn.label)
         if turn.label == "20/1":
-            assert second.wait(10)
+            assert second.wait(HUNG_SECONDS)
             raise BadRequest("no")
         second.set()
         time.sleep(0.2)
@@ -172,9 +173,9 @@ def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
     stopping, told = Stopping(), []
 
     def run(turn: Turn) -> list[Outcome]:
-        assert stopping.asked.wait(10)
+        assert stopping.asked.wait(HUNG_SECONDS)
         told.append("asked")
-        assert stopping.at_once.wait(10)
+        assert stopping.at_once.wait(HUNG_SECONDS)
         told.append("at once")
         return []
 

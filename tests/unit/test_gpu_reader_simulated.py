@@ -14,6 +14,7 @@ import pynvml
 from bench.gpu.reader import GpuReader
 from bench.gpu.reading import GpuReading, Reading
 from bench.gpu.simulated import SimulatedNvml, World
+from tests.waiting import HUNG_SECONDS
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def busy_on(*uuids: str) -> Iterator[list[int]]:
 
 
 def read_until(reader: GpuReader, holds: Callable[[Reading], bool]) -> Reading:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HUNG_SECONDS
     while not holds(reading := reader.read()):
         assert time.monotonic() < deadline, reading
         time.sleep(0.2)

@@ -20,6 +20,7 @@ import pytest
 from bench.output import LeftOut, OutputReader, whole_output
 from scheduler.output_limit import OutputLimit
 from scheduler.pausing import paused
+from tests.waiting import HUNG_SECONDS
 
 LIMIT = 1 << 20
 LEFT_OUT = re.compile(r"… [0-9.]+ (?:bytes|[KMG]iB) left out …\n")
@@ -63,7 +64,7 @@ class Run:
 
     def wait(self) -> None:
         for process in self.started:
-            process.wait(timeout=60)
+            process.wait(HUNG_SECONDS)
 
     def read(self) -> bytes:
         with closing(OutputReader(self.output)) as reader:
@@ -228,7 +229,7 @@ def test_a_paused_run_stands_still_and_goes_on_afterwards(run: Run) -> None:
 
 def grown(output: Path, size: int) -> None:
     """Wait until a file is larger than that."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HUNG_SECONDS
     while not output.exists() or output.stat().st_size <= size:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from scheduler.parallel import each
+from tests.waiting import HUNG_SECONDS
 
 
 @pytest.mark.parametrize("items", [[], [1], [1, 2], list(range(100))])
@@ -20,7 +21,7 @@ def test_items_go_at_the_same_time_but_not_too_many() -> None:
     meeting = threading.Barrier(4)  # nobody would pass it if they took turns
 
     def meet(_: int) -> None:
-        meeting.wait(timeout=10)
+        meeting.wait(HUNG_SECONDS)
 
     each(meet, range(8), at_once=4)
 

@@ -12,6 +12,7 @@ import pytest
 
 from bench.cli.passing import PassedOn
 from bench.runfolder import RunFolder
+from tests.waiting import HUNG_SECONDS
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def folder(tmp_path: Path) -> RunFolder:
 
 
 def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + HUNG_SECONDS
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bench.processes import RunProcesses, RunTree, end_run, identity, is_alive, read_stat
+from tests.waiting import HUNG_SECONDS
 
 # A supervisor as far as processes can tell: it adopts the run's orphans, waits for them, and ends with its input.
 SUPERVISOR = """
@@ -45,7 +46,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.communicate()
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = HUNG_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"

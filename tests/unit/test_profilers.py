@@ -20,6 +20,7 @@ from scheduler import profilers
 from scheduler.profilers import ProfiledCommand, problems, relay, reports, wrapped
 from scheduler.profilers.nsight import Ncu
 from tests.fake_profilers import installed_profilers
+from tests.waiting import HUNG_SECONDS
 
 PYTHON = sys.executable
 
@@ -61,14 +62,14 @@ def start(folder: RunFolder) -> Start:
 
 
 def wait_for_output(folder: RunFolder, text: bytes) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HUNG_SECONDS
     while not (folder.output.exists() and text in folder.output.read_bytes()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 def wait_for_end(command: ProfiledCommand) -> profilers.CommandEnd:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HUNG_SECONDS
     while (ended := command.ended()) is None:
         assert time.monotonic() < deadline
         time.sleep(0.02)

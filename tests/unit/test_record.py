@@ -28,6 +28,7 @@ from scheduler.recorded import RecordedRun
 from scheduler.sources import MOST_CHARACTERS, Sources
 from sql.runs import KnownRun
 from tests import fake_docker
+from tests.waiting import HUNG_SECONDS
 
 GIT = ["git", "-c", "user.name=me", "-c", "user.email=me@here"]
 LISTENERS = dict.fromkeys(("host", "process"))
@@ -120,7 +121,7 @@ def test_an_image_that_does_not_answer_leaves_no_container(
     assert "did not say what is installed" in recorder.begin([job]).files(job)[LOCK]
     pid = int((tmp_path / "pid").read_text())
     with contextlib.suppress(psutil.NoSuchProcess):
-        psutil.Process(pid).wait(10)
+        psutil.Process(pid).wait(HUNG_SECONDS)
 
 
 # --- sources ----------------------------------------------------------------------------------------------------------

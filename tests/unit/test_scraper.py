@@ -16,7 +16,7 @@ from collector.scraper import Scraper
 from collector.spool import Spool
 from collector.targets import Target
 from collector.turns import Turns
-from tests.e2e.home import wait_for
+from tests.waiting import wait_for
 
 
 @pytest.mark.parametrize(("interval", "most"), [(1.0, 4), (0.2, 0)])

@@ -20,6 +20,7 @@ from scheduler import sweep
 from scheduler.draws import draw
 from scheduler.experiment_file import ExperimentFile
 from scheduler.sweep_file import SweepFile
+from tests.waiting import HUNG_SECONDS
 
 ROOT = Path(__file__).parents[2]
 BASE = '[experiment]\nid = 30\nfile = "train.py"\n'
@@ -290,7 +291,9 @@ def test_a_file_that_is_not_there_is_named_with_the_nearest(write: Write) -> Non
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
-    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, env=environment, check=False, timeout=60)
+    return subprocess.run(
+        [*COMMAND, *words], capture_output=True, text=True, env=environment, check=False, timeout=HUNG_SECONDS
+    )
 
 
 def test_the_command_writes_a_new_file_and_replaces_none(write: Write, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 from exporters import child
 from exporters import tool as module
 from exporters.tool import Tool
+from tests.waiting import HUNG_SECONDS
 
 # Its number and a count, twenty times a second.
 SPEAKS = "i=0; while :; do i=$((i + 1)); echo $$ $i; sleep 0.05; done"
@@ -39,7 +40,7 @@ def shell() -> Iterator[Callable[..., Tool]]:
 
 
 def until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + HUNG_SECONDS
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -164,7 +165,7 @@ def test_whoever_waits_for_a_line_learns_of_the_end(
     asking.start()
     until(lambda: tool._child is not None)
     tool.close()
-    asking.join(10)
+    asking.join(HUNG_SECONDS)
     assert [str(failure) for failure in failures] == ["sh was ended"]
 
 
@@ -187,7 +188,7 @@ def test_an_end_at_any_moment_leaves_nothing(shell: Callable[..., Tool], tmp_pat
         tool.close()
     stop.set()
     for thread in asking:
-        thread.join(10)
+        thread.join(HUNG_SECONDS)
     tool.close()
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     until(lambda: all(is_gone(pid) for pid in pids))

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.profilers import PROFILERS
+from tests.waiting import HUNG_SECONDS
 
 TORCH_PYTHON = os.environ.get("TORCH_PYTHON", sys.executable)
 needs_torch = pytest.mark.skipif(
@@ -74,7 +75,7 @@ def run(wrap: Callable[..., list[str]], tmp_path: Path) -> Run:
 
     def run(code: str, *params: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
         words = wrap(code, *params, python=python)
-        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=110, cwd=tmp_path)
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=HUNG_SECONDS, cwd=tmp_path)
 
     return run
 
@@ -173,7 +174,7 @@ def test_a_script_that_is_ended_leaves_what_there_is(wrap: Callable[..., list[st
         assert process.stdout is not None
         assert process.stdout.readline() == b"ten\n"
         process.terminate()
-        assert process.wait(60) == -signal.SIGTERM
+        assert process.wait(HUNG_SECONDS) == -signal.SIGTERM
     assert 4 <= events(trace)["Optimizer.step#SGD.step"] < 20
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bench.errors import BadRequest
 from scheduler.csv_text import scan
 from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
+from tests.waiting import HUNG_SECONDS
 
 DATA = Path(__file__).parents[1] / "data" / "experiments"
 RUN = "4f1c9a" + "0" * 26
@@ -139,7 +140,7 @@ def test_writers_at_the_same_time_lose_nothing(write: Write) -> None:
     count = 20
     path = write("Experiment,Workload,Status,Run,File\n" + "".join(f"1,{n},,,a\n" for n in range(count)))
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(path), str(first)]) for first in range(4)]
-    assert [writer.wait(timeout=60) for writer in writers] == [0] * 4
+    assert [writer.wait(HUNG_SECONDS) for writer in writers] == [0] * 4
     assert [row.run for row in ExperimentFile.read(path).rows] == [f"r{line}" for line in range(2, 2 + count)]
 
 

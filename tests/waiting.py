@@ -1,0 +1,21 @@
+"""Waiting for what other processes and threads do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+# After that a test calls it hung. A limit, and no statement about speed: the machine may be as busy as it likes.
+HUNG_SECONDS = 240.0
+
+T = TypeVar("T")
+
+
+def wait_for(condition: Callable[[], T | None], what: object = "it", timeout: float = HUNG_SECONDS) -> T:
+    """Wait until `condition` is true, and return what it said."""
+    deadline = time.monotonic() + timeout
+    while not (answer := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come about within {timeout:g} s"
+        time.sleep(0.02)
+    return answer
