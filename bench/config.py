@@ -17,6 +17,7 @@ from bench.errors import BadRequest, did_you_mean
 __all__ = [
     "CONFIG_FILE",
     "EXECUTORS",
+    "LEASE_SECONDS",
     "NamedEnvironment",
     "Settings",
     "config_file",
@@ -39,17 +40,29 @@ _VARIABLES = {
     "web_config": "BENCH_WEB_CONFIG",
     "artifacts": "BENCH_ARTIFACTS",
     "executor": "BENCH_EXECUTOR",
+    "lease": "BENCH_LEASE",
+    "grace": "BENCH_GRACE",
 }
 _PATHS = ("home", "tariff", "web_config")
 # What is not a string, and what else it may be in bench.toml.
-_NUMBERS = {"interval": "a number", "output_limit": "a size such as 512MiB"}
+_NUMBERS = {
+    "interval": "a number",
+    "output_limit": "a size such as 512MiB",
+    "lease": "a number of seconds",
+    "grace": "a number of seconds",
+}
 # Sections that are no part of `Settings`, which travel to other processes.
 _SECTIONS = ("environments", "rules", "actions", "slurm")
 # Executors of others are entry points of this group, and may have sections of their names.
 EXECUTORS = "hypergauge.executors"
+_KINDS_OF_NUMBERS: Mapping[str, tuple[type, ...]] = {
+    "interval": (int, float), "output_limit": (int, str), "lease": (int, float), "grace": (int, float)
+}  # fmt: skip
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
 _UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
 _LEAST_OUTPUT = 1 << 20
+# A renewal every third of a lease: one may be late by two, also where a host is busy.
+LEASE_SECONDS = 15.0
 
 
 # What a section `[environments.NAME]` may say, and of which kind that is.
@@ -134,6 +147,10 @@ class Settings:
         Where the local tracking server keeps artifacts, a folder or ``s3://BUCKET/PREFIX``; ``None`` means under `home`.
     executor
         What runs the workloads of files: ``local``, this host, or the name of another.
+    lease
+        Seconds for which a supervisor or a collector may be silent; then a run has ended, or another collector has its targets.
+    grace
+        Seconds that a run has to end when it is asked to; then it is killed.
     """
 
     home: Path
@@ -148,6 +165,8 @@ class Settings:
     web_config: Path | None = None
     artifacts: str | None = None
     executor: str = "local"
+    lease: float = LEASE_SECONDS
+    grace: float = 5.0
 
     @classmethod
     def load(
@@ -174,6 +193,7 @@ class Settings:
         found |= {name: value for name, value in flags.items() if value is not None}
         if "output_limit" in found:
             found["output_limit"] = _size("output_limit", found["output_limit"])
+        found |= {name: _seconds(name, found[name]) for name in ("lease", "grace") if name in found}
         found |= {name: Path(found[name]).expanduser().absolute() for name in _PATHS if found.get(name)}
         if "artifacts" in found and "://" not in found["artifacts"]:
             found["artifacts"] = str(Path(found["artifacts"]).expanduser().absolute())
@@ -189,6 +209,10 @@ class Settings:
             raise BadRequest(
                 f"output_limit is {self.output_limit} bytes, but must be at least 1 MiB, or 0 for no limit"
             )
+        if not 1 <= self.lease <= 3600:
+            raise BadRequest(f"lease is {self.lease:g} s, but must lie between 1 s and an hour")
+        if not 0 <= self.grace <= 86_400:
+            raise BadRequest(f"grace is {self.grace:g} s, but must lie between 0 s and a day")
         return self
 
     @property
@@ -296,6 +320,13 @@ def _size(name: str, value: int | str) -> int:
     return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
 
 
+def _seconds(name: str, value: float | str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS[name]}") from None
+
+
 def _from_file(path: Path | None) -> dict[str, Any]:
     """Return the settings that a file holds."""
     if path is None:
@@ -309,7 +340,7 @@ def _from_file(path: Path | None) -> dict[str, Any]:
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
     content = {name: value for name, value in content.items() if name in known and name not in _SECTIONS}
     for name, value in content.items():
-        kinds = {"interval": (int, float), "output_limit": (int, str)}.get(name, (str,))
+        kinds = _KINDS_OF_NUMBERS.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS.get(name, 'a string')}", file=path)
     for name in {*_PATHS, "artifacts"} & content.keys():

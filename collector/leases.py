@@ -30,9 +30,6 @@ __all__ = ["Leases"]
 
 _log = logging.getLogger(__name__)
 
-# Between two reports of all targets, which renew their leases: several fit into one lease.
-_RENEW_SECONDS = 4.0
-
 
 class Leases:
     """The targets that this collector has, and what the database is told of them. Not for several threads at once.
@@ -52,7 +49,8 @@ class Leases:
 
     def __init__(self, database: Database, source: str, metrics: CollectorMetrics, *, shared: bool = False) -> None:
         self._database, self._source, self._metrics = database, source, metrics
-        self._shares = Shares(source) if shared else None
+        self._lease = database.settings.lease
+        self._shares = Shares(source, database.settings.lease) if shared else None
         self._connection: Connection | None = None
         self._taken: dict[Key, Target] = {}
         self._leaving: set[int] = set()
@@ -139,7 +137,7 @@ class Leases:
     @property
     def _due(self) -> bool:
         """Whether leases are to be renewed: those of targets and the collector's own, so that they end together."""
-        return time.monotonic() - self._renewed >= _RENEW_SECONDS
+        return time.monotonic() - self._renewed >= self._lease / 3
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
@@ -155,13 +153,13 @@ class Leases:
             return set()
         self._reported |= {one: (state.up, state.error) for one, state in reported.items()}
         report_errors(connection, {one: state.error for one, state in reported.items()}, self._source)
-        return set(report_targets(connection, reported, self._source))
+        return set(report_targets(connection, reported, self._source, self._lease))
 
     def _claimed(self, connection: Connection, targets: list[Target]) -> dict[Key, int]:
         if not targets:
             return {}
         rows = [_row(one) for one in targets]
-        ids = claim_targets(connection, self._source, socket.gethostname(), os.getpid(), rows)
+        ids = claim_targets(connection, self._source, socket.gethostname(), os.getpid(), rows, self._lease)
         return {target.key: found for target, found in zip(targets, ids, strict=True) if found is not None}
 
     def _leave_to_others(self, connection: Connection, targets: list[Target]) -> None:

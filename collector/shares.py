@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 
+from bench.config import LEASE_SECONDS
 from collector.targets import Key, Target
 from sql.collectors import Peer, leave_collectors, live_collectors, renew_collector
 from sql.database import Connection
@@ -34,9 +35,12 @@ class Shares:
     ----------
     source
         The spool's: what tells the collector from others, also after it was started again.
+    lease
+        Seconds that it may be silent and still have its share.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, lease: float = LEASE_SECONDS) -> None:
+        self._lease = lease
         self._me = Peer(source, socket.gethostname(), os.getpid())
         self._digest = ""
         self._keys: frozenset[Key] = frozenset()
@@ -56,7 +60,7 @@ class Shares:
             self._keys = frozenset(targets)
             self._digest = _hashed(*(word for key in sorted(self._keys) for word in key)).hex()
         if changed or renew:
-            renew_collector(connection, self._me, self._digest)
+            renew_collector(connection, self._me, self._digest, self._lease)
         self.peers = live_collectors(connection, self._digest)
         sources = {self._me.source, *(peer.source for peer in self.peers)}
         if changed or sources != self._sources:

@@ -211,7 +211,7 @@ class Writer(threading.Thread):
             samples.forget_batches(connection, self._spool.source, oldest)
             self._forgotten = oldest
         if written:
-            runs.end_lost_runs(connection)
+            runs.end_lost_runs(connection, self._database.settings.lease)
         if moved := samples.retag(connection):
             self._metrics.retagged.inc(moved)
         if written:

@@ -11,8 +11,6 @@ from sql.database import Database, lost
 
 __all__ = ["Lease"]
 
-_RENEW_SECONDS = 5.0
-
 
 class Lease(threading.Thread):
     """Renews the lease of a run, in a thread of its own: a database that hangs must not keep us from the run."""
@@ -23,13 +21,14 @@ class Lease(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Renew it every few seconds, until `end`."""
+        """Renew it three times a lease, until `end`."""
+        lease = self._database.settings.lease
         while not self._ended.is_set():
             with contextlib.suppress(BenchError, *lost), self._database.connect() as connection:
                 while not self._ended.is_set():
-                    runs.renew_lease(connection, self._run_id, self._root_pid)
-                    self._ended.wait(_RENEW_SECONDS)
-            self._ended.wait(_RENEW_SECONDS)
+                    runs.renew_lease(connection, self._run_id, self._root_pid, lease)
+                    self._ended.wait(lease / 3)
+            self._ended.wait(lease / 3)
 
     def end(self) -> None:
         """Renew it no more."""

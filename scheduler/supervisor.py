@@ -46,7 +46,6 @@ from sql.summaries import unsummarised
 __all__ = ["Order"]
 
 _PR_SET_CHILD_SUBREAPER = 36
-_GRACE_SECONDS = 5.0
 # For a request to open a run that the server was slow to answer.
 _OPENING_SECONDS = 5.0
 # How long the collector is waited for, and between two looks.
@@ -147,7 +146,7 @@ class Supervisor:
         spans.start()
         command = profilers.ProfiledCommand(process, self.folder, around)
         status, ended = self._watch(command, started_at)
-        command.end(_GRACE_SECONDS)
+        command.end(self.database.settings.grace)
         lease.end()
         end_container(self.folder)
         _reap_all()
@@ -166,7 +165,7 @@ class Supervisor:
             _reap_orphans(command.process.pid)
             if status is None and (self._stop_requested or time.time() >= deadline):
                 status = "stopped" if self._stop_requested else "timeout"
-                command.end(_GRACE_SECONDS)
+                command.end(self.database.settings.grace)
                 continue
             select.select([self._wakeup], [], [], min(command.pause, max(deadline - time.time(), 0.01)))
             with contextlib.suppress(BlockingIOError):

@@ -161,7 +161,12 @@ class Workload:
         started_at = time.time()
         self.began = self.began or started_at
         experiments.start_workload(connection, workload_id, started_at)
-        runs.start_runs(connection, [placement for active in starting for placement in active.placements], started_at)
+        runs.start_runs(
+            connection,
+            [placement for active in starting for placement in active.placements],
+            started_at,
+            self.settings.lease,
+        )
         for active in starting:
             active.release(started_at)
         for active in starting:

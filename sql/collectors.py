@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bench.config import LEASE_SECONDS
 from sql.database import Connection
-from sql.targets import LEASE_SECONDS
 
 __all__ = ["Peer", "leave_collectors", "live_collectors", "renew_collector"]
 
@@ -19,7 +19,7 @@ class Peer:
     pid: int
 
 
-def renew_collector(connection: Connection, peer: Peer, targets: str) -> None:
+def renew_collector(connection: Connection, peer: Peer, targets: str, lease: float = LEASE_SECONDS) -> None:
     """Say that a collector lives, and which targets it is given, by a digest of them."""
     connection.execute(
         """
@@ -29,7 +29,7 @@ def renew_collector(connection: Connection, peer: Peer, targets: str) -> None:
         on conflict (source) do update set host = excluded.host, pid = excluded.pid, targets = excluded.targets,
             lease_until = excluded.lease_until
         """,
-        (peer.source, peer.host, peer.pid, targets, LEASE_SECONDS),
+        (peer.source, peer.host, peer.pid, targets, lease),
     )
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from bench.config import LEASE_SECONDS
 from bench.runfolder import RunEnd
 from sql.database import Connection
 
 __all__ = [
-    "LEASE_SECONDS",
     "KnownRun",
     "NewRun",
     "Placement",
@@ -27,9 +27,6 @@ __all__ = [
     "set_mlflow_run",
     "start_runs",
 ]
-
-# A supervisor that has not been heard of for this long is gone.
-LEASE_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +120,9 @@ def set_mlflow_run(connection: Connection, run_id: str, mlflow_run_id: str) -> N
     connection.execute("update runs set mlflow_run_id = %s where run_id = %s", (mlflow_run_id, run_id))
 
 
-def start_runs(connection: Connection, placements: Sequence[Placement], started_at: float) -> None:
+def start_runs(
+    connection: Connection, placements: Sequence[Placement], started_at: float, lease: float = LEASE_SECONDS
+) -> None:
     """Place runs from `started_at` (Unix seconds) on, all or none: from then on samples carry their tags."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
@@ -132,7 +131,7 @@ def start_runs(connection: Connection, placements: Sequence[Placement], started_
                             lease_until = now() + make_interval(secs => %s)
             where run_id = %s
             """,
-            [(started_at, LEASE_SECONDS, run_id) for run_id in dict.fromkeys(p.run_id for p in placements)],
+            [(started_at, lease, run_id) for run_id in dict.fromkeys(p.run_id for p in placements)],
         )
         cursor.executemany(
             """
@@ -143,11 +142,11 @@ def start_runs(connection: Connection, placements: Sequence[Placement], started_
         )
 
 
-def renew_lease(connection: Connection, run_id: str, root_pid: int) -> None:
+def renew_lease(connection: Connection, run_id: str, root_pid: int, lease: float) -> None:
     """Say that a run's supervisor is alive, and which process it watches."""
     connection.execute(
         "update runs set lease_until = now() + make_interval(secs => %s) where run_id = %s and status = 'running'",
-        (LEASE_SECONDS, run_id),
+        (lease, run_id),
     )
     connection.execute(
         "update placements set root_pid = %s where run_id = %s and root_pid is distinct from %s",
@@ -163,9 +162,9 @@ def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
     )
 
 
-def end_lost_runs(connection: Connection) -> list[str]:
+def end_lost_runs(connection: Connection, lease: float = LEASE_SECONDS) -> list[str]:
     """End the runs whose supervisors and processes have been silent for longer than a lease; return their ids."""
-    rows = connection.execute("select * from end_lost_runs(make_interval(secs => %s))", (LEASE_SECONDS,)).fetchall()
+    rows = connection.execute("select * from end_lost_runs(make_interval(secs => %s))", (lease,)).fetchall()
     return [run_id for (run_id,) in rows]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bench.config import LEASE_SECONDS
 from sql.database import Connection
 
 __all__ = [
-    "LEASE_SECONDS",
     "ClockOffset",
     "Holder",
     "TargetRow",
@@ -21,9 +21,6 @@ __all__ = [
     "report_targets",
     "unmeasured_hosts",
 ]
-
-# A collector that was killed goes on at once; another one may take its targets over when this has passed.
-LEASE_SECONDS = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +103,12 @@ def register_target(connection: Connection, *, host: str, listener: str, instanc
 
 
 def claim_targets(
-    connection: Connection, source: str, host: str, pid: int, targets: Sequence[TargetRow]
+    connection: Connection,
+    source: str,
+    host: str,
+    pid: int,
+    targets: Sequence[TargetRow],
+    lease: float = LEASE_SECONDS,
 ) -> list[int | None]:
     """Register targets and take hold of them; return their ids in the same order, ``None`` for those of another.
 
@@ -118,6 +120,8 @@ def claim_targets(
         Where it runs, for people.
     targets
         No two of the same host, listener and instance.
+    lease
+        Seconds after which another collector may take them over; one that was killed goes on at once.
     """
     names = ("host", "listener", "instance", "url", "says_host")
     columns = {f"{name}s": [getattr(one, name) for one in targets] for name in names}
@@ -144,7 +148,7 @@ def claim_targets(
         )
         select target_id from wanted left join claimed using (host, listener, instance) order by ord
         """,
-        {**columns, "source": source, "host": host, "pid": pid, "lease": LEASE_SECONDS},
+        {**columns, "source": source, "host": host, "pid": pid, "lease": lease},
     ).fetchall()
     return [target_id for (target_id,) in rows]
 
@@ -167,7 +171,9 @@ def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[
     return {(row[0], row[1], row[2]): Holder(*row[3:]) for row in rows}
 
 
-def report_targets(connection: Connection, states: Mapping[int, TargetState], source: str) -> list[int]:
+def report_targets(
+    connection: Connection, states: Mapping[int, TargetState], source: str, lease: float = LEASE_SECONDS
+) -> list[int]:
     """Record how targets are, and keep hold of them; return those that another collector has by now."""
     ids = sorted(states)
     columns = {
@@ -192,7 +198,7 @@ def report_targets(connection: Connection, states: Mapping[int, TargetState], so
         where t.collector is distinct from %(source)s
             or scraped_elsewhere(t.host, t.listener, t.instance, %(source)s)
         """,
-        {**columns, "ids": ids, "source": source, "lease": LEASE_SECONDS},
+        {**columns, "ids": ids, "source": source, "lease": lease},
     ).fetchall()
     return [target_id for (target_id,) in rows]
 

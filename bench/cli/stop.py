@@ -26,7 +26,8 @@ from sql.selection import RunInfo, select_runs
 
 __all__ = ["register"]
 
-_END_SECONDS = 20.0
+# Beside the time that a run has to end by itself.
+_END_SECONDS = 15.0
 
 
 def register(app: typer.Typer) -> None:
@@ -74,7 +75,7 @@ def _cancel_unbegun(connection: Connection, row: JobRow) -> None:
 
 
 def _await_ends(connection: Connection, settings: Settings, here: Sequence[RunInfo], elsewhere: Sequence[str]) -> None:
-    deadline = time.monotonic() + _END_SECONDS
+    deadline = time.monotonic() + settings.grace + _END_SECONDS
     while time.monotonic() < deadline:
         left = [one for one in here if RunFolder(settings.runs_dir / one.run_id).end() is None]
         if not left and not jobs.open_runs(connection, elsewhere):

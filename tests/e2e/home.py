@@ -25,6 +25,9 @@ from psycopg.rows import dict_row
 from tests.waiting import HUNG_SECONDS, wait_for
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
+# What does not listen is killed after so many seconds, if it is not killed at once.
+GRACE = 120.0
+GRACEFUL = ["env", f"BENCH_GRACE={GRACE:g}"]
 # Safe path (-P): the working directory must not lend its modules to the command, as it does not to `bench`.
 COMMAND = [sys.executable, "-P", "-m", "bench.cli"]
 

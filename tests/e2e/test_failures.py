@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import Home, Sheet, Started, open_gate, processes_of
+from tests.e2e.home import GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of
 from tests.waiting import HUNG_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
@@ -61,7 +61,10 @@ def scenes(home: Home) -> dict[int, Scene]:
         644: ["--fail-fast"],
     }
     return {
-        experiment: Scene(sheet, home.start("schedule", sheet.path, *options[experiment]))
+        experiment: Scene(
+            sheet,
+            home.start("schedule", sheet.path, *options[experiment], through=GRACEFUL if experiment == 644 else ()),
+        )
         for experiment, sheet in files.items()
     }
 
@@ -138,7 +141,7 @@ def test_two_interrupts_while_a_failure_ends_the_others_leave_nothing(home: Home
     scenes[644].schedule.interrupt()
     time.sleep(0.5)  # two at the same moment are one
     scenes[644].schedule.interrupt()
-    wait_for(lambda: not processes_of(waits["run_id"]), "its end", timeout=3)
+    wait_for(lambda: not processes_of(waits["run_id"]), "its end", timeout=GRACE / 2)
     scenes[644].schedule.wait(status=1)
     assert [end[:3] for end in ends(home, 644)] == [("waits", 1, "stopped"), ("bad", 1, "failed")]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import COMMAND, Home, Sheet, Started, open_gate, processes_of, supervisor_of
+from tests.e2e.home import COMMAND, GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of, supervisor_of
 from tests.waiting import HUNG_SECONDS, wait_for
 
 HEADER = "Experiment,Workload,Name,File,Params"
@@ -53,7 +53,13 @@ def scenes(home: Home) -> dict[int, Scene]:
     }
     options = {10: ["--timeout", "1"]}
     return {
-        experiment: Scene(sheet, gates, home.start("schedule", sheet.path, *options.get(experiment, [])))
+        experiment: Scene(
+            sheet,
+            gates,
+            home.start(
+                "schedule", sheet.path, *options.get(experiment, []), through=GRACEFUL if experiment == 17 else ()
+            ),
+        )
         for experiment, (sheet, gates) in files.items()
     }
 
@@ -175,7 +181,7 @@ def test_a_second_interrupt_ends_at_once_what_does_not_listen(home: Home, scenes
     time.sleep(0.5)
     assert processes_of(run["run_id"])
     scene.schedule.interrupt()
-    wait_for(lambda: not processes_of(run["run_id"]), "its end", timeout=2)
+    wait_for(lambda: not processes_of(run["run_id"]), "its end", timeout=GRACE / 2)
     scene.schedule.wait(status=1)
     [run] = home.runs(17)
     assert (run["status"], run["exit_code"]) == ("stopped", 137)

@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from bench.config import LEASE_SECONDS
 from collector.leases import Leases
 from collector.metrics import CollectorMetrics
 from collector.targets import Target
@@ -42,7 +43,7 @@ def test_a_target_is_one_collectors_until_its_lease_is_over(database: Database) 
         assert other is not None
         [(key, holder)] = [item for item in targets.holders(connection, [ONE, TWO]).items() if item[0][0] == "n1"]
         assert (key, holder.host, holder.pid) == (("n1", "node", "n1:9100"), "h1", 12)
-        assert 0 < holder.seconds <= targets.LEASE_SECONDS
+        assert 0 < holder.seconds <= LEASE_SECONDS
         connection.execute("update targets set lease_until = now() - interval '1 s' where host = 'n1'")
         assert targets.claim_targets(connection, "b", "h2", 21, [ONE]) == first
         [mine] = first
