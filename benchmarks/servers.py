@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -33,7 +33,16 @@ class Installation:
 
     binaries: Path
     major: int
-    timescaledb: bool
+    modules: Path
+
+    @property
+    def timescaledb(self) -> bool:
+        """Whether it has TimescaleDB Community."""
+        return any(self.modules.glob("timescaledb-tsl-*.so"))
+
+    def has(self, libraries: Iterable[str]) -> bool:
+        """Return whether it has these modules."""
+        return all((self.modules / f"{name}.so").exists() for name in libraries)
 
     @classmethod
     def of(cls, program: Path) -> Installation:
@@ -44,8 +53,7 @@ class Installation:
 
         version = re.search(r"\d+", ask("--version"))
         assert version is not None
-        community = any(Path(ask("--pkglibdir")).glob("timescaledb-tsl-*.so"))
-        return cls(Path(ask("--bindir")), int(version.group()), community)
+        return cls(Path(ask("--bindir")), int(version.group()), Path(ask("--pkglibdir")))
 
 
 def installations() -> list[Installation]:
@@ -70,13 +78,19 @@ def installations() -> list[Installation]:
 
 
 def installed_timescale(
-    folder: Path, licence: str = "timescale", configuration: str = "", *, stock: bool = False
+    folder: Path,
+    licence: str = "timescale",
+    configuration: str = "",
+    *,
+    stock: bool = False,
+    libraries: Sequence[str] = (),
 ) -> EmbeddedServer | None:
     """Return a server in `folder` by the newest PostgreSQL of this machine that has TimescaleDB Community, if there is one.
 
-    A `stock` one is set to nothing but what TimescaleDB cannot do without.
+    A `stock` one is set to nothing but what TimescaleDB cannot do without. `libraries` are modules that it must have beside
+    it, such as ``auto_explain``.
     """
-    found = next((one for one in installations() if one.timescaledb), None)
+    found = next((one for one in installations() if one.timescaledb and one.has(libraries)), None)
     if found is None:
         return None
     needed = "shared_preload_libraries = 'timescaledb'\n"

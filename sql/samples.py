@@ -72,7 +72,7 @@ def open_series(
     connection: Connection, target_id: int, series: Sequence[tuple[str, Mapping[str, str], str]]
 ) -> list[OpenedSeries]:
     """Open series of one target, given as metric, labels and kind, or find them; the answer has their order."""
-    items = [{"metric": metric, "labels": dict(labels), "kind": kind} for metric, labels, kind in series]
+    items = [{"metric": metric, "labels": dict(labels), "counts": kind == "counter"} for metric, labels, kind in series]
     rows = connection.execute(
         "select series_id, place_id from open_series(%s, %s) order by ord", (target_id, Jsonb(items))
     ).fetchall()

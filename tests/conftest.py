@@ -102,6 +102,17 @@ def timescaledb_dsn(memory_folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def complete_dsn(memory_folder: Path) -> Iterator[str]:
+    """A TimescaleDB in a PostgreSQL with its contrib modules and its compiler, as packages bring it; skips where none is."""
+    libraries = ["auto_explain", "llvmjit"]
+    server = installed_timescale(memory_folder / "complete", configuration=CARELESS, libraries=libraries)
+    if server is None:
+        pytest.skip("no PostgreSQL with contrib modules, LLVM and TimescaleDB is installed")
+    with running(server) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
 def postgresql_template(postgresql_dsn: str) -> Iterator[str]:
     """The name of a migrated database to be copied."""
     with template(postgresql_dsn, timescaledb=False) as name:

@@ -64,7 +64,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "serve",
         "Stop the local stack. Runs that go on are not ended, but no longer measured, and cannot log to MLflow.",
     ),
-    "demo": ("setup", "Run a small real experiment, from training to comparison; it is experiment 0."),
+    "demo": (
+        "setup",
+        "Run a small real experiment, from training to comparison; it is experiment 0, or the next free one.",
+    ),
     "init": ("setup", "Write a commented experiments.csv and a script that run as they are."),
     "doctor": ("setup", "Show what is missing on this host, and the command that mends it."),
     "exporter": ("serve", "Listeners: what can be measured here, and one of them alone."),

@@ -137,7 +137,7 @@ begin
             select time, dt from samples where series_id = s.series_id and time >= boundary order by time limit 1) x
         cross join lateral (select extract(epoch from x.time - boundary)::float8 as since) y
         where s.place_id = p_place
-          and x.dt - case when s.kind = 'counter' then since else greatest(since, 1) end > greatest(1e-3, 1e-6 * x.dt);
+          and x.dt - case when s.counts then since else greatest(since, 1) end > greatest(1e-3, 1e-6 * x.dt);
         continue when ids is null;
         execute format($q$
             with whole as (
@@ -150,10 +150,10 @@ begin
             select p.* from whole join series s using (series_id) cross join lateral (
                 select %2$L::timestamptz - interval '1 us', series_id, tag_at(%4$s, %2$L::timestamptz - interval '1 us'), value,
                        dt - case when since >= 1e-3 then since else 0 end
-                where s.kind = 'counter'
+                where s.counts
                 union all
-                select time, series_id, runset_id, value, case when s.kind = 'counter' then since else greatest(since, 1) end
-                where since >= 1e-3 or s.kind is distinct from 'counter') p$q$, ids, boundary, high, p_place);
+                select time, series_id, runset_id, value, case when s.counts then since else greatest(since, 1) end
+                where since >= 1e-3 or s.counts is not true) p$q$, ids, boundary, high, p_place);
     end loop;
 end $$;
 

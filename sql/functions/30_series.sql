@@ -46,7 +46,7 @@ create or replace function stands_on_others(p_metric text, p_device text) return
     end
 $$;
 
--- Opens series of one target, or finds them. `p_series` is an array of {"metric", "labels", "kind"}; answers in its order
+-- Opens series of one target, or finds them. `p_series` is an array of {"metric", "labels", "counts"}; answers in its order
 -- (`ord` from 1). Where a series belongs shows in its labels: a run's id, or a GPU and its instance, else the host.
 -- The host is the one that the target's labels say, else the line's `hostname`: in Kubernetes that is a pod's.
 -- A figure of the whole board belongs to the GPU whichever instance it is repeated on. A collector's own figures are a
@@ -60,7 +60,7 @@ begin
     select * into source from targets where target_id = p_target;
     return query
     with wanted as (
-        select w.ord, w.item ->> 'metric' as metric, w.item -> 'labels' as labels, w.item ->> 'kind' as kind
+        select w.ord, w.item ->> 'metric' as metric, w.item -> 'labels' as labels, (w.item ->> 'counts')::boolean as counts
         from jsonb_array_elements(p_series) with ordinality as w(item, ord)
     ), placed as (
         select w.*, c.metric_id, coalesce(c.quantity, w.metric) as quantity,
@@ -75,8 +75,8 @@ begin
         left join lateral catalog_row(w.metric, w.labels || v.beneath) c on true
         left join lateral gpu_of(w.metric, w.labels) g on true
     ), opened as (
-        insert into series (target_id, metric, metric_id, quantity, kind, place_id, host, device, labels)
-        select p_target, p.metric, p.metric_id, p.quantity, p.kind,
+        insert into series (target_id, metric, metric_id, quantity, counts, place_id, host, device, labels)
+        select p_target, p.metric, p.metric_id, p.quantity, p.counts,
                case when p.run_id ~ '^[0-9a-f]{32}$' then place('process', p.host, null, null, p.run_id)
                     when p.uuid is not null and p.gi is not null then place('instance', p.host, p.uuid, p.gi, null)
                     when p.uuid is not null then place('gpu', p.host, p.uuid, null, null)
@@ -89,7 +89,7 @@ begin
                p.labels
         from placed p
         on conflict (target_id, metric, md5(labels::text)) do update set metric_id = excluded.metric_id,
-            quantity = excluded.quantity, kind = excluded.kind,
+            quantity = excluded.quantity, counts = excluded.counts,
             -- It moves when its target says another host: what comes from then on belongs there.
              place_id = case when series.host = excluded.host then series.place_id else excluded.place_id end,
              host = excluded.host

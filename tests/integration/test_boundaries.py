@@ -12,6 +12,8 @@ from sql.traces import counters_of
 from tests.charts import chart
 from tests.world import LEVELS, World
 
+pytestmark = pytest.mark.flavours
+
 GPU = "GPU-1"
 ENERGY = f'DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{{UUID="{GPU}"}}'
 WATTS = 100.0

@@ -12,6 +12,8 @@ from sql.migrate import migrations
 from sql.traces import counters_of
 from tests.world import HOST, World
 
+pytestmark = pytest.mark.flavours
+
 GPU = "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
 OTHER = "GPU-9c2f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
 MIB = 2**20

@@ -163,10 +163,10 @@ def bounded(scan: str) -> bool:
 
 @pytest.fixture(scope="module", params=[False, True], ids=["postgresql", "timescaledb"])
 def watched(
-    request: pytest.FixtureRequest, timescaledb_dsn: str, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, complete_dsn: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The gallery on a server that can tell the plan of each statement, inside of functions too: the wheel's cannot."""
-    yield from filled(timescaledb_dsn, tmp_path_factory.mktemp("watched"), timescaledb=request.param, runs=8)
+    yield from filled(complete_dsn, tmp_path_factory.mktemp("watched"), timescaledb=request.param, runs=8)
 
 
 @pytest.mark.timescale

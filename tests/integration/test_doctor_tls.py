@@ -22,7 +22,6 @@ from bench.web.authority import Authority
 from bench.web.server import MetricsServer
 from benchmarks.servers import installed_timescale
 from tests.certificates import Site
-from tests.conftest import HOW_TO_GET_ONE
 from tests.waiting import HUNG_SECONDS
 
 HERE = socket.gethostname()
@@ -161,8 +160,9 @@ def test_a_database_with_a_certificate_of_these(tmp_path: Path, short_folder: Pa
     """A real one, which answers over TLS alone: by its name and its authority, and by no others."""
     doctor(tmp_path, "--host", "db.example")
     folder = tmp_path / "tls" / "db.example"
-    if (server := installed_timescale(short_folder / "over-tls")) is None:
-        pytest.skip(HOW_TO_GET_ONE)
+    # Which comes with a PostgreSQL that was built with TLS.
+    if (server := installed_timescale(short_folder / "over-tls", libraries=["sslinfo"])) is None:
+        pytest.skip("no PostgreSQL with TLS and TimescaleDB is installed")
     server.acquire()
     server.release()
     for name in ("cert.pem", "key.pem"):

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from tests.world import HOST, World
 
+pytestmark = pytest.mark.flavours
+
 SECONDS = 120
 # By source: its metric, and what it says of a watt.
 METRICS = {

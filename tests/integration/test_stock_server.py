@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +23,11 @@ from sql.migrate import MigrationFailed
 from sql.tuning import costly_settings
 from tests.backups import Empty
 from tests.conftest import Command, own_database, running
+from tests.servers import own_server
 from tests.waiting import wait_for
 from tests.world import World
+
+pytestmark = pytest.mark.flavours
 
 PORTAL = 'cannot drop portal "" while it is being set up'
 
@@ -63,16 +67,26 @@ def test_our_connections_and_charts_do_without_jit_in_a_database_that_is_not_our
         assert dict(functions) == dict.fromkeys(("run_chart", "workload_chart", "newest", "series_steps"), True)
 
 
-def test_a_chart_is_not_compiled(world: World) -> None:
+@pytest.fixture
+def compiled_world(flavour: Flavour, complete_dsn: str, tmp_path: Path) -> Iterator[World]:
+    """An empty world in each flavour, on a server that can compile."""
+    with (
+        own_database(complete_dsn, timescaledb=flavour is Flavour.TIMESCALEDB) as dsn,
+        Database(Settings(home=tmp_path, dsn=dsn)) as database,
+        database.connect() as connection,
+    ):
+        yield World(database, tmp_path / "spool", connection)
+
+
+def test_a_chart_is_not_compiled(compiled_world: World) -> None:
     """With every query worth compiling to the server: what charts execute is not, and what others execute is."""
+    world = compiled_world
     start = time.time() // 600 * 600 - 3600
     run = world.run(start, start + 600)
     world.write(world.gauge("node_load1", [start + at for at in range(600)], [1.0] * 600))
     compiled: list[str] = []
     options = "-cjit=on -cjit_above_cost=0 -csearch_path=bench,public"
     with psycopg.connect(world.database.dsn, autocommit=True, options=options) as connection:
-        if connection.execute("select pg_jit_available()").fetchone() != (True,):
-            pytest.skip("this PostgreSQL has no compiler: it came without LLVM")
         connection.add_notice_handler(lambda said: compiled.append(said.message_primary or ""))
         connection.execute("load 'auto_explain'")
         connection.execute(
@@ -191,8 +205,22 @@ def test_the_embedded_server_misses_nothing(
             assert "TimescaleDB" not in said
 
 
-@pytest.mark.parametrize("flavour", [Flavour.TIMESCALEDB], indirect=True, ids=["timescaledb"])
-def test_background_jobs_that_fail_are_named(world: World, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def working_world(memory_folder: Path, tmp_path: Path) -> Iterator[World]:
+    """An empty world whose server has one database, and so time for the jobs of it."""
+    with (
+        own_server(Flavour.TIMESCALEDB, memory_folder / f"jobs-{uuid.uuid4().hex[:8]}") as server,
+        Database(Settings(home=tmp_path, dsn=server.dsn)) as database,
+        database.connect() as connection,
+    ):
+        yield World(database, tmp_path / "spool", connection)
+
+
+@pytest.mark.timescale
+def test_background_jobs_that_fail_are_named(
+    working_world: World, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = working_world
     connection, database = world.connection, world.database
     world.write(world.gauge("queue_length", [time.time() - 900 + at for at in range(60)], [1.0] * 60))
     for name, said in (("unlucky", "no luck"), ("half_made", PORTAL)):
@@ -213,12 +241,7 @@ def test_background_jobs_that_fail_are_named(world: World, command: Command, mon
     def failing() -> dict[str, FailingJob]:
         return {job.name: job for job in failing_jobs(connection)}
 
-    def all_fail() -> bool:
-        # Again and again: TimescaleDB's launcher forgets it where it is busy with another database.
-        connection.execute("select _timescaledb_functions.start_background_workers()")
-        return len(failing()) == 3
-
-    wait_for(all_fail, "each job to fail often enough")
+    wait_for(lambda: len(failing()) == 3, "each job to fail often enough")
     connection.execute("select _timescaledb_functions.stop_background_workers()")
     found = failing()
     assert {name: (job.error, job.done) for name, job in found.items()} == {

@@ -17,6 +17,8 @@ from collector.rates import Rates
 from collector.segments import SeriesDefinition, SpoolRecord
 from tests.world import HOST, World
 
+pytestmark = pytest.mark.flavours
+
 GPU = "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
 POD = "dcgm-exporter-x7k2p"
 MIB = 2**20

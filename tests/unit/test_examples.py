@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bench.config import named_environments
 from bench.gpu import Inventory, inventory
@@ -64,11 +65,18 @@ def test_what_the_docs_show_of_environments_is_in_order(tmp_path: Path) -> None:
     assert set(named_environments(tmp_path)) == {"pytorch", "tensorflow"}
 
 
+def in_a_job(fields: str) -> str:
+    """Return a file whose one job has these fields."""
+    job = {"job_name": "shown", "static_configs": [{"targets": ["node7:9100"]}], **yaml.safe_load(fields)}
+    return yaml.safe_dump({"scrape_configs": [job]})
+
+
 def test_what_the_docs_show_of_targets_is_in_order(tmp_path: Path) -> None:
     shown = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/targets.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert len(shown) == 3
+    assert len(shown) == 5
     for text in shown:
-        (tmp_path / "targets.yml").write_text(text)
+        whole = text if text.startswith(("-", "global", "scrape_configs")) else in_a_job(text)
+        (tmp_path / "targets.yml").write_text(whole)
         check_targets(tmp_path / "targets.yml")
 
 

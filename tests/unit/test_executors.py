@@ -54,7 +54,7 @@ def test_an_executor_of_others_has_a_section_of_its_own(tmp_path: Path, monkeypa
     with pytest.raises(BadRequest, match=r"the executor 'mine' \(tests.unit.mine:Mine\) cannot be loaded"):
         load_executor("mine", directory=tmp_path, found=found)
     monkeypatch.setattr(
-        "bench.config.entry_points", lambda **named: [one for one in found if one.name == named["name"]]
+        "importlib.metadata.entry_points", lambda **named: [one for one in found if one.name == named["name"]]
     )
     assert Settings.load({}, tmp_path).executor == "local"
     (tmp_path / "bench.toml").write_text('[mien]\nqueue = "long"\n')
