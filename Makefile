@@ -13,7 +13,7 @@ demo: .venv/installed
 QUICK := not slow and (not timescale or flavours)
 # Most tests wait for something, so they run beside each other; those that are marked as quiet follow alone.
 PYTEST := $(BIN)/pytest
-BESIDE := $(PYTEST) --numprocesses 3
+BESIDE := $(PYTEST) --numprocesses 4
 
 test: .venv/installed-dev
 ifdef PYTEST_ARGS

@@ -62,10 +62,10 @@ def recorded(database: Database) -> list[tuple[str, str | None]]:
 def test_a_supervisor_that_dies_as_it_is_released_ends_its_run_alone(
     scheduler: Scheduler, file: ExperimentFile, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start_runs: Callable[[Connection, Sequence[runs.Placement], float], None] = runs.start_runs
+    start_runs: Callable[[Connection, Sequence[runs.Placement], float, float], None] = runs.start_runs
 
-    def kill_one(connection: Connection, placements: Sequence[runs.Placement], started_at: float) -> None:
-        start_runs(connection, placements, started_at)
+    def kill_one(connection: Connection, placements: Sequence[runs.Placement], started_at: float, lease: float) -> None:
+        start_runs(connection, placements, started_at, lease)
         state = RunFolder(settings.runs_dir / placements[0].run_id).state()
         assert state is not None
         os.kill(state.pid, signal.SIGKILL)
@@ -101,8 +101,12 @@ def test_an_interrupt_while_an_end_is_written_down_leaves_no_row_running(
         return update(file, changes)
 
     monkeypatch.setattr(ExperimentFile, "update", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        scheduler.run_file(file)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            scheduler.run_file(file)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert set(statuses(file)) <= {"finished", "stopped"}
     assert {status for status, _ in recorded(scheduler.database)} <= {"finished", "stopped"}
 
