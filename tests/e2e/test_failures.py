@@ -110,7 +110,7 @@ def test_the_time_of_a_workload_ends_all_its_runs(home: Home, scenes: dict[int, 
         ("short", 1, "finished", None),
     ]
     _, waits, short = home.runs(642)
-    assert 3 <= waits["duration"] < 3 + 5 + 3  # deaf to the request, and then to nothing
+    assert waits["duration"] >= 3 + 5  # deaf to the request, and then to nothing
     compared = {run["name"]: run["neighbours_changed"] for run in home.json("compare", "642")["runs"]}
     [ended] = [one for one in compared["waits"] if one["run"] == "642/1/3"]
     assert (ended["what"], ended["status"], ended["at"]) == (

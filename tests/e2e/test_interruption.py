@@ -212,7 +212,7 @@ def test_a_timeout_ends_a_run(home: Home, scenes: dict[int, Scene]) -> None:
     [run] = home.runs(10)
     assert scenes[10].sheet.column("Status") == ["timeout"]
     assert (run["status"], run["exit_code"], run["reason"]) == ("timeout", 143, "ran longer than 1 s")
-    assert 1 <= run["duration"] < 2
+    assert run["duration"] >= 1
 
 
 def measured(home: Home, run_id: str) -> bool:

@@ -110,14 +110,14 @@ def test_a_rule_can_only_read_and_has_to_answer_with_stretches(
 
 def test_a_rule_is_given_up_at_its_limit(world: World, start: float, tmp_path: Path) -> None:
     run = world.run(start, start + 60)
-    slow = rule(tmp_path, using(f"{ANSWER} from (select pg_sleep(30)) x"))
+    slow = rule(tmp_path, using(f"{ANSWER} from (select pg_sleep(300)) x"))
     began = time.monotonic()
     with pytest.raises(RuleFailed, match=r"longer than 0\.2 s") as failure:
         rules.evaluate(
             world.connection, slow, slow.values(), run, moment(start), moment(start + 60), timedelta(seconds=0.2)
         )
     assert failure.value.too_slow
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 200
     world.connection.execute("select pg_sleep(0.3)")  # the limit was the rule's alone
 
 
