@@ -16,14 +16,14 @@ TEMPLATE = Path(__file__).parents[2] / "bench/templates/demo/demo.csv"
 def test_it_is_experiment_0_unless_that_is_another_files(world: World) -> None:
     connection = world.connection
     assert choose_id(connection, "/home/demo.csv", 0) == 0
-    claim_experiment(connection, 0, name="radt", source="/work/radt.csv", into=False)
+    claim_experiment(connection, 0, name="radt", source="/lab/radt.csv", into=False)
     assert choose_id(connection, "/home/demo.csv", 0) == 1
-    claim_experiment(connection, 7, name="mine", source="/work/mine.csv", into=False)
+    claim_experiment(connection, 7, name="mine", source="/lab/mine.csv", into=False)
     assert choose_id(connection, "/home/demo.csv", 0) == 8
     claim_experiment(connection, 8, name="demo", source="/home/demo.csv", into=False)
-    claim_experiment(connection, 9, name="later", source="/work/later.csv", into=False)
+    claim_experiment(connection, 9, name="later", source="/lab/later.csv", into=False)
     assert choose_id(connection, "/home/demo.csv", 0) == 8
-    assert choose_id(connection, "/work/radt.csv", 0) == 0
+    assert choose_id(connection, "/lab/radt.csv", 0) == 0
 
 
 def test_its_rows_are_of_the_experiment_that_it_is(tmp_path: Path) -> None:
