@@ -119,7 +119,7 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monk
     with pair.paused(), pair.database.connect() as connection:
         world = World(pair.database, Path("unused"), connection)
         started = time.time() - 30
-        run_id = world.run(started, workload=9)
+        run_id = world.run(started, experiment=22, workload=9)
         ended = time.monotonic()
         time.sleep(1)
         for words in ("compare 20", "list", "plot 20/1 -m load -o plot.svg", "report 20 -o report.html"):
@@ -127,7 +127,7 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monk
             assert status == 0
             assert "the replica is" in error
             assert "s behind: what goes on here may have ended since" in error
-        status, said, _ = bench(pair.settings, "compare", "20/9")
+        status, said, _ = bench(pair.settings, "compare", "22/9")
         assert status == 2  # which has not arrived
         seconds = json.loads(bench(pair.settings, "status", "--json")[1])["reads"]["behind_seconds"]
         assert seconds > time.monotonic() - ended - 0.5
@@ -145,7 +145,7 @@ def test_a_replica_that_is_behind_says_so(pair: Replicated, bench: Command, monk
         assert ("behind",) in pair.replica.execute(notices).fetchall()
         page = "select about from bench.run_notice(%s, now(), now())"
         assert ("behind",) in pair.replica.execute(page, (run_id,)).fetchall()
-    status, said, error = bench(pair.settings, "compare", "20/9")
+    status, said, error = bench(pair.settings, "compare", "22/9")
     assert (status, error) == (0, "")
     assert "finished" in said
 
