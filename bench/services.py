@@ -59,7 +59,8 @@ class Service:
             with urllib.request.urlopen(self.health, timeout=timeout) as response:  # noqa: S310 - our own address
                 return bool(response.status < 400)
         except urllib.error.HTTPError as error:
-            return error.code in (401, 403)  # it asks who we are
+            with error:
+                return error.code in (401, 403)  # it asks who we are
         except (urllib.error.URLError, OSError):
             return False
 

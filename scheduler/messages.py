@@ -56,6 +56,7 @@ def _post(url: str, facts: Mapping[str, Any]) -> str:
             with urllib.request.urlopen(request, timeout=_TRY_SECONDS) as answer:  # noqa: S310
                 return f"status {answer.status}"
         except urllib.error.HTTPError as error:
+            error.close()
             problem = f"status {error.code}"
             if error.code < 500 and error.code != http.HTTPStatus.TOO_MANY_REQUESTS:
                 break

@@ -144,7 +144,8 @@ class MlflowRest:
                 body: bytes = response.read()
                 return body
         except urllib.error.HTTPError as error:
-            message, code = _reason(error)
+            with error:
+                message, code = _reason(error)
             if error.code in _TRANSIENT:
                 raise TrackingUnavailable(message) from error
             raise Refused(message, code) from error

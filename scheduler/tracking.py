@@ -97,7 +97,8 @@ class Tracking:
             with urllib.request.urlopen(address, timeout=timeout, context=context):  # noqa: S310 - as it is configured
                 return True
         except urllib.error.HTTPError as error:
-            return error.code < 500
+            with error:
+                return error.code < 500
         except OSError:
             return False
 
