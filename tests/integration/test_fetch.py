@@ -20,6 +20,7 @@ import pytest
 from benchmarks.servers import exporter
 from collector.access import TLS, Access, Secret
 from collector.fetch import Fetcher, FetchFailed
+from tests.waiting import HUNG_SECONDS
 
 LOGIN = f"Basic {base64.b64encode(b'me:hunter2').decode()}"
 
@@ -83,10 +84,10 @@ def server(short_folder: Path) -> Iterator[Server]:
     server.server_close()
 
 
-def fetch(url: str, access: Access) -> bytes:
+def fetch(url: str, access: Access, patience: float = 30) -> bytes:
     async def get() -> bytes:
         async with Fetcher() as fetcher:
-            return (await fetcher.body(url, access, limit=1000, patience=30)).data
+            return (await fetcher.body(url, access, limit=1000, patience=patience)).data
 
     return asyncio.run(get())
 
@@ -169,16 +170,36 @@ def test_a_name_that_there_is_not() -> None:
 
 
 def test_an_answer_that_has_come_is_read_though_the_loop_was_held_up() -> None:
+    patience = 2.0
+    loops: list[asyncio.AbstractEventLoop] = []
+    held = threading.Event()
+
+    def hold() -> None:
+        held.set()
+        time.sleep(1.1 * patience)
+
     def answer() -> bytes:
-        time.sleep(0.2)
+        loops[0].call_soon_threadsafe(hold)
+        held.wait(HUNG_SECONDS)
         return b"a 1\n"
 
-    async def held_up(address: str, patience: float) -> bytes:
+    async def held_up(address: str) -> bytes:
+        loops.append(asyncio.get_running_loop())
         async with Fetcher() as fetcher:
-            asyncio.get_running_loop().call_later(0.1, time.sleep, 0.6)
             return (await fetcher.body(f"http://{address}/metrics", Access(), limit=100, patience=patience)).data
 
     with exporter(answer) as address:
-        assert asyncio.run(held_up(address, 0.5)) == b"a 1\n"
+        assert asyncio.run(held_up(address)) == b"a 1\n"
+
+
+def test_an_answer_that_does_not_come_is_not_waited_for() -> None:
+    asked_enough = threading.Event()
+
+    def answer() -> bytes:
+        asked_enough.wait(HUNG_SECONDS)
+        return b"a 1\n"
+
+    with exporter(answer) as address:
         with pytest.raises(FetchFailed, match="no whole answer"):
-            asyncio.run(held_up(address, 0.05))
+            fetch(f"http://{address}/metrics", Access(), patience=0.05)
+        asked_enough.set()

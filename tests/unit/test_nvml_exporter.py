@@ -31,6 +31,7 @@ from tests.nvml_page import (
     moved,
     new_run,
 )
+from tests.waiting import wait_for_environment
 
 
 @pytest.fixture
@@ -50,6 +51,7 @@ def process() -> Iterator[Start]:
             environment = {**os.environ, "BENCH_RUN_ID": run_id}
             process = stack.enter_context(subprocess.Popen(["sleep", "60"], env=environment))
             stack.callback(process.kill)
+            wait_for_environment(process.pid, "BENCH_RUN_ID")
             return process.pid
 
         yield start

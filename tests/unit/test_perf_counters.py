@@ -24,6 +24,7 @@ from exporters.perf_counters import PerfCounters
 from exporters.process import ProcessExporter
 from exporters.registry import ExporterOptions
 from scheduler.profilers.perf import EVENTS, Perf
+from tests.waiting import wait_for_environment
 
 HEAD = "# started on Sat Nov 21 16:12:19 2026\n\n"
 SECOND = """\
@@ -158,6 +159,7 @@ def test_the_listener_shows_them_dated(tmp_path: Path) -> None:
         [sys.executable, "-c", "input()"], env={"BENCH_RUN_ID": folder.run_id}, stdin=subprocess.PIPE
     )
     try:
+        wait_for_environment(process.pid, "BENCH_RUN_ID")
         began = time.time() - 10
         folder.write_state(SupervisorState(1, 1.0, process.pid, began))
         folder.perf.write_text(HEAD + second(1))

@@ -23,6 +23,7 @@ from bench.processes import end_run
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from exporters.process import ProcessExporter
 from exporters.registry import ExporterOptions
+from tests.waiting import wait_for
 
 BURN = """
 import os, resource, sys, time
@@ -304,9 +305,8 @@ def test_a_cleared_environment_is_counted(page: Page, run_id: str) -> None:
     before = page.by_tree()
     environment = {**os.environ, "BENCH_RUN_ID": run_id}
     process = subprocess.Popen(["sh", "-c", "env -i sleep 60; :"], env=environment)
-    time.sleep(0.3)
+    wait_for(lambda: page.by_tree() == before + 1, "the one below")
     assert page.read(run_id)[0]["processes"] == 2
-    assert page.by_tree() == before + 1
     end_run(run_id)
     process.wait()
 
@@ -341,14 +341,14 @@ def test_live_figures_stop_at_the_end_and_totals_do_not_fall(
     assert final["written_bytes_total"] == 8192, "here the end knows of more"
 
 
-def test_the_end_is_shown_for_a_minute(page: Page, run_id: str, tmp_path: Path) -> None:
-    now = time.time()
-    folder(tmp_path, run_id).write_end(replace(END, ended_at=now - 58.5))
-    old = uuid.uuid4().hex
-    folder(tmp_path, old).write_end(replace(END, ended_at=now - 61))
-    assert page.read(old)[0] == {}
+def test_the_end_is_shown_for_a_minute(
+    page: Page, run_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_at = time.time()
+    folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
+    monkeypatch.setattr("exporters.process.time.time", lambda: ended_at + 59.9)
     assert page.read(run_id)[0].keys() == FINAL
-    time.sleep(max(0.0, now + 1.6 - time.time()))
+    monkeypatch.setattr("exporters.process.time.time", lambda: ended_at + 60.1)
     assert page.read(run_id)[0] == {}
 
 
