@@ -27,7 +27,7 @@ from collector.scrape_config import BODY_SIZE_LIMIT
 from collector.segments import SpoolRecord
 from collector.spool import Spool
 from collector.spooling import Spooling
-from collector.targets import Target, aligned, offset
+from collector.targets import Target, aligned, offset, slot_after
 from collector.turns import Turns
 from sql.targets import TargetState
 
@@ -43,9 +43,6 @@ _PARSERS = 4
 # Seconds after which the next of several targets that are new is begun with: to meet its series takes some 5 ms. A collector
 # that met a thousand at once would be busy for so long that it gives answers up that are there.
 _MEETING_SECONDS = 0.01
-# Of an interval: a scrape whose time has passed by so much is begun all the same, as by Go's ticker and so by Prometheus. Where
-# others take the loop's core for a second, its targets are scraped late instead of not at all.
-_LATE = 0.5
 # What a last scrape may take, in seconds, behind one that goes on, and then to read all that was said: whoever stops the collector
 # waits for all of it.
 _LAST_SECONDS = 2.0
@@ -139,13 +136,9 @@ class Scraper:
             if interval < 1 or size > _SMALL or not self._fetcher.has_room:
                 await unread.join()
             await unread.places.acquire()  # for what it says next
-            by_now = (time.time() - shift) / interval
-            if by_now < slot - 1:  # this host's clock was set back
-                slot = math.floor(by_now) + 1
-            else:  # what passed meanwhile is skipped, not made up for: its moment is gone
-                following = max(math.ceil(by_now - _LATE), slot + 1)
-                self._metrics.missed.inc(following - slot - 1)
-                slot = following
+            following = slot_after(slot, (time.time() - shift) / interval)
+            self._metrics.missed.inc(max(following - slot - 1, 0))
+            slot = following
 
     async def _told_or(self, scheduled: float) -> None:
         """Wait until then, or until told to stop: without the task that `asyncio.wait_for` would make for each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import socket
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,12 @@ from collector.groups import Group
 from collector.relabel import relabel
 from collector.scrape_config import ScrapeConfig, Scraping
 
-__all__ = ["Key", "Shard", "Target", "TargetRefused", "aligned", "offset", "populate", "targets_of"]
+__all__ = ["Key", "Shard", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after", "targets_of"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>.*))?")
 _PORTS = {"http": 80, "https": 443}
 _PARAMETER = "__param_"
+_LATE = 0.5  # of an interval
 
 Key = tuple[str, str, str]
 
@@ -141,6 +143,18 @@ def aligned(scheduled: float, actual: float, interval: float) -> float:
     hundreds of targets does not.
     """
     return scheduled if abs(actual - scheduled) <= min(0.010, 0.01 * interval) else actual
+
+
+def slot_after(slot: int, by_now: float) -> int:
+    """Return the number of the scrape that follows number `slot`, at a time of `by_now` intervals.
+
+    What passed by less than half an interval is begun late, as by Go's ticker and so by Prometheus: where others take the
+    loop's core for a second, its targets are scraped late instead of not at all. What passed by more is skipped, not made
+    up for: its moment is gone.
+    """
+    if by_now < slot - 1:  # this host's clock was set back
+        return math.floor(by_now) + 1
+    return max(math.ceil(by_now - _LATE), slot + 1)
 
 
 def targets_of(

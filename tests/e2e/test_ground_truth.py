@@ -64,7 +64,7 @@ def test_a_collector_that_slept_over_a_runs_end_tags_none_wrongly(place: Home) -
     first, used, last = map(float, place.output(run["run_id"]).split())
     assert run["started"] < first
     assert last < run["ended"]
-    assert run["duration"] == pytest.approx(last - first, abs=0.2)
+    assert last - first <= run["duration"] < last - first + 5
     # Though nobody looked at its end, all that it used is there, its 200 short-lived children among it.
     [cpu] = place.ask(
         "select total, seconds from run_summary where run_id = %s and quantity = 'cpu_usage' and scope = 'process'"

@@ -103,31 +103,3 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     with exporter(body) as address:
         asyncio.run(scrape(address))
     spool.close()
-
-
-@pytest.mark.parametrize(("seconds", "missed", "after"), [(0.6, 0, 0.6), (0.85, 1, 1.0)])
-def test_a_scrape_whose_time_has_just_passed_is_begun_late(
-    tmp_path: Path, seconds: float, missed: int, after: float
-) -> None:
-    asked: list[float] = []
-
-    def body() -> bytes:
-        asked.append(time.monotonic())
-        if len(asked) == 3:
-            time.sleep(seconds)
-        return b"a 1\n"
-
-    async def scrape(address: str) -> None:
-        async with Fetcher() as fetcher:
-            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
-            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=0.5)})
-            await asyncio.to_thread(wait_for, lambda: len(asked) >= 6, "scrapes after the slow one")
-            await scraper.stop()
-
-    metrics, spool = CollectorMetrics(), Spool(tmp_path)
-    with exporter(body) as address:
-        asyncio.run(scrape(address))
-    spool.close()
-    assert metrics.registry.get_sample_value("bench_collector_missed_scrapes_total") == missed
-    assert asked[3] - asked[2] == pytest.approx(after, abs=0.15)
-    assert asked[4] - asked[2] == pytest.approx(1.0 + 0.5 * missed, abs=0.15)

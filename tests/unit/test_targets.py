@@ -11,7 +11,7 @@ import pytest
 
 from bench.errors import BadRequest
 from collector.discovery import check_targets, read_targets
-from collector.targets import Target, aligned, offset
+from collector.targets import Target, aligned, offset, slot_after
 
 
 def read(tmp_path: Path, text: str, name: str = "nodes.yml") -> list[Target]:
@@ -200,3 +200,19 @@ def test_offsets_are_spread_over_the_interval_and_stay() -> None:
 )
 def test_a_scrape_near_its_schedule_has_the_scheduled_time(actual: float, interval: float, time: float) -> None:
     assert aligned(100.0, actual, interval) == time
+
+
+@pytest.mark.parametrize(
+    ("by_now", "following"),
+    [
+        (7.1, 8),  # in good time
+        (8.0, 8),
+        (8.49, 8),  # begun late
+        (8.51, 9),  # skipped
+        (12.6, 13),
+        (6.2, 8),  # the clock was set back a little
+        (3.2, 4),  # and by more than an interval
+    ],
+)
+def test_a_scrape_whose_time_has_just_passed_is_begun_late(by_now: float, following: int) -> None:
+    assert slot_after(7, by_now) == following
