@@ -123,7 +123,7 @@ def test_a_thousand_targets_of_which_half_are_dead(dsn: str, short_folder: Path,
             collector.stop()
     assert memory < 400 << 20
     found = rows(dsn)
-    assert {instance: len(times) for instance, times in found.items()} == {
-        str(number): len(bad.served[f"/good/{number}"]) for number in range(500)
-    }
+    missing = [len(bad.served[f"/good/{number}"]) - len(found.get(str(number), [])) for number in range(500)]
+    # A collector that is stopped waits for what it has just asked for, though not as long as a drowned machine may take.
+    assert set(missing) <= {0, 1}
     assert max(longest_gap(times) for times in found.values()) <= 2 * interval
