@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -21,7 +22,7 @@ from tests.waiting import HUNG_SECONDS
 def busy_on(*uuids: str) -> Iterator[list[int]]:
     """Keep each of `uuids` busy with a process, and yield their pids."""
     command = [sys.executable, "-c", "while True: pass"]
-    environment = dict(os.environ, BENCH_RUN_ID="a" * 32)
+    environment = dict(os.environ, BENCH_RUN_ID=uuid.uuid4().hex)
     running = [subprocess.Popen(command, env=environment | {"CUDA_VISIBLE_DEVICES": uuid}) for uuid in uuids]
     try:
         yield [process.pid for process in running]
