@@ -70,7 +70,7 @@ def _load(connection: Connection, now: float) -> int:
         environment="-", collocation="-", devices="+".join(gpus), params={}, host="node0", fingerprint=_RUN,
     )  # fmt: skip
     runs.create_runs(connection, [run])
-    runs.start_runs(connection, [runs.Placement(_RUN, "node0", gpu) for gpu in gpus], begin)
+    runs.start_runs(connection, workload, [runs.Placement(_RUN, "node0", gpu) for gpu in gpus], begin)
     runs.end_run(connection, _RUN, RunEnd("finished", begin, now, 0, None, 0.0, 0, 0, 0))
     target = targets.register_target(connection, host="node0", listener="dcgm", instance="", url="none")
     series = [(f"DCGM_FI_DEV_{metric}", {"UUID": gpu}, "gauge") for gpu in gpus for metric in _METRICS]

@@ -156,13 +156,12 @@ def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
                 )
             ],
         )  # fmt: skip
-        experiments.start_workload(connection, workload, run.started_at)
         places = [
             runs.Placement(run.run_id, HOST, gpu_uuid=gpu.uuid, gpu_instance_id=part.gi)
             for gpu in telemetry.Host().gpus
             for part in gpu.parts
         ]
-        runs.start_runs(connection, [runs.Placement(run.run_id, HOST), *places], run.started_at)
+        runs.start_runs(connection, workload, [runs.Placement(run.run_id, HOST), *places], run.started_at)
         runs.end_run(connection, run.run_id, RunEnd("finished", run.started_at, run.ended_at, 0, None, 0.0, 0, 0, 0))
 
 

@@ -132,8 +132,7 @@ def _own_curve(database: Database, connection: Connection) -> None:
             )
         ],
     )  # fmt: skip
-    experiments.start_workload(connection, workload, started_at)
-    runs.start_runs(connection, [runs.Placement(run_id, "node2", gpu_uuid="GPU-1")], started_at)
+    runs.start_runs(connection, workload, [runs.Placement(run_id, "node2", gpu_uuid="GPU-1")], started_at)
     runs.end_run(connection, run_id, RunEnd("finished", started_at, started_at + POINTS, 0, None, 0.0, 0, 0, 0))
     target = targets.register_target(connection, host="node2", listener="dcgm", instance="", url="none")
     definition = SeriesDefinition(target, "DCGM_FI_DEV_POWER_USAGE", "gauge", {"UUID": "GPU-1"})

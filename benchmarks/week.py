@@ -205,9 +205,8 @@ def _run(
         fingerprint=run_id,
     )  # fmt: skip
     runs.create_runs(connection, [run])
-    experiments.start_workload(connection, workload_id, begin)
     placements = [runs.Placement(run_id, host, gpu_uuid=gpu) for gpu in gpus] or [runs.Placement(run_id, host)]
-    runs.start_runs(connection, placements, begin)
+    runs.start_runs(connection, workload_id, placements, begin)
     if end is not None:
         runs.end_run(connection, run_id, RunEnd("finished", begin, end, 0, None, 0.0, 0, 0, 0))
     return run_id

@@ -133,9 +133,12 @@ class Writer(threading.Thread):
             return False
         self._alone = records[0] if len(records) == 1 else None
         began = time.monotonic()
+        # After a refusal: of the one record, what is not refused.
+        taken = records if self._at_once else self._acceptable(connection, records[0])
+        # Before the transaction, which a scheduler that makes the same place would have to wait for.
+        self._series.of(connection, taken)
         with connection.transaction():
-            # After a refusal: of the one record, what is not refused.
-            count = self._enter(connection, records if self._at_once else self._acceptable(connection, records[0]))
+            count = self._enter(connection, taken)
         with self._lock:
             self._spool.accept([record.batch for record in records])
         self._backoff.worked()
@@ -177,7 +180,7 @@ class Writer(threading.Thread):
             ids, times, values, dts = ids.where(mine), times[mine], values[mine], dts[mine]
             if not len(times):
                 return 0
-        self._refresh_tags(connection, state, float((times - dts).min()))
+        self._refresh_tags(connection, state.version, float((times - dts).min()))
         if parts := self._tags.parts(ids.places, times, dts, ids.counters):
             divided = np.array([part.sample for part in parts])
             kept = np.concatenate([np.setdiff1d(np.arange(len(times)), divided), divided])
@@ -189,14 +192,36 @@ class Writer(threading.Thread):
         # Worth it for what has piled up; a live scrape has one sample of each series.
         compressed = samples.worth_compressing(columns)
         samples.copy_samples(connection, columns, edge=state.edge, compressed=compressed)
+        self._see_to_changes(connection, ids, times, dts, tags)
         if (ended := np.unique(tags[times < state.now - _SETTLED_SECONDS])).any():
             samples.mark_unsummarised(connection, ended.tolist())
         return len(times)
 
-    def _refresh_tags(self, connection: Connection, state: WriteState, lowest: float) -> None:
-        if state.version != self._tags.version or lowest < self._tags.since:
+    def _refresh_tags(self, connection: Connection, version: int, lowest: float) -> None:
+        if version != self._tags.version or lowest < self._tags.since:
             since = min(lowest, time.time()) - 60
-            self._tags = Tags(samples.run_set_segments(connection, since), since, state.version)
+            self._tags = Tags(samples.run_set_segments(connection, since), since, version)
+
+    def _see_to_changes(
+        self,
+        connection: Connection,
+        ids: Found,
+        times: npt.NDArray[np.float64],
+        dts: npt.NDArray[np.float32],
+        tags: npt.NDArray[np.int32],
+    ) -> None:
+        """Have samples tagged anew whose run sets have changed while they were written: no run waits for that to begin."""
+        version, lowest = samples.end_write(connection), float((times - dts).min())
+        if version == self._tags.version:
+            return
+        self._refresh_tags(connection, version, lowest)
+        changed = self._tags.tag(ids.places, times) != tags
+        changed[[part.sample for part in self._tags.parts(ids.places, times, dts, ids.counters)]] = True
+        places = ids.places[changed]
+        begins = (times - dts)[changed]
+        samples.request_retag(
+            connection, {place: float(begins[places == place].min()) for place in np.unique(places).tolist()}
+        )
 
     def _keep_house(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
         self._housekept = time.monotonic()

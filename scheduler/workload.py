@@ -158,15 +158,9 @@ class Workload:
             self._dismiss(connection, starting)
             raise
         # One moment for all: the placement is in the database before the first of them begins.
-        started_at = time.time()
+        placements = [placement for active in starting for placement in active.placements]
+        started_at = runs.start_runs(connection, workload_id, placements, lease=self.settings.lease)
         self.began = self.began or started_at
-        experiments.start_workload(connection, workload_id, started_at)
-        runs.start_runs(
-            connection,
-            [placement for active in starting for placement in active.placements],
-            started_at,
-            self.settings.lease,
-        )
         for active in starting:
             active.release(started_at)
         for active in starting:

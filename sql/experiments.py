@@ -19,7 +19,6 @@ __all__ = [
     "next_free_id",
     "open_workload",
     "owner_problem",
-    "start_workload",
 ]
 
 
@@ -126,18 +125,6 @@ def open_workload(connection: Connection, experiment: int, workload: int) -> int
     ).fetchone()
     assert row is not None
     return int(row[0])
-
-
-def start_workload(connection: Connection, workload_id: int, started_at: float) -> None:
-    """Record that runs of a workload begin; its start is that of its first run."""
-    connection.execute(
-        """
-        update workloads set status = 'running', ended_at = null,
-                             started_at = least(started_at, to_timestamp(%s))
-        where workload_id = %s
-        """,
-        (started_at, workload_id),
-    )
 
 
 def next_command_workload(connection: Connection) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -121,10 +122,27 @@ def set_mlflow_run(connection: Connection, run_id: str, mlflow_run_id: str) -> N
 
 
 def start_runs(
-    connection: Connection, placements: Sequence[Placement], started_at: float, lease: float = LEASE_SECONDS
-) -> None:
-    """Place runs from `started_at` (Unix seconds) on, all or none: from then on samples carry their tags."""
+    connection: Connection,
+    workload_id: int,
+    placements: Sequence[Placement],
+    started_at: float | None = None,
+    lease: float = LEASE_SECONDS,
+) -> float:
+    """Place runs of a workload from `started_at` (Unix seconds) on, all or none: from then on samples carry their tags.
+
+    By default they start when nobody is in the way any more. Returns that moment. Again, before any of them is released, is
+    harmless.
+    """
     with connection.transaction(), connection.cursor() as cursor:
+        cursor.execute("select from tag_version for update")  # whoever writes samples has this for its last moment
+        started_at = time.time() if started_at is None else started_at
+        cursor.execute(
+            """
+            update workloads set status = 'running', ended_at = null, started_at = least(started_at, to_timestamp(%s))
+            where workload_id = %s
+            """,
+            (started_at, workload_id),
+        )
         cursor.executemany(
             """
             update runs set status = 'running', started_at = to_timestamp(%s),
@@ -137,9 +155,11 @@ def start_runs(
             """
             insert into placements (run_id, host, gpu_uuid, gpu_instance_id, mig_uuid, started_at)
             values (%s, %s, %s, %s, %s, to_timestamp(%s))
+            on conflict (run_id, host, gpu_uuid, gpu_instance_id) do update set started_at = excluded.started_at
             """,
             [(p.run_id, p.host, p.gpu_uuid, p.gpu_instance_id, p.mig_uuid, started_at) for p in placements],
         )
+    return started_at
 
 
 def renew_lease(connection: Connection, run_id: str, root_pid: int, lease: float) -> None:
@@ -164,8 +184,9 @@ def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
 
 def end_lost_runs(connection: Connection, lease: float = LEASE_SECONDS) -> list[str]:
     """End the runs whose supervisors and processes have been silent for longer than a lease; return their ids."""
-    rows = connection.execute("select * from end_lost_runs(make_interval(secs => %s))", (lease,)).fetchall()
-    return [run_id for (run_id,) in rows]
+    silent = connection.execute("select run_id from runs where status = 'running' and lease_until < now()").fetchall()
+    ended = "select run_id from runs where run_id = %s and end_lost_run(run_id, make_interval(secs => %s))"
+    return [run_id for (run_id,) in silent if connection.execute(ended, (run_id, lease)).fetchone()]
 
 
 def host_of(connection: Connection, run_id: str) -> str | None:

@@ -18,9 +18,11 @@ __all__ = [
     "WriteState",
     "begin_write",
     "copy_samples",
+    "end_write",
     "forget_batches",
     "mark_unsummarised",
     "open_series",
+    "request_retag",
     "retag",
     "run_set_segments",
     "summarise_ended_runs",
@@ -56,7 +58,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """What must not change while samples are written: the version of the run sets, and the edge of retention.
+    """What there is when the writing of samples begins: the version of the run sets, and the edge of retention, which stays.
 
     `fresh` are the batches that were not written before, `now` is the database's time. All times are Unix seconds; the edge
     is ``-inf`` where nothing was ever deleted.
@@ -80,15 +82,22 @@ def open_series(
 
 
 def begin_write(connection: Connection, source: str, batches: Sequence[int]) -> WriteState:
-    """Enter batches into the ledger, in the transaction that writes them, and keep from changing what must not meanwhile.
+    """Enter batches into the ledger, in the transaction that writes them; the edge of retention stays until it is over.
 
-    Series are to be opened before: a scheduler that makes the same place waits for what is held here.
+    Series are to be opened before it: a scheduler that makes the same place would wait for the whole transaction.
     """
     row = connection.execute(
         "select fresh, version, edge, now from begin_write(%s, %s)", (source, list(batches))
     ).fetchone()
     assert row is not None
     return WriteState(frozenset(row[0]), *row[1:])
+
+
+def end_write(connection: Connection) -> int:
+    """Keep the run sets from changing until the transaction is over, and return their version by now."""
+    row = connection.execute("select end_write()").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def taken_over(connection: Connection, source: str, since: float) -> dict[int, float]:
@@ -159,6 +168,14 @@ def _copy(connection: Connection, table: str, columns: Columns) -> None:
     ) as copy:
         for block in encoded(columns):
             copy.write(block)
+
+
+def request_retag(connection: Connection, places: Mapping[int, float]) -> None:
+    """Have the samples of places tagged anew, from a time in Unix seconds on, by the next `retag` after this transaction."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "insert into retags (place_id, from_time) values (%s, to_timestamp(%s))", list(places.items())
+        )
 
 
 def retag(connection: Connection) -> int:

@@ -148,10 +148,8 @@ def _enter(world: World, show: Show) -> None:
         fingerprint=show.run_id, simulated=show.gpu is not None, profilers=show.profilers,
     )  # fmt: skip
     runs.create_runs(world.connection, [run])
-    experiments.start_workload(world.connection, workload_id, show.start)
-    runs.start_runs(
-        world.connection, [runs.Placement(show.run_id, show.host, show.gpu_uuid, show.instance)], show.start
-    )
+    placement = runs.Placement(show.run_id, show.host, show.gpu_uuid, show.instance)
+    runs.start_runs(world.connection, workload_id, [placement], show.start)
     if show.status == "running":
         world.connection.execute(
             "update runs set lease_until = now() + interval '1 day' where run_id = %s", (show.run_id,)

@@ -68,9 +68,8 @@ class World:
             params={"lr": "0.1"}, host=HOST, fingerprint=uuid.uuid4().hex, simulated=simulated,
         )  # fmt: skip
         runs.create_runs(self.connection, [run])
-        experiments.start_workload(self.connection, workload_id, started_at)
         placement = runs.Placement(run_id, HOST, gpu_uuid=gpu, gpu_instance_id=gpu_instance)
-        runs.start_runs(self.connection, [placement], started_at)
+        runs.start_runs(self.connection, workload_id, [placement], started_at)
         if ended_at is not None:
             self.end(run_id, started_at, ended_at)
         return run_id

@@ -34,7 +34,8 @@ declare
     edge timestamptz;
     here places;
 begin
-    perform pg_advisory_xact_lock(hashtext('bench.run_sets'), p_place);
+    -- One after the other, in all places: in whatever order these come, nobody waits for somebody who waits.
+    perform from tag_version for update;
     select * into here from places where place_id = p_place;
     select coalesce(max(started_at), p_from) into edge from run_sets
     where place_id = p_place and started_at <= p_from and (ended_at is null or ended_at > p_from);

@@ -1,5 +1,6 @@
 -- How runs end. The supervisor says when; where it is gone, the last sign of life does.
 
+-- Only who has seen an end knows an exit code: what was seen is never replaced by what was not.
 create or replace function end_run(
     p_run text, p_status text, p_ended timestamptz, p_exit integer, p_reason text
 ) returns void language plpgsql as $$
@@ -8,7 +9,11 @@ declare
 begin
     update runs set status = p_status, ended_at = greatest(p_ended, started_at), exit_code = p_exit, reason = p_reason,
                     lease_until = null
-    where run_id = p_run returning workload_id into the_workload;
+    where run_id = p_run and (p_exit is not null or status in ('pending', 'running'))
+    returning workload_id into the_workload;
+    if not found then
+        return;
+    end if;
     update placements set ended_at = greatest(p_ended, started_at) where run_id = p_run;
     update workloads w set
         ended_at = case when x.open = 0 then x.last_end end,
@@ -31,20 +36,22 @@ create or replace function last_sign_of_life(p_run text) returns timestamptz lan
     from runs r where r.run_id = p_run
 $$;
 
--- Ends the runs whose lease is over and whose processes have been silent for as long as a lease lasts. To be called
--- when all that was scraped has been written, else silence may only be lag.
-create or replace function end_lost_runs(p_lease interval) returns setof text language plpgsql as $$
+-- Ends a run whose lease is over and whose processes have been silent for as long as a lease lasts; returns whether it is such
+-- a one. To be called when all that was scraped has been written, else silence may only be lag, and in a transaction of its own.
+-- What somebody else has in hands is left to them: its supervisor, which is there after all, knows how it ended.
+create or replace function end_lost_run(p_run text, p_lease interval) returns boolean language plpgsql as $$
 declare
-    lost record;
+    last_sign timestamptz;
 begin
-    for lost in
-        select run_id, last_sign_of_life(run_id) as last_sign from runs
-        where status = 'running' and lease_until < now()
-    loop
-        if lost.last_sign < now() - p_lease then
-            perform end_run(lost.run_id, 'failed', lost.last_sign, null,
-                            'its supervisor vanished; it ends at the last sign of life of its processes');
-            return next lost.run_id;
-        end if;
-    end loop;
+    perform from runs where run_id = p_run and status = 'running' and lease_until < now() for no key update skip locked;
+    if not found then
+        return false;
+    end if;
+    last_sign := last_sign_of_life(p_run);
+    if last_sign >= now() - p_lease then
+        return false;
+    end if;
+    perform end_run(p_run, 'failed', last_sign, null,
+                    'its supervisor vanished; it ends at the last sign of life of its processes');
+    return true;
 end $$;

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -62,14 +62,17 @@ def recorded(database: Database) -> list[tuple[str, str | None]]:
 def test_a_supervisor_that_dies_as_it_is_released_ends_its_run_alone(
     scheduler: Scheduler, file: ExperimentFile, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    start_runs: Callable[[Connection, Sequence[runs.Placement], float, float], None] = runs.start_runs
+    start_runs = runs.start_runs
 
-    def kill_one(connection: Connection, placements: Sequence[runs.Placement], started_at: float, lease: float) -> None:
-        start_runs(connection, placements, started_at, lease)
+    def kill_one(
+        connection: Connection, workload_id: int, placements: Sequence[runs.Placement], *, lease: float
+    ) -> float:
+        started_at = start_runs(connection, workload_id, placements, lease=lease)
         state = RunFolder(settings.runs_dir / placements[0].run_id).state()
         assert state is not None
         os.kill(state.pid, signal.SIGKILL)
         psutil.wait_procs([psutil.Process(state.pid)], timeout=10)
+        return started_at
 
     monkeypatch.setattr(runs, "start_runs", kill_one)
     assert [outcome.status for outcome in scheduler.run_file(file)] == ["stopped", "finished"]

@@ -145,6 +145,7 @@ def test_a_lost_run_ends_at_its_last_sign_of_life(world: World) -> None:
     world.write(world.gauge("bench_process_processes", times, [2.0] * 60, {"run_id": run_id}, "process"))
     world.connection.execute("update runs set lease_until = now() - interval '1 s' where run_id = %s", (run_id,))
     assert runs.end_lost_runs(world.connection) == [run_id]
+    assert runs.end_lost_runs(world.connection) == []
     row = world.connection.execute(
         "select status, extract(epoch from ended_at)::float8 from runs where run_id = %s", (run_id,)
     ).fetchone()
