@@ -1,10 +1,10 @@
-"""The thread that tells the database each second how targets are, and learns which are this collector's."""
+"""What the database is told each second: how targets are; and what it says: which are this collector's."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 
+from bench.periodic import Periodic
 from collector.leases import Leases
 from collector.targets import Key, Target
 from sql.targets import TargetState
@@ -14,8 +14,8 @@ __all__ = ["Reporter"]
 _SECONDS = 1.0
 
 
-class Reporter(threading.Thread):
-    """Keeps leases. A thread of its own: the database may take long to answer, and neither scrapes nor writing wait.
+class Reporter:
+    """Keeps leases, in the background: the database may take long to answer, and neither scrapes nor writing wait.
 
     Parameters
     ----------
@@ -36,21 +36,20 @@ class Reporter(threading.Thread):
         wanted: Callable[[], Mapping[Key, Target]],
         follow: Callable[[Mapping[int, Target]], None],
     ) -> None:
-        super().__init__(name="reporter", daemon=True)
         self._leases, self._wanted, self._follow = leases, wanted, follow
-        self._stopping = threading.Event()
+        self._reports = Periodic("reports of targets", self._report, _SECONDS)
         self.states: Mapping[int, TargetState] = {}
 
-    def stop(self, timeout: float = 5.0) -> None:
-        """Report once more, let go of all targets and end, in `timeout` seconds at most; safe to call twice."""
-        self._stopping.set()
-        if self.is_alive():
-            self.join(timeout)
+    def start(self) -> None:
+        """Report from now on."""
+        self._reports.start()
 
-    def run(self) -> None:
-        """Report until stopped."""
-        while not self._stopping.wait(_SECONDS):
-            self._leases.keep(self._wanted(), self.states)
-            self._follow(self._leases.held)
-            self._leases.let_go()
-        self._leases.release(self.states)
+    def stop(self, timeout: float = 5.0) -> None:
+        """Report once more and let go of all targets; what is under way gets `timeout` seconds. Safe to call twice."""
+        if self._reports.end(timeout):
+            self._leases.release(self.states)
+
+    def _report(self) -> None:
+        self._leases.keep(self._wanted(), self.states)
+        self._follow(self._leases.held)
+        self._leases.let_go()

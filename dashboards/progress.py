@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from rich.markup import escape
 from rich.spinner import Spinner
 from rich.text import Text
 
+from bench.periodic import Periodic
 from dashboards import tables
 from sql.summaries import Live
 
@@ -89,8 +90,7 @@ class Progress:
         self._going: dict[str, _Going] = {}
         self._figures: Mapping[str, Live] = {}
         self._display: LiveDisplay | None = None
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="progress", daemon=True)
+        self._looks = Periodic("progress", self._look, 1.0, level=logging.INFO)
 
     def __enter__(self) -> Self:
         if self.console.is_terminal and not self._lines:
@@ -98,15 +98,14 @@ class Progress:
                 console=self.console, get_renderable=self._render, refresh_per_second=4, transient=True
             )
             self._display.start()
-            self._thread.start()
+            self._looks.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
+        self._looks.end(patience=5)
         if self._display is not None:
-            self._thread.join(timeout=5)
             self._display.stop()
 
     def going(self) -> list[str]:
@@ -142,7 +141,6 @@ class Progress:
             lines.append(Spinner("dots", Text(text)))
         return Group(*lines)
 
-    def _follow(self) -> None:
-        while not self._ended.wait(1.0):
-            if self._going:
-                self._figures = self.live(list(self._going))
+    def _look(self) -> None:
+        if self._going:
+            self._figures = self.live(list(self._going))

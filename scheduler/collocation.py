@@ -16,7 +16,7 @@ from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
 from scheduler.instances import Choice, choose, refusal, refuse_foreign
 from scheduler.layout import place
 from scheduler.plan import Action, PlannedRun, PlannedWorkload
-from sql.database import Connection
+from sql.session import Session
 
 __all__ = ["Partition", "collocation_problem", "partitions", "workload_problems"]
 
@@ -87,7 +87,7 @@ def workload_problems(rows: Iterable[Row], inventory: Inventory) -> Iterator[tup
 
 
 def partitions(
-    connection: Connection,
+    session: Session,
     file: ExperimentFile,
     planned: Sequence[PlannedWorkload],
     inventory: Inventory,
@@ -113,7 +113,7 @@ def partitions(
             concerned = [row for row in sharing if uuid in (gpu.uuid for gpu in gpus[row.line])]
             wanted = {str(row.line): row.collocation.profile for row in concerned if row.collocation.profile}
             try:
-                layout, ours = devices.without_ours(connection, uuid)
+                layout, ours = devices.without_ours(session, uuid)
                 if wanted:
                     usable = {one.uuid for one in layout.instances if one.uuid}
                     choice = choose(layout, wanted, ours, usable)

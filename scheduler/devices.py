@@ -27,8 +27,8 @@ from scheduler.job import Job
 from scheduler.mps import MpsDaemon, program
 from scheduler.supervision import is_supervised
 from sql import owned
-from sql.database import Connection
 from sql.owned import Holder, Owned
+from sql.session import Session
 
 __all__ = ["Devices", "Given"]
 
@@ -97,7 +97,7 @@ class Devices:
             self._control = MigControl(load(self._settings.simulate, self._settings.home))
         return self._control
 
-    def provide(self, connection: Connection, jobs: Mapping[str, Job], beside: Sequence[str] = ()) -> dict[str, Given]:
+    def provide(self, session: Session, jobs: Mapping[str, Job], beside: Sequence[str] = ()) -> dict[str, Given]:
         """Make what the runs of a workload need, and return what each is given, by its id.
 
         Parameters
@@ -118,8 +118,8 @@ class Devices:
         if not divided and not shared:
             return given
         with self._turn():
-            self._clear(connection, mine=False)
-            recorded = owned.on_host(connection, self._host)
+            self._clear(session, mine=False)
+            recorded = session(owned.on_host, self._host)
             ours = self._pids(recorded)
             taken = {one.mig_uuid for one in recorded}
             claims: dict[str, Claim] = {}
@@ -138,9 +138,9 @@ class Devices:
                     refuse_mig_mode(layout)
                     refuse_foreign(layout, ours)
                 for choice in choices:
-                    given |= self._make_instances(connection, choice, claims)
+                    given |= self._make_instances(session, choice, claims)
                 if shared:
-                    given |= self._join_daemon(connection, shared, beside, recorded)
+                    given |= self._join_daemon(session, shared, beside, recorded)
             finally:
                 used = {one.instance.uuid for one in given.values() if one.instance}
                 for mig_uuid, claim in claims.items():
@@ -148,11 +148,11 @@ class Devices:
                         claim.release()
         return given
 
-    def adopt(self, connection: Connection, run_ids: Sequence[str]) -> None:
+    def adopt(self, session: Session, run_ids: Sequence[str]) -> None:
         """Be the one to remove what there is for runs that a dead scheduler has left to us."""
-        owned.adopt(connection, self._holder, run_ids)
+        session(owned.adopt, self._holder, run_ids)
 
-    def clear(self, connection: Connection) -> list[str]:
+    def clear(self, session: Session) -> list[str]:
         """Remove what is for runs that are over, where its scheduler is gone or this one.
 
         Returns
@@ -160,17 +160,17 @@ class Devices:
         list of str
             What could not be removed, and why; it stays recorded.
         """
-        if not any(one.home == self._holder.home for one in owned.on_host(connection, self._host)):
+        if not any(one.home == self._holder.home for one in session(owned.on_host, self._host)):
             return []
         try:
             with self._turn():
-                return self._clear(connection, mine=True)
+                return self._clear(session, mine=True)
         except GpuUnavailable as error:
             return [str(error)]
 
-    def without_ours(self, connection: Connection, gpu_uuid: str) -> tuple[Layout, set[int]]:
+    def without_ours(self, session: Session, gpu_uuid: str) -> tuple[Layout, set[int]]:
         """Return a GPU as it is without anything that was made for runs, and the processes of runs."""
-        recorded = owned.on_host(connection, self._host)
+        recorded = session(owned.on_host, self._host)
         layout = self.control.layout(gpu_uuid)
         made = {one.mig_uuid for one in recorded if one.mig_uuid}
         stay = tuple(one for one in layout.instances if one.uuid not in made)
@@ -180,14 +180,14 @@ class Devices:
         """Return whether somebody supervises a run of this home."""
         return is_supervised(RunFolder(self._settings.runs_dir / run_id))
 
-    def _clear(self, connection: Connection, *, mine: bool) -> list[str]:
+    def _clear(self, session: Session, *, mine: bool) -> list[str]:
         problems: list[str] = []
         running = {
             run_id
             for run_id, tree in RunProcesses().scan().items()
             if any(not process.zombie for process in tree.members)
         }
-        for one in owned.on_host(connection, self._host):
+        for one in session(owned.on_host, self._host):
             if one.home != self._holder.home or not self._is_over(one, running, mine):
                 continue
             try:
@@ -195,7 +195,7 @@ class Devices:
             except (GpuUnavailable, OSError) as error:
                 problems.append(str(error))
             else:
-                owned.forget(connection, one.owned_id)
+                session(owned.forget, one.owned_id)
         return problems
 
     def _is_over(self, one: Owned, running: set[str], mine: bool) -> bool:
@@ -222,24 +222,23 @@ class Devices:
         elif one.boot_id == self._holder.boot_id:  # else it went when the host was restarted
             remove_instance(self.control, one)
 
-    def _make_instances(self, connection: Connection, choice: Choice, claims: Mapping[str, Claim]) -> dict[str, Given]:
+    def _make_instances(self, session: Session, choice: Choice, claims: Mapping[str, Claim]) -> dict[str, Given]:
         given = {run_id: Given((one.uuid,), one, claim=claims[one.uuid]) for run_id, one in choice.there.items()}
         gpu = choice.layout.gpu_uuid
         for run_id, (profile, start) in choice.made.items():
-            record = owned.record(
-                connection, "instance", self._holder, [run_id], [gpu], profile=profile, start=start
+            record = session(owned.record, "instance", self._holder, [run_id], [gpu], profile=profile, start=start
             )  # fmt: skip
             try:
                 made = self.control.create(gpu, profile, start)
             except NotPermitted as error:
-                owned.forget(connection, record.owned_id)
+                session(owned.forget, record.owned_id)
                 raise needs_root(choice.layout, choice.made.values()) from error
-            owned.complete(connection, record.owned_id, made.gpu_instance_id, made.uuid)
+            session(owned.complete, record.owned_id, made.gpu_instance_id, made.uuid)
             given[run_id] = Given((made.uuid,), made)
         return given
 
     def _join_daemon(
-        self, connection: Connection, jobs: Mapping[str, Job], beside: Sequence[str], recorded: Sequence[Owned]
+        self, session: Session, jobs: Mapping[str, Job], beside: Sequence[str], recorded: Sequence[Owned]
     ) -> dict[str, Given]:
         """Return what makes runs clients of the workload's daemon, started where it does not run."""
         gpus = list(dict.fromkeys(gpu.uuid for job in jobs.values() for gpu in job.devices or ()))
@@ -248,11 +247,11 @@ class Devices:
             if one.kind == "daemon" and set(one.run_ids) & set(beside) and set(gpus) <= set(one.gpu_uuids):
                 there = MpsDaemon(Path(one.folder or ""))
                 if there.running or (program() is None and there.folder.exists()):
-                    owned.join(connection, one.owned_id, list(jobs))
+                    session(owned.join, one.owned_id, list(jobs))
                     daemon = there
         if daemon is None:
             folder = _TEMPORARY / f"hypergauge-mps-{uuid.uuid4().hex[:12]}"
-            owned.record(connection, "daemon", self._holder, list(jobs), gpus, folder=str(folder))
+            session(owned.record, "daemon", self._holder, list(jobs), gpus, folder=str(folder))
             daemon = MpsDaemon(folder)
             daemon.start(gpus)
         return {

@@ -19,6 +19,7 @@ from scheduler.repetition import Turn, next_attempts
 from scheduler.retries import Runner, run_with_retries
 from sql import experiments, file_workloads, runs
 from sql.database import Connection
+from sql.session import Session
 
 __all__ = ["FileTurns", "Report", "Sorted", "WriteBack", "claim", "numbers", "planned", "writer"]
 
@@ -44,8 +45,8 @@ def numbers(connection: Connection, file: ExperimentFile) -> dict[int, dict[int,
     return found
 
 
-def claim(connection: Connection, file: ExperimentFile, *, into: bool) -> list[int]:
-    """Make the experiments of a file its own, and keep other commands off for as long as the connection lives.
+def claim(session: Session, file: ExperimentFile, *, into: bool) -> list[int]:
+    """Make the experiments of a file its own, and keep other commands off for as long as the session lasts.
 
     Raises
     ------
@@ -54,11 +55,11 @@ def claim(connection: Connection, file: ExperimentFile, *, into: bool) -> list[i
     """
     ids, source = _experiments(file), str(file.path.resolve())
     for experiment in ids:
-        experiments.claim_experiment(connection, experiment, name=file.path.stem, source=source, into=into)
-        experiments.lock_experiment(connection, experiment)
-        file_workloads.take_over(connection, experiment, _source(connection, file, experiment), source)
-    for experiment, found in numbers(connection, file).items():
-        file_workloads.record(connection, experiment, source, found)
+        session(experiments.claim_experiment, experiment, name=file.path.stem, source=source, into=into)
+        session.lock(partial(experiments.lock_experiment, experiment=experiment))
+        session(file_workloads.take_over, experiment, session(_source, file, experiment), source)
+    for experiment, found in session(numbers, file).items():
+        session(file_workloads.record, experiment, source, found)
     return ids
 
 
@@ -124,11 +125,11 @@ class FileTurns:
     inventory: Inventory | None
     report: Report
     write_back: WriteBack
-    resume: Callable[[Connection, PlannedRun], str | None]
+    resume: Callable[[Session, PlannedRun], str | None]
     opened: Callable[[PlannedWorkload, Policy, float | None], Runner]
     _again: dict[str, list[Job]] = field(default_factory=dict)
 
-    def sort_out(self, connection: Connection, turn: Turn) -> Sorted:
+    def sort_out(self, session: Session, turn: Turn) -> Sorted:
         """Return the jobs of a turn."""
         if turn.repetition > 1:
             return Sorted(self._again.get(turn.label, []))
@@ -140,7 +141,7 @@ class FileTurns:
                 self.file, run.row, self.inventory,
                 position=run.position, attempt=run.attempt, previous=run.previous,
             )  # fmt: skip
-            if run.action is Action.RESUME and (status := self.resume(connection, run)):
+            if run.action is Action.RESUME and (status := self.resume(session, run)):
                 assert run.previous is not None
                 if status == "running":
                     found.attach.append(job)

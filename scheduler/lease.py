@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-
-from bench.errors import BenchError
+from bench.periodic import Periodic
 from sql import runs
-from sql.database import Database, lost
+from sql.database import Database
+from sql.session import Session
 
 __all__ = ["Lease"]
 
 
-class Lease(threading.Thread):
-    """Renews the lease of a run, in a thread of its own: a database that hangs must not keep us from the run."""
+class Lease:
+    """Renews the lease of a run three times a lease, in the background: a database that hangs must not keep us from the run."""
 
     def __init__(self, database: Database, run_id: str, root_pid: int) -> None:
-        super().__init__(name="lease", daemon=True)
-        self._database, self._run_id, self._root_pid = database, run_id, root_pid
-        self._ended = threading.Event()
+        self._session = Session(database, patience=0)
+        self._run_id, self._root_pid, self._lease = run_id, root_pid, database.settings.lease
+        self._renewals = Periodic(f"lease of run {run_id[:8]}", self._renew, self._lease / 3, at_once=True)
 
-    def run(self) -> None:
-        """Renew it three times a lease, until `end`."""
-        lease = self._database.settings.lease
-        while not self._ended.is_set():
-            with contextlib.suppress(BenchError, *lost), self._database.connect() as connection:
-                while not self._ended.is_set():
-                    runs.renew_lease(connection, self._run_id, self._root_pid, lease)
-                    self._ended.wait(lease / 3)
-            self._ended.wait(lease / 3)
+    def start(self) -> None:
+        """Renew it from now on."""
+        self._renewals.start()
 
     def end(self) -> None:
-        """Renew it no more."""
-        self._ended.set()
+        """Renew it no more; what is under way is not waited for."""
+        if self._renewals.end(patience=0):
+            self._session.close()
+
+    def _renew(self) -> None:
+        self._session(runs.renew_lease, self._run_id, self._root_pid, self._lease)

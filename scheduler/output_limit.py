@@ -11,12 +11,12 @@ import contextlib
 import ctypes
 import errno
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from bench.output import LeftOut
+from bench.periodic import Periodic
 from scheduler.pausing import paused
 
 __all__ = ["OutputLimit", "punch_hole"]
@@ -31,8 +31,8 @@ _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _CANNOT = frozenset({errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EPERM})
 
 
-class OutputLimit(threading.Thread):
-    """Watches the size of one run's output, in a thread.
+class OutputLimit:
+    """Watches the size of one run's output, in the background.
 
     Parameters
     ----------
@@ -49,23 +49,19 @@ class OutputLimit(threading.Thread):
     def __init__(
         self, run_id: str, output: Path, limit: int, punch: Callable[[int, int, int], None] | None = None
     ) -> None:
-        super().__init__(name="output-limit", daemon=True)
         self._run_id, self._output, self._limit = run_id, output, limit
         self._punch: Callable[[int, int, int], None] | None = punch or punch_hole
-        self._ended = threading.Event()
+        self._looks = Periodic(f"output of run {run_id[:8]}", self._look, _SHORTEST, longest=_LONGEST)
         self._last = (time.monotonic(), 0)
 
-    def run(self) -> None:
-        """Look again and again, until `end`."""
-        pause = _SHORTEST
-        while self._limit and not self._ended.wait(pause):
-            pause = self._look()
+    def start(self) -> None:
+        """Look again and again from now on."""
+        if self._limit:
+            self._looks.start()
 
     def end(self) -> None:
         """Look a last time, when nothing is written any more."""
-        self._ended.set()
-        if self.is_alive():
-            self.join()
+        self._looks.end()
         if self._limit:
             self._look()
 

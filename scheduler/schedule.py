@@ -31,8 +31,9 @@ from scheduler.supervision import end_lost_run, is_supervised, was_seen
 from scheduler.tracking import Tracking
 from scheduler.workload import Workload
 from sql import experiments, jobs, runs
-from sql.database import Connection, Database
+from sql.database import Database
 from sql.newest import newest_figures
+from sql.session import Session
 
 __all__ = ["Scheduler"]
 
@@ -62,20 +63,20 @@ class Scheduler:
 
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
         """Run every row that is still to do, workload by workload, and return how each ended, in each repetition."""
-        with self.database.session() as connection:
-            for experiment in claim(connection, file, into=into):
-                self._deliver_what_was_left(connection, experiment)
-            workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
+        with self._session() as session:
+            for experiment in claim(session, file, into=into):
+                self._deliver_what_was_left(session, experiment)
+            workloads = [workload for workload in session(planned, file, rerun) if workload.due]
             due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
             make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
             write_back = writer(file, self.report)
             opened = partial(self._workload, file.path.stem, write_back)
             file_turns = FileTurns(file, self.policy, self.inventory, self.report, write_back, self._resume, opened)
             outcomes: list[Outcome] = []
-            cooldown = self._cooldown(connection)
+            cooldown = self._cooldown(session)
             for turn in turns(workloads, self.policy.repeat):
-                found = file_turns.sort_out(connection, turn)
-                self._remove_what_was_left(connection)
+                found = file_turns.sort_out(session, turn)
+                self._remove_what_was_left(session)
                 if cooldown is not None and found.start and not found.attach:
                     cooldown.before_workload(
                         _gpus(found.start), self._gpus_of(workloads), partial(self._note, turn.label)
@@ -91,11 +92,11 @@ class Scheduler:
 
         Where nobody `waits`, its supervisor delivers what it leaves, and what earlier ones have.
         """
-        with self.database.session() as connection:
-            self._remove_what_was_left(connection)
-            experiment, workload = experiments.next_command_workload(connection)
+        with self._session() as session:
+            self._remove_what_was_left(session)
+            experiment, workload = session(experiments.next_command_workload)
             if waits:
-                self._deliver_what_was_left(connection, experiment)
+                self._deliver_what_was_left(session, experiment)
         command = PlannedWorkload(experiment, workload, ())
         opened = self._workload("bench run", lambda _: None, command, self.policy, None)
         opened.delivers = waits
@@ -106,25 +107,28 @@ class Scheduler:
         """Run what a run was once more, as its next attempt; say in what it differs from then."""
         again = PlannedWorkload(experiment, workload, ())
         name = Path(recorded.content["asked"].get("file", "bench run")).stem
-        with self.database.session() as connection:
+        with self._session() as session:
             if experiment == experiments.COMMAND_EXPERIMENT:
-                experiments.lock_command(connection, workload)
+                session.lock(partial(experiments.lock_command, workload=workload))
             else:
-                experiments.lock_experiment(connection, experiment)
-            known = runs.known_runs(connection, experiment)  # anew: another command may have repeated it meanwhile
+                session.lock(partial(experiments.lock_experiment, experiment=experiment))
+            known = session(runs.known_runs, experiment)  # anew: another command may have repeated it meanwhile
             there = [one.attempt for one in known if (one.workload, one.position) == (workload, job.position)]
             job = replace(job, attempt=max(there, default=0) + 1)
-            self._remove_what_was_left(connection)
+            self._remove_what_was_left(session)
             for difference in differences(recorded.files, self.recorder.begin([job]).files(job)):
                 self._say(recorded.label, difference)
             opened = partial(self._workload, name, lambda _: None, again)
             return run_with_retries(self.policy, opened, [job], [], partial(self._say, recorded.label))
 
-    def _cooldown(self, connection: Connection) -> Cooldown | None:
+    def _session(self) -> Session:
+        return Session(self.database, say=partial(self._say, ""))
+
+    def _cooldown(self, session: Session) -> Cooldown | None:
         if self.policy.cooldown is None:
             return None
         host = platform.node()
-        return Cooldown(self.policy.cooldown, lambda gpus: newest_figures(connection, host, gpus, time.time()))
+        return Cooldown(self.policy.cooldown, lambda gpus: session(newest_figures, host, gpus, time.time()))
 
     def _gpus_of(self, workloads: Iterable[PlannedWorkload]) -> list[Gpu]:
         words = dict.fromkeys(word for one in workloads for run in one.runs for word in run.row.devices)
@@ -154,16 +158,16 @@ class Scheduler:
             began=began,
         )
 
-    def _deliver_what_was_left(self, connection: Connection, experiment: int) -> None:
+    def _deliver_what_was_left(self, session: Session, experiment: int) -> None:
         """Deliver what an earlier command could not, since the tracking server was away."""
-        deliver_leftovers(connection, self.settings.runs_dir, experiment, self.tracking)
+        session(deliver_leftovers, self.settings.runs_dir, experiment, self.tracking)
 
-    def _remove_what_was_left(self, connection: Connection) -> None:
+    def _remove_what_was_left(self, session: Session) -> None:
         """Remove what a scheduler that died has made, where its runs are over."""
-        for problem in self.devices.clear(connection):
+        for problem in self.devices.clear(session):
             self.report(Event("warning", "", message=problem))
 
-    def _resume(self, connection: Connection, run: PlannedRun) -> str | None:
+    def _resume(self, session: Session, run: PlannedRun) -> str | None:
         """Return the status of a run to attach to (``running``) or that has ended; end one that nobody supervises."""
         previous = run.previous
         assert previous is not None
@@ -174,16 +178,16 @@ class Scheduler:
         if not folder.path.exists():
             if previous.status not in ("pending", "running"):
                 return previous.status
-            if (row := jobs.find_job(connection, previous.run_id)) is not None:
+            if (row := session(jobs.find_job, previous.run_id)) is not None:
                 what = f"{row.executor}'s job {row.native_id or row.job}"
                 raise BadRequest(
                     f"run {previous.run_id[:8]} is in {what}; schedule the file with --executor {row.executor}"
                 )
-            if (host := runs.host_of(connection, previous.run_id)) != platform.node():
+            if (host := session(runs.host_of, previous.run_id)) != platform.node():
                 raise BadRequest(f"run {previous.run_id[:8]} goes on at host {host}; schedule the file there")
-        end = end_lost_run(connection, folder)
+        end = session(end_lost_run, folder)
         if folder.path.exists():
-            deliver(connection, folder, self.tracking, previous.mlflow_run_id, end)
+            session(deliver, folder, self.tracking, previous.mlflow_run_id, end)
         label = f"{run.row.experiment}/{previous.workload}/{run.position}@{previous.attempt}"
         self.report(Event("lost", label, previous.run_id, run.row.name, end.status, end.reason or ""))
         return None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from bench.client import SPAN_KINDS
-from bench.errors import BenchError
+from bench.periodic import Periodic
 from bench.runfolder import RunFolder
 from sql.database import Database
 from sql.software import SpanRecord, store_spans
@@ -24,29 +22,25 @@ _MOST_BYTES = 1 << 18
 _PATIENCE_SECONDS = 2.0
 
 
-class SpanWatch(threading.Thread):
-    """Brings a run's spans to the database while it goes on, in a thread of its own; the delivery brings all of them.
+class SpanWatch:
+    """Brings a run's spans to the database while it goes on, in the background; the delivery brings all of them.
 
     A run that writes more than `_MOST_BYTES` at a time has only its newest there before it has ended: what it says of
     itself must not cost more than it does.
     """
 
     def __init__(self, database: Database, folder: RunFolder) -> None:
-        super().__init__(name="spans", daemon=True)
         self._database, self._folder = database, folder
-        self._ended = threading.Event()
+        self._looks = Periodic(f"spans of run {folder.run_id[:8]}", self._store, _INTERVAL_SECONDS)
         self._read = 0
 
-    def run(self) -> None:
-        """Look for new spans every few seconds, until `end`."""
-        while not self._ended.wait(_INTERVAL_SECONDS):
-            with contextlib.suppress(BenchError, OSError):
-                self._store()
+    def start(self) -> None:
+        """Look for new spans every few seconds from now on."""
+        self._looks.start()
 
     def end(self) -> None:
         """Look no more; what is under way arrives first, for the delivery would get in its way."""
-        self._ended.set()
-        self.join(_PATIENCE_SECONDS)
+        self._looks.end(_PATIENCE_SECONDS)
 
     def _store(self) -> None:
         path = self._folder.spans

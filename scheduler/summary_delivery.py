@@ -7,11 +7,9 @@ collector should do without. What cannot be delivered now is delivered later, by
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -19,6 +17,7 @@ from typing import Self
 
 from bench.config import Settings
 from bench.errors import BenchError, TrackingUnavailable
+from bench.periodic import Periodic
 from scheduler.summary_metrics import summary_metrics
 from sql.database import Database
 from sql.summaries import summaries
@@ -43,36 +42,25 @@ class SummaryDelivery:
     def __init__(
         self, database: Database, tracking_uri: Callable[[], str | None], interval: float = _INTERVAL_SECONDS
     ) -> None:
-        self._database, self._tracking_uri, self._interval = database, tracking_uri, interval
+        self._database, self._tracking_uri = database, tracking_uri
         self._unknown: set[str] = set()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="summary-delivery", daemon=True)
+        self._deliveries = Periodic("delivery of summaries", self._deliver, interval, longest=_LONGEST_SECONDS)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._deliveries.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
-        self._thread.join()
+        self._deliveries.end()
 
-    def _work(self) -> None:
-        pause = self._interval
-        while not self._ended.wait(pause):
-            done = False
-            with contextlib.suppress(BenchError):
-                done = self._deliver()
-            pause = self._interval if done else min(2 * pause, _LONGEST_SECONDS)
-
-    def _deliver(self) -> bool:
-        """Deliver what there is; return whether nothing was in the way."""
+    def _deliver(self) -> None:
         with self._database.session() as connection:
             run_ids = untracked(connection, self._unknown)
         uri = self._tracking_uri() if run_ids else None
         if uri is None:
-            return True
+            return
         settings = self._database.settings
         command = [sys.executable, "-P", "-m", "scheduler.summary_delivery", *run_ids]
         environment = {**os.environ, **settings.environment(), "MLFLOW_TRACKING_URI": uri}
@@ -85,10 +73,11 @@ class SummaryDelivery:
             start_new_session=True,
         ) as process:
             while process.poll() is None:
-                if self._ended.wait(0.1):
+                if self._deliveries.wait(0.1):
                     process.terminate()  # what it had not logged is logged later
             self._unknown |= set(process.communicate()[0].split())
-        return process.returncode == 0
+        if process.returncode and not self._deliveries.ending:
+            raise TrackingUnavailable("MLflow was not reached")
 
 
 def deliver_summaries(database: Database, uri: str, run_ids: Sequence[str]) -> list[str]:

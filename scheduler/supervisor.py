@@ -27,7 +27,6 @@ from subprocess import DEVNULL, Popen
 from typing import Any
 
 from bench.config import Settings
-from bench.errors import BenchError
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
@@ -40,7 +39,8 @@ from scheduler.policy import Policy
 from scheduler.reasons import Ending, exit_code, failure, last_lines
 from scheduler.spans import SpanWatch
 from sql import runs
-from sql.database import Connection, Database, lost
+from sql.database import Database
+from sql.session import Session
 from sql.summaries import unsummarised
 
 __all__ = ["Order"]
@@ -206,11 +206,8 @@ class Supervisor:
 
     def record(self, end: RunEnd) -> None:
         """Write the end to the database, however long that is away."""
-        for pause in _pauses(_PATIENCE_SECONDS):
-            with contextlib.suppress(BenchError, *lost), self.database.connect() as connection:
-                runs.end_run(connection, self.folder.run_id, end)
-                return
-            time.sleep(pause)
+        with contextlib.closing(Session(self.database, _PATIENCE_SECONDS)) as session:
+            session(runs.end_run, self.folder.run_id, end)
 
 
 def main(folder: RunFolder) -> None:
@@ -235,30 +232,30 @@ def main(folder: RunFolder) -> None:
         end = supervisor.run(started_at=float(words.split()[1]))
         supervisor.record(end)
         if order.delivers or _input_ended():
-            with supervisor.database.session() as connection:
-                _stand_in(supervisor, connection, end)
+            with contextlib.closing(Session(supervisor.database, _PATIENCE_SECONDS, _complain)) as session:
+                _stand_in(supervisor, session, end)
 
 
-def _stand_in(supervisor: Supervisor, connection: Connection, end: RunEnd) -> None:
+def _stand_in(supervisor: Supervisor, session: Session, end: RunEnd) -> None:
     """Do what the scheduler, which is gone or waits no longer, would have done when the run had ended."""
     from scheduler.delivery import deliver, deliver_leftovers
     from scheduler.devices import Devices
 
     folder, order, settings = supervisor.folder, supervisor.order, supervisor.database.settings
     try:
-        for problem in Devices(settings).clear(connection):
+        for problem in Devices(settings).clear(session):
             sys.stderr.write(f"{problem}\n")
     finally:
         if order.delivers and order.tracking_uri and order.mlflow_run_id is None:
             time.sleep(_OPENING_SECONDS)  # MLflow may still be about to open it, and would have it twice
         if not folder.delivered:
-            deliver(connection, folder, order.tracking_uri, order.mlflow_run_id, end, _complain)
+            session(deliver, folder, order.tracking_uri, order.mlflow_run_id, end, _complain)
         if order.delivers and order.experiment is not None:
-            deliver_leftovers(connection, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
+            session(deliver_leftovers, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
         # The stack's collector writes what the run had to say last, for as long as somebody holds the stack.
         if order.delivers and "collector" in Stack(settings).services():
             until = time.monotonic() + _SETTLE_SECONDS
-            while unsummarised(connection, [folder.run_id]) and time.monotonic() < until:
+            while session(unsummarised, [folder.run_id]) and time.monotonic() < until:
                 time.sleep(_SETTLE_LOOK_SECONDS)
 
 

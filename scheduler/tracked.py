@@ -12,7 +12,8 @@ from scheduler.page_cache import cache_tags
 from scheduler.parallel import each
 from scheduler.tracking import OWN_TAG, Tracking
 from sql import runs
-from sql.database import Connection, Database
+from sql.database import Database
+from sql.session import Session
 
 __all__ = ["TrackedRuns"]
 
@@ -45,7 +46,7 @@ class TrackedRuns:
         self._openings = Openings(tracking)
         self._answers = True
 
-    def open(self, connection: Connection, starting: Sequence[ActiveRun], run_before: Collection[int]) -> None:
+    def open(self, session: Session, starting: Sequence[ActiveRun], run_before: Collection[int]) -> None:
         """Open runs that are about to begin; those that this takes too long for begin without.
 
         Parameters
@@ -59,7 +60,7 @@ class TrackedRuns:
             why = self._openings.problem or "MLflow is slow"
             message = f"{why}; the runs go on, and it gets theirs later"
             self._report(Event("warning", f"{self._experiment}/{self._workload}", message=message))
-        self.note(connection, starting)
+        self.note(session, starting)
 
     def variables(self, active: ActiveRun) -> dict[str, str]:
         """Return the variables with which a run's command logs to it."""
@@ -70,22 +71,22 @@ class TrackedRuns:
             active.folder.run_id, active.mlflow_run_id, self._experiment_name, command.words, command.directory
         )
 
-    def note(self, connection: Connection, active_runs: Sequence[ActiveRun]) -> None:
+    def note(self, session: Session, active_runs: Sequence[ActiveRun]) -> None:
         """Record which of these runs are open by now."""
         for active in active_runs:
             opened = self._openings.opened.get(active.folder.run_id)
             if active.mlflow_run_id is None and opened is not None:
                 active.mlflow_run_id = opened
-                runs.set_mlflow_run(connection, active.folder.run_id, opened)
+                session(runs.set_mlflow_run, active.folder.run_id, opened)
 
-    def deliver(self, connection: Connection, active_runs: Sequence[ActiveRun]) -> None:
+    def deliver(self, session: Session, active_runs: Sequence[ActiveRun]) -> None:
         """Deliver what those of these runs have left that have ended."""
         # What is still being opened would be opened twice.
         self._answers = self._openings.settled(_OPENING_SECONDS)
-        self.note(connection, active_runs)
+        self.note(session, active_runs)
         left = [active for active in active_runs if active.end is not None and not active.folder.delivered]
         if len(left) == 1:
-            self._deliver(connection, left[0])
+            self._deliver(session, left[0])
         else:
             each(self._deliver_beside, left)
 
@@ -102,16 +103,16 @@ class TrackedRuns:
         return request
 
     def _deliver_beside(self, active: ActiveRun) -> None:
-        with self._database.session() as connection:
-            self._deliver(connection, active)
+        with Session(self._database) as session:
+            self._deliver(session, active)
 
-    def _deliver(self, connection: Connection, active: ActiveRun) -> None:
+    def _deliver(self, session: Session, active: ActiveRun) -> None:
         """Deliver what a run has left; where MLflow does not answer, it is not asked for the next one."""
         assert active.end is not None
         why = ["MLflow does not answer"]
         if not self._answers:
-            deliver_spans(connection, active.folder)
-        elif deliver(connection, active.folder, self._tracking, active.mlflow_run_id, active.end, why.append):
+            session(deliver_spans, active.folder)
+        elif session(deliver, active.folder, self._tracking, active.mlflow_run_id, active.end, why.append):
             return
         what = f"{why[-1]}; it gets the run when something of this experiment is scheduled again"
         self._report(Event("warning", label(self._experiment, self._workload, active.job), message=what))

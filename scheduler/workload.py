@@ -30,7 +30,8 @@ from scheduler.supervisor import Order
 from scheduler.tracked import TrackedRuns
 from scheduler.tracking import Tracking
 from sql import experiments, runs
-from sql.database import Connection, Database
+from sql.database import Database
+from sql.session import Session
 
 __all__ = ["Workload"]
 
@@ -94,25 +95,25 @@ class Workload:
         An interrupt (``KeyboardInterrupt``) stops all of them in order, records that, and is raised again.
         """
         left = not self.delivers
-        with self.database.session() as connection:
-            self._attach(connection, attached)
+        with Session(self.database, say=self._say) as session:
+            self._attach(session, attached)
             try:
                 if jobs:
-                    self._start(connection, jobs)
+                    self._start(session, jobs)
                 with SoftwareWatch(self.database, self.tracking, self._software_runs):
-                    self._wait(connection)
+                    self._wait(session)
             except KeyboardInterrupt:
                 left = False
-                self._stop(connection)
+                self._stop(session)
                 raise
             finally:
                 try:
                     self._free_devices()
                 finally:
                     if self.delivers:
-                        self._mlflow.deliver(connection, self._active)
+                        self._mlflow.deliver(session, self._active)
                     else:
-                        self._mlflow.note(connection, self._active)
+                        self._mlflow.note(session, self._active)
                     for active in self._active:
                         active.let_go(wait=not left)
         return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
@@ -120,7 +121,7 @@ class Workload:
     def _software_runs(self) -> list[str]:
         return [active.folder.run_id for active in self._active if active.end is None]
 
-    def _attach(self, connection: Connection, jobs: Sequence[Job]) -> None:
+    def _attach(self, session: Session, jobs: Sequence[Job]) -> None:
         for job in jobs:
             assert job.previous is not None
             folder = RunFolder(self.settings.runs_dir / job.previous.run_id)
@@ -129,24 +130,24 @@ class Workload:
             if (state := folder.state()) is not None and state.started_at is not None:
                 self.began = min(self.began or state.started_at, state.started_at)
             self._tell("attached", self._active[-1])
-        self.devices.adopt(connection, [active.folder.run_id for active in self._active])
+        self.devices.adopt(session, [active.folder.run_id for active in self._active])
 
-    def _start(self, connection: Connection, jobs: Sequence[Job]) -> None:
+    def _start(self, session: Session, jobs: Sequence[Job]) -> None:
         recording = self.recorder.begin(jobs)
         # Before anything else: what cannot be had is refused while nothing of these runs is there.
         by_id = {job.run_id or uuid.uuid4().hex: job for job in jobs}
-        given = self.devices.provide(connection, by_id, [active.folder.run_id for active in self._active])
-        workload_id = experiments.open_workload(connection, self.experiment, self.workload)
-        before = runs.positions_started(connection, workload_id, platform.node(), booted_at())
+        given = self.devices.provide(session, by_id, [active.folder.run_id for active in self._active])
+        workload_id = session(experiments.open_workload, self.experiment, self.workload)
+        before = session(runs.positions_started, workload_id, platform.node(), booted_at())
         starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
         self._active += starting
         host = platform.node()
-        runs.create_runs(connection, [new_run(one.folder.run_id, one.job, workload_id, host) for one in starting])
+        session(runs.create_runs, [new_run(one.folder.run_id, one.job, workload_id, host) for one in starting])
         try:
             for active in starting:  # what takes longest comes first
                 active.start_supervisor(self.through(active.folder.run_id))
             self._write_back(starting)
-            self._mlflow.open(connection, starting, before)
+            self._mlflow.open(session, starting, before)
             client = client_folder(self.settings.home)
             for active in starting:
                 active.order(self._order(active, client))
@@ -155,11 +156,11 @@ class Workload:
             for active in starting:
                 active.await_ready(self._label(active.job), self.patience)
         except Exception:
-            self._dismiss(connection, starting)
+            self._dismiss(session, starting)
             raise
         # One moment for all: the placement is in the database before the first of them begins.
         placements = [placement for active in starting for placement in active.placements]
-        started_at = runs.start_runs(connection, workload_id, placements, lease=self.settings.lease)
+        started_at = session(runs.start_runs, workload_id, placements, lease=self.settings.lease)
         self.began = self.began or started_at
         for active in starting:
             active.release(started_at)
@@ -197,34 +198,34 @@ class Workload:
             delivers=not self.delivers,
         )
 
-    def _dismiss(self, connection: Connection, starting: Sequence[ActiveRun]) -> None:
+    def _dismiss(self, session: Session, starting: Sequence[ActiveRun]) -> None:
         """End the supervisors of runs that will not be released, so that their devices are free; the rows are still to do."""
         for active in starting:
             active.dismiss()
         for active in starting:
-            active.end = end_lost_run(connection, active.folder)
+            active.end = session(end_lost_run, active.folder)
             active.status = active.end.status
         self.write_back({a.job.line: ("", a.folder.run_id) for a in starting if a.job.line is not None})
 
-    def _wait(self, connection: Connection) -> None:
+    def _wait(self, session: Session) -> None:
         pause = 0.02
         while open_runs := [active for active in self._active if active.status == "running"]:
             for active in open_runs:
-                self._look(connection, active)
-            self._mlflow.note(connection, self._active)
+                self._look(session, active)
+            self._mlflow.note(session, self._active)
             # A supervisor says when its run has ended; one that we attached to, or that is gone, has to be looked at.
             telling = [active.says for active in open_runs if active.says and active.status == "running"]
             if not select.select(telling, [], [], pause)[0]:
                 pause = min(0.1, pause * 1.2)
             time.sleep(_LOOK_SECONDS)
 
-    def _look(self, connection: Connection, active: ActiveRun) -> None:
+    def _look(self, session: Session, active: ActiveRun) -> None:
         alive = active.is_supervised  # asked first: one that ends in between has written its end by now
         if (end := active.folder.end()) is not None:
-            runs.end_run(connection, active.folder.run_id, end)
+            session(runs.end_run, active.folder.run_id, end)
         elif not alive:
             log = active.folder.supervisor_log.read_text(errors="replace")
-            end = end_lost_run(connection, active.folder, self.why_lost(log))
+            end = session(end_lost_run, active.folder, self.why_lost(log))
         else:
             return
         with _uninterrupted():  # who is seen to have ended is not looked at again
@@ -244,17 +245,17 @@ class Workload:
                     active.folder.ask_to_stop(f"stopped: {failed.job.name} {what}")
                     active.ask_to_stop()
 
-    def _stop(self, connection: Connection) -> None:
+    def _stop(self, session: Session) -> None:
         """End all runs in order; at a second interrupt at once."""
         try:
             for active in self._active:
                 active.ask_to_stop()
-            self._wait(connection)
+            self._wait(session)
         except KeyboardInterrupt:
             for active in self._active:
                 if active.status == "running":
                     end_processes(active.folder.run_id, grace=0)
-            self._wait(connection)
+            self._wait(session)
 
     def _free_devices(self) -> None:
         """Remove what was made for the runs, as far as they are over; what stays is recorded, and removed later."""
@@ -262,9 +263,12 @@ class Workload:
             if active.given and active.given.claim:
                 active.given.claim.release()
         # Over a connection of its own: an interrupt or an error may have come in the middle of a statement.
-        with _uninterrupted(), self.database.session() as connection:
-            for problem in self.devices.clear(connection):
-                self.report(Event("warning", f"{self.experiment}/{self.workload}", message=problem))
+        with _uninterrupted(), contextlib.closing(Session(self.database, say=self._say)) as session:
+            for problem in self.devices.clear(session):
+                self._say(problem)
+
+    def _say(self, message: str) -> None:
+        self.report(Event("warning", f"{self.experiment}/{self.workload}", message=message))
 
     def _write_back(self, changed: Sequence[ActiveRun]) -> None:
         rows = {a.job.line: (a.status, a.folder.run_id) for a in changed if a.job.line is not None}

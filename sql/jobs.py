@@ -79,7 +79,8 @@ def record_job(
     """Record a job that is about to be handed in, with its runs."""
     with connection.transaction():
         connection.execute(
-            "insert into jobs (job, executor, workload_id) values (%s, %s, %s)", (job, executor, workload_id)
+            "insert into jobs (job, executor, workload_id) values (%s, %s, %s) on conflict (job) do nothing",
+            (job, executor, workload_id),
         )
         runs.create_runs(connection, new_runs)
         give_to_job(connection, job, [run.run_id for run in new_runs])

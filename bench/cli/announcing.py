@@ -7,7 +7,6 @@ import ipaddress
 import logging
 import re
 import socket
-import threading
 import time
 from typing import Self
 from urllib.parse import SplitResult, urlsplit
@@ -15,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from bench.addresses import without_login
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
+from bench.periodic import Periodic
 from exporters.server import ExporterServer
 from sql.announcements import Announcement, announce, withdraw
 from sql.database import Database
@@ -69,46 +69,32 @@ def _is_any(url: SplitResult) -> bool:
     return False
 
 
-class Announcer(threading.Thread):
+class Announcer:
     """Keeps a listener announced as far as the database answers; where that is away, the listener works all the same.
 
     Use it as a context. There is no connection in between: of thousands of listeners these would be too many.
     """
 
     def __init__(self, settings: Settings, server: ExporterServer, url: str) -> None:
-        super().__init__(name="announcer", daemon=True)
         self._database, self._server = Database(settings), server
         self._one = Announcement(socket.gethostname(), server.exporter.name, url)
-        self._ended = threading.Event()
         self._announced_at = float("-inf")
-        self._away = False
+        name = f"announcement of listener {server.exporter.name!r}"
+        self._announcements = Periodic(name, self._announce, _LOOK_SECONDS, at_once=True)
 
     def __enter__(self) -> Self:
-        self.start()
+        self._announcements.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self.join()
+        self._announcements.end()
         try:
             withdraw(self._database, self._one)
         except BenchError as error:
             _log.warning("listener %r stays announced until a collector misses it: %s", self._one.listener, error)
 
-    def run(self) -> None:
-        """Announce it again and again, until the end."""
-        while not self._ended.is_set():
-            ago = time.monotonic() - self._announced_at
-            if ago > _AGAIN_SECONDS or min(ago, self._server.unasked_seconds) > _UNASKED_SECONDS:
-                self._announce()
-            self._ended.wait(_LOOK_SECONDS)
-
     def _announce(self) -> None:
-        try:
+        ago = time.monotonic() - self._announced_at
+        if ago > _AGAIN_SECONDS or min(ago, self._server.unasked_seconds) > _UNASKED_SECONDS:
             announce(self._database, self._one)
-        except BenchError as error:
-            if not self._away:
-                _log.warning("listener %r cannot be announced yet: %s", self._one.listener, error)
-            self._away = True
-        else:
-            self._announced_at, self._away = time.monotonic(), False
+            self._announced_at = time.monotonic()

@@ -21,6 +21,7 @@ from scheduler.experiment_file import ExperimentFile
 from scheduler.instances import shown
 from scheduler.plan import Action, PlannedWorkload
 from sql.database import Database
+from sql.session import Session
 
 if TYPE_CHECKING:
     from scheduler.collocation import Partition
@@ -69,12 +70,12 @@ def check(
     if unknown:
         console().print(f"Unknown columns, kept as they are: {escape(', '.join(unknown))}", soft_wrap=True)
     divided: Sequence[Partition] = []
-    with database.session() as connection:
-        workloads = planned(connection, file, rerun)
-        _show_numbers(numbers(connection, file))
+    with Session(database, patience=0) as session:
+        workloads = session(planned, file, rerun)
+        _show_numbers(session(numbers, file))
         if executor is None:
             gpus = inventory(settings.simulate, settings.home)
-            divided = partitions(connection, file, workloads, gpus, Devices(settings))
+            divided = partitions(session, file, workloads, gpus, Devices(settings))
     if executor is not None:
         from scheduler.executors.schedule import refuse_workloads  # a second for MLflow
 

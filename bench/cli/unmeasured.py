@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+import logging
 from collections.abc import Callable, Iterator
 
 from rich.markup import escape
 
-from bench.errors import BenchError
+from bench.periodic import Periodic
 from sql.database import Database
 from sql.targets import unmeasured_hosts
 
@@ -31,21 +31,19 @@ def telling_unmeasured(
 
     `say` takes a line in rich's markup.
     """
-    ended = threading.Event()
+    known: set[str] = set()
 
     def look() -> None:
-        known: set[str] = set()
-        while not ended.wait(_LOOK_SECONDS):
-            if ids := running():
-                with contextlib.suppress(BenchError), database.session() as connection:
-                    found = set(unmeasured_hosts(connection, ids))
-                    for host in sorted(found - known):
-                        say(f"[yellow]![/] {escape(unmeasured_words(host))}")
-                    known = found
+        nonlocal known
+        if ids := running():
+            with database.session() as connection:
+                found = set(unmeasured_hosts(connection, ids))
+            for host in sorted(found - known):
+                say(f"[yellow]![/] {escape(unmeasured_words(host))}")
+            known = found
 
-    thread = threading.Thread(target=look, name="unmeasured", daemon=True)
-    thread.start()
+    looks = Periodic("hosts without listeners", look, _LOOK_SECONDS, level=logging.INFO).start()
     try:
         yield
     finally:
-        ended.set()
+        looks.end(patience=0)

@@ -18,8 +18,8 @@ from scheduler.job import Job
 from scheduler.supervision import unseen_end
 from scheduler.tracking import Tracking
 from sql import jobs, runs
-from sql.database import Connection
 from sql.jobs import JobRow, JobRun
+from sql.session import Session
 
 __all__ = ["Following"]
 
@@ -49,7 +49,7 @@ class Following:
 
     def __init__(
         self,
-        connection: Connection,
+        session: Session,
         executor: Executor,
         row: JobRow,
         wanted: Sequence[Job],
@@ -63,7 +63,7 @@ class Following:
         attached: bool,
     ) -> None:
         assert row.native_id is not None
-        self._connection, self._executor, self._row, self._id = connection, executor, row, row.native_id
+        self._session, self._executor, self._row, self._id = session, executor, row, row.native_id
         self._wanted = {job.position: job for job in wanted}
         self._experiment, self._workload, self._tracking = experiment, workload, tracking
         self._report, self._write_back, self._stopping, self._attached = report, write_back, stopping, attached
@@ -96,7 +96,7 @@ class Following:
 
     def _runs(self) -> list[JobRun]:
         """Return the latest attempts of the job's runs."""
-        latest = {run.position: run for run in jobs.job_runs(self._connection, self._row.job)}
+        latest = {run.position: run for run in self._session(jobs.job_runs, self._row.job)}
         return [run for position, run in latest.items() if position in self._wanted]
 
     def _all_ended(self) -> bool:
@@ -110,7 +110,7 @@ class Following:
         gone = Ending("failed", f"{self._executor.name} no longer knows its job {self._id}")
         state = answers[0] or JobState("ended", gone.reason, ending=gone)
         if (state.state, state.reason, state.host) != (self._state.state, self._state.reason, self._state.host):
-            jobs.set_job(self._connection, self._row.job, state.state, state.reason, state.host)
+            self._session(jobs.set_job, self._row.job, state.state, state.reason, state.host)
             if state.state == "pending" and state.reason:
                 self._note(f"job {self._id} waits: {state.reason}")
             elif state.state == "running" and state.host:
@@ -124,7 +124,7 @@ class Following:
         open_runs = [run for run in self._runs() if run.status in _OPEN]
         if self._stop_asked is None:
             self._stop_asked = time.monotonic()
-            jobs.ask_to_stop(self._connection, [run.run_id for run in open_runs], asked_by(getpass.getuser()))
+            self._session(jobs.ask_to_stop, [run.run_id for run in open_runs], asked_by(getpass.getuser()))
         late = time.monotonic() > self._stop_asked + _STOP_SECONDS
         waiting = self._state.state == "pending" and all(run.status == "pending" for run in open_runs)
         if (waiting or late or self._stopping.at_once.is_set()) and not self._cancelled:
@@ -136,12 +136,12 @@ class Following:
 
     def _finish(self) -> list[Outcome]:
         """Set right how runs have ended, now that the executor has said its last word; return it."""
-        row = jobs.find_job(self._connection, next(iter(self._runs())).run_id) if self._runs() else None
-        for run in jobs.job_runs(self._connection, self._row.job):
+        row = self._session(jobs.find_job, next(iter(self._runs())).run_id) if self._runs() else None
+        for run in self._session(jobs.job_runs, self._row.job):
             if end := ending_of(run, self._state, row.failure if row else None):
                 self._correct(run, end)
         self._take_accounts()
-        jobs.end_job(self._connection, self._row.job, self._state.reason, self._state.ended_at)
+        self._session(jobs.end_job, self._row.job, self._state.reason, self._state.ended_at)
         there = self._runs()
         self._tell(there, final=True)
         return [Outcome(self._job(run), run.run_id, run.status) for run in there]
@@ -150,7 +150,7 @@ class Following:
         now = time.time()
         ended_at = run.ended_at or min(self._state.ended_at or now, now)
         end = unseen_end(ending.status, run.started_at or ended_at, ended_at, ending.reason)
-        runs.end_run(self._connection, run.run_id, replace(end, exit_code=run.exit_code))
+        self._session(runs.end_run, run.run_id, replace(end, exit_code=run.exit_code))
         if self._tracking is None or run.mlflow_run_id is None:
             return
         tags = {"hypergauge.status": ending.status, "hypergauge.reason": ending.reason}
@@ -160,14 +160,14 @@ class Following:
 
     def _take_accounts(self) -> None:
         """Store what the executor's accounting has of the runs; it may take a moment to have it."""
-        begun = {run.run_id for run in jobs.job_runs(self._connection, self._row.job) if run.started_at is not None}
+        begun = {run.run_id for run in self._session(jobs.job_runs, self._row.job) if run.started_at is not None}
         deadline = time.monotonic() + _ACCOUNTS_SECONDS
         while begun:
             accounts = self._patience.ask(lambda: self._executor.accounts(self._id))
             if accounts is None:
                 return
             if begun <= accounts.keys() or time.monotonic() > deadline:
-                jobs.record_accounts(self._connection, accounts)
+                self._session(jobs.record_accounts, accounts)
                 return
             time.sleep(_LOOK_SECONDS)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import platform
-import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -12,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from bench.errors import BadRequest, BenchError
+from bench.errors import BadRequest
+from bench.periodic import Periodic
 from bench.runfolder import RunFolder
 from scheduler import checks
 from scheduler.active import new_run
@@ -29,7 +28,8 @@ from scheduler.schedule import Scheduler
 from scheduler.supervision import ask_to_stop, unseen_end
 from scheduler.workload import Workload
 from sql import experiments, jobs, runs
-from sql.database import Connection, Database, lost
+from sql.database import Connection, Database
+from sql.session import Session
 
 __all__ = ["carry_out"]
 
@@ -119,11 +119,8 @@ def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) ->
             now = time.time()
             began = latest.started_at or now
             ended = max(began, latest.ended_at or runs.last_sign_of_life(connection, latest.run_id) or now)
-            runs.end_run(
-                connection,
-                latest.run_id,
-                unseen_end("stopped", began, ended, restarted or "its job was started once more"),
-            )
+            end = unseen_end("stopped", began, ended, restarted or "its job was started once more")
+            runs.end_run(connection, latest.run_id, replace(end, exit_code=latest.exit_code))
             due.append(replace(run, run_id=uuid.uuid4().hex, attempt=latest.attempt + 1))
     return due
 
@@ -140,22 +137,18 @@ class _StopWatch:
     """Ends runs of a job that somebody on another host has asked to stop."""
 
     def __init__(self, database: Database, job: str, runs_dir: Path) -> None:
-        self._database, self._job, self._runs_dir = database, job, runs_dir
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="stops", daemon=True)
+        self._session = Session(database, patience=0)
+        self._job, self._runs_dir = job, runs_dir
+        self._looks = Periodic("asked stops", self._look, _LOOK_SECONDS)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._looks.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
+        self._looks.end()
+        self._session.close()
 
-    def _watch(self) -> None:
-        while not self._ended.is_set():
-            with contextlib.suppress(BenchError, *lost), self._database.session() as connection:
-                while not self._ended.wait(_LOOK_SECONDS):
-                    for run_id, reason in jobs.asked_to_stop(connection, self._job).items():
-                        ask_to_stop(RunFolder(self._runs_dir / run_id), reason)
-            self._ended.wait(_LOOK_SECONDS)
+    def _look(self) -> None:
+        for run_id, reason in self._session(jobs.asked_to_stop, self._job).items():
+            ask_to_stop(RunFolder(self._runs_dir / run_id), reason)

@@ -22,8 +22,9 @@ from scheduler.plan import PlannedRun, PlannedWorkload
 from scheduler.policy import Policy
 from scheduler.tracking import Tracking
 from sql import experiments, jobs, runs
-from sql.database import Connection, Database
+from sql.database import Database
 from sql.jobs import JobRow
+from sql.session import Session
 
 __all__ = ["Remote", "RemoteWorkload", "give_up"]
 
@@ -53,7 +54,7 @@ class Remote:
     stopping: Stopping
     line: Line
 
-    def resume(self, connection: Connection, run: PlannedRun) -> str | None:
+    def resume(self, session: Session, run: PlannedRun) -> str | None:
         """Return the status of a run to attach to (``running``) or that has ended; ``None`` where it is to be repeated.
 
         Raises
@@ -63,17 +64,17 @@ class Remote:
         """
         previous = run.previous
         assert previous is not None
-        row = jobs.find_job(connection, previous.run_id)
+        row = session(jobs.find_job, previous.run_id)
         if row is None or row.executor != self.executor.name:
             if previous.status not in ("pending", "running"):
                 return previous.status
-            name, host = (row.executor if row else "local"), runs.host_of(connection, previous.run_id)
+            name, host = (row.executor if row else "local"), session(runs.host_of, previous.run_id)
             raise BadRequest(
                 f"run {previous.run_id[:8]} goes on at host {host}; schedule the file with --executor {name}"
             )
         if row.state == "ended":
             return None if previous.status in ("pending", "running") else previous.status
-        if row.native_id is None and not self._found(connection, row):
+        if row.native_id is None and not self._found(session, row):
             return None
         return "running"
 
@@ -93,13 +94,13 @@ class Remote:
         """Return what asks the executor on behalf of a workload."""
         return Patience(lambda message: self.report(Event("warning", label, message=message)), self.stopping)
 
-    def _found(self, connection: Connection, row: JobRow) -> bool:
+    def _found(self, session: Session, row: JobRow) -> bool:
         """Return whether a job was handed in whose id nobody has heard; else its runs are given up, whatever comes late."""
         native_id = self.patience("").insist(lambda: self.executor.find(row.job))
         if native_id is not None:
-            jobs.submitted(connection, row.job, native_id)
+            session(jobs.submitted, row.job, native_id)
             return True
-        give_up(connection, row.job, f"it never reached {self.executor.name}")
+        give_up(session, row.job, f"it never reached {self.executor.name}")
         return False
 
 
@@ -119,30 +120,30 @@ class RemoteWorkload:
         """Follow the `attached` runs to their ends, then hand the others in and follow those; return how each ended."""
         outcomes: list[Outcome] = []
         line, label = self.remote.line, f"{self.planned.experiment}/{self.planned.workload}"
-        with self.remote.database.session() as connection:
+        with Session(self.remote.database, say=self._say) as session:
             if attached:
                 line.leave(label)
-            for row, there in _by_job(connection, attached).items():
-                outcomes += self._follow(connection, row, there, attached=True)
+            for row, there in _by_job(session, attached).items():
+                outcomes += self._follow(session, row, there, attached=True)
             line.wait(label)
             if jobs_to_run and not self.remote.stopping.asked.is_set():
-                row = self._hand_in(connection, jobs_to_run)
+                row = self._hand_in(session, jobs_to_run)
                 line.leave(label)
-                outcomes += self._follow(connection, row, jobs_to_run, attached=False)
+                outcomes += self._follow(session, row, jobs_to_run, attached=False)
         return outcomes
 
-    def _follow(self, connection: Connection, row: JobRow, there: Sequence[Job], *, attached: bool) -> list[Outcome]:
+    def _follow(self, session: Session, row: JobRow, there: Sequence[Job], *, attached: bool) -> list[Outcome]:
         remote = self.remote
         outcomes = Following(
-            connection, remote.executor, row, there,
+            session, remote.executor, row, there,
             experiment=self.planned.experiment, workload=self.planned.workload, tracking=remote.tracking,
             report=remote.report, write_back=self.write_back, stopping=remote.stopping, attached=attached,
         ).to_end()  # fmt: skip
-        begun = [run.started_at for run in jobs.job_runs(connection, row.job) if run.started_at is not None]
+        begun = [run.started_at for run in session(jobs.job_runs, row.job) if run.started_at is not None]
         self.began = min([*begun, *([self.began] if self.began else [])], default=None)
         return outcomes
 
-    def _hand_in(self, connection: Connection, wanted: Sequence[Job]) -> JobRow:
+    def _hand_in(self, session: Session, wanted: Sequence[Job]) -> JobRow:
         """Record the runs as queued, and hand their job in; where that fails they are given up.
 
         Raises
@@ -155,19 +156,22 @@ class RemoteWorkload:
         executor, planned = self.remote.executor, self.planned
         name = f"hypergauge-{uuid.uuid4().hex}"
         by_id = {uuid.uuid4().hex: job for job in wanted}
-        workload_id = experiments.open_workload(connection, planned.experiment, planned.workload)
+        workload_id = session(experiments.open_workload, planned.experiment, planned.workload)
         queued = [new_run(run_id, job, workload_id, "") for run_id, job in by_id.items()]
-        jobs.record_job(connection, name, executor.name, workload_id, queued)
+        session(jobs.record_job, name, executor.name, workload_id, queued)
         self.write_back({job.line: ("", run_id) for run_id, job in by_id.items() if job.line is not None})
         try:
             native_id = self._submit(self._submission(name, by_id))
         except BenchError as error:
-            give_up(connection, name, str(error))
+            give_up(session, name, str(error))
             raise
-        jobs.submitted(connection, name, native_id)
+        session(jobs.submitted, name, native_id)
         label = f"{planned.experiment}/{planned.workload}"
         self.remote.report(Event("note", label, message=f"is job {native_id} of {executor.name}"))
         return JobRow(name, executor.name, native_id, "pending", None, None, None)
+
+    def _say(self, message: str) -> None:
+        self.remote.report(Event("warning", f"{self.planned.experiment}/{self.planned.workload}", message=message))
 
     def _submit(self, submission: Submission) -> str:
         """Hand a job in once, also where it is not told whether it has arrived; return its id."""
@@ -204,18 +208,18 @@ class RemoteWorkload:
         )
 
 
-def give_up(connection: Connection, job: str, reason: str) -> None:
+def give_up(session: Session, job: str, reason: str) -> None:
     """End a job that was never handed in, and its runs: should it come all the same, it finds nothing to do."""
-    jobs.withdraw(connection, job, reason)
-    jobs.end_job(connection, job, reason, None)
+    session(jobs.withdraw, job, reason)
+    session(jobs.end_job, job, reason, None)
 
 
-def _by_job(connection: Connection, attached: Sequence[Job]) -> dict[JobRow, list[Job]]:
+def _by_job(session: Session, attached: Sequence[Job]) -> dict[JobRow, list[Job]]:
     """Return the runs to attach to, by their jobs."""
     found: dict[JobRow, list[Job]] = {}
     for job in attached:
         assert job.previous is not None
-        row = jobs.find_job(connection, job.previous.run_id)
+        row = session(jobs.find_job, job.previous.run_id)
         assert row is not None
         found.setdefault(row, []).append(job)
     return found

@@ -23,6 +23,7 @@ from scheduler.policy import Policy
 from scheduler.repetition import Turn, turns
 from scheduler.tracking import Tracking
 from sql.database import Database
+from sql.session import Session
 
 __all__ = ["RemoteScheduler", "refuse_rows", "refuse_workloads"]
 
@@ -48,9 +49,9 @@ class RemoteScheduler:
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
         """Run every row that is still to do, and return how each ended, in each repetition."""
         stopping = Stopping()
-        with self.database.session() as connection:
-            claim(connection, file, into=into)
-            workloads = [workload for workload in planned(connection, file, rerun) if workload.due]
+        with Session(self.database, say=self._say) as session:
+            claim(session, file, into=into)
+            workloads = [workload for workload in session(planned, file, rerun) if workload.due]
             due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
             make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
             write_back = writer(file, self.report)
@@ -61,7 +62,7 @@ class RemoteScheduler:
 
             def run(turn: Turn) -> list[Outcome]:
                 try:
-                    with self.database.session() as own:
+                    with Session(self.database, say=self._say) as own:
                         found = file_turns.sort_out(own, turn)
                     done = file_turns.run(turn, found)
                 finally:
@@ -71,6 +72,9 @@ class RemoteScheduler:
                 return done
 
             return run_beside(list(turns(workloads, self.policy.repeat)), self.max_jobs, run, stopping)
+
+    def _say(self, message: str) -> None:
+        self.report(Event("warning", "", message=message))
 
 
 def refuse_rows(executor: Executor, file: ExperimentFile) -> None:

@@ -216,7 +216,7 @@ def test_a_listener_works_while_the_database_is_away(flavour: Flavour, tmp_path:
         server.stop("fast")
         started = listen(server.dsn, "--bind", "127.0.0.1")
         wait_for(lambda: "listening on http://127.0.0.1:" in said.read_text(), "the listener")
-        wait_for(lambda: "cannot be announced yet: the database at" in said.read_text(), "word of the database")
+        wait_for(lambda: "failed, and is tried again: the database at" in said.read_text(), "word of the database")
         server.start()
         wait_for(lambda: len(announced(database)) == 1, "its announcement")
         server.stop("fast")

@@ -26,6 +26,7 @@ from sql import owned
 from sql.database import Connection, Database
 from sql.flavour import Flavour
 from sql.owned import Holder
+from sql.session import Session
 from tests.fake_mps import installed_mps
 from tests.unit.test_mig import Overridden, forbidden
 
@@ -39,8 +40,8 @@ DEAD = 2**22 + 1  # no pid is as high
 class Host:
     """A host with simulated GPUs, and a scheduler's devices on it."""
 
-    def __init__(self, connection: Connection, settings: Settings) -> None:
-        self.connection, self.settings = connection, settings
+    def __init__(self, session: Session, connection: Connection, settings: Settings) -> None:
+        self.session, self.connection, self.settings = session, connection, settings
         self.nvml = load(SPECIFICATION, settings.home)
         self.gpus = inventory(nvml=self.nvml).gpus
         self.control = MigControl(self.nvml)
@@ -49,7 +50,7 @@ class Host:
     def provide(self, **jobs: tuple[int, str]) -> dict[str, Any]:
         """Make what runs need that are named by a letter: ``a=(0, "3g.20gb")``."""
         named = {letter * 32: self.job(*asked) for letter, asked in jobs.items()}
-        return {run_id[0]: given for run_id, given in self.devices.provide(self.connection, named).items()}
+        return {run_id[0]: given for run_id, given in self.devices.provide(self.session, named).items()}
 
     def job(self, gpu: int, collocation: str) -> Job:
         wanted = Collocation.parse(collocation)
@@ -63,7 +64,7 @@ class Host:
 
     def clear(self) -> list[str]:
         """Do what a scheduler does when it starts."""
-        return Devices(self.settings, self.control).clear(self.connection)
+        return Devices(self.settings, self.control).clear(self.session)
 
     def forsake(self) -> None:
         """Let everything be held by a scheduler that is dead."""
@@ -76,8 +77,8 @@ class Host:
 
 @pytest.fixture
 def host(database: Database, settings: Settings) -> Iterator[Host]:
-    with database.session() as connection:
-        made = Host(connection, replace(settings, simulate=SPECIFICATION))
+    with Session(database) as session, database.session() as connection:
+        made = Host(session, connection, replace(settings, simulate=SPECIFICATION))
         yield made
         for one in owned.on_host(connection, os.uname().nodename):
             if one.folder:
@@ -110,7 +111,7 @@ def test_instances_are_recorded_with_what_they_were_given(host: Host) -> None:
         )  # fmt: skip
         assert given[letter].visible == (instance.uuid,)
         assert (one.holder_pid, one.boot_id, one.home) == (os.getpid(), boot_id(), str(host.settings.home))
-    assert host.devices.clear(host.connection) == []
+    assert host.devices.clear(host.session) == []
     assert (host.there(), host.recorded()) == ([], [])
 
 
@@ -118,10 +119,10 @@ def test_what_was_there_before_is_used_by_one_at_a_time_and_stays(host: Host) ->
     [before] = host.gpus[1].mig
     one = host.provide(a=(1, "1g.5gb"))["a"]
     assert (one.instance, host.recorded()) == (before, [])
-    another = Devices(host.settings, host.control).provide(host.connection, {OTHER: host.job(1, "1g.5gb")})[OTHER]
+    another = Devices(host.settings, host.control).provide(host.session, {OTHER: host.job(1, "1g.5gb")})[OTHER]
     assert another.instance != before
     one.claim.release()
-    again = Devices(host.settings, host.control).provide(host.connection, {RUN: host.job(1, "1g.5gb")})[RUN]
+    again = Devices(host.settings, host.control).provide(host.session, {RUN: host.job(1, "1g.5gb")})[RUN]
     assert again.instance == before
     assert again.claim is not None
     again.claim.release()
@@ -159,7 +160,7 @@ def test_what_is_in_use_is_left_alone(host: Host) -> None:
 def test_what_is_adopted_is_no_longer_anybody_elses_to_remove(host: Host) -> None:
     host.provide(a=(0, "3g.20gb"), b=(0, "1g.5gb"))
     host.forsake()
-    host.devices.adopt(host.connection, [RUN])
+    host.devices.adopt(host.session, [RUN])
     host.provide(c=(0, "2g.10gb"))
     assert host.there() == [("2g.10gb", 2), ("3g.20gb", 4)], "what nobody has adopted makes room"
 
@@ -193,7 +194,7 @@ def test_a_removal_that_fails_is_told_and_keeps_no_other_from_it(host: Host, mps
     host.provide(a=(0, "3g.20gb"), b=(2, "MPS"))
     nvml = Overridden(host.nvml, nvmlComputeInstanceDestroy=forbidden)
     host.forsake()
-    [problem] = Devices(host.settings, MigControl(nvml)).clear(host.connection)
+    [problem] = Devices(host.settings, MigControl(nvml)).clear(host.session)
     gpu = host.gpus[0].uuid
     assert problem == (
         "removing the MIG instance that we have made takes root: "
@@ -220,14 +221,14 @@ def test_making_without_rights_names_the_command_and_what_root_has_made_is_used(
     devices = Devices(host.settings, MigControl(nvml))
     jobs = {RUN: host.job(0, "3g.20gb"), OTHER: host.job(0, "3g.20gb")}
     with pytest.raises(NotPermitted) as caught:
-        devices.provide(host.connection, jobs)
+        devices.provide(host.session, jobs)
     assert str(caught.value) == (
         "making MIG instances takes root: sudo nvidia-smi mig -i 0 -cgi 3g.20gb:4,3g.20gb:0 -C; those that are there are used"
     )
     assert host.recorded() == []
     for start in (4, 0):
         host.control.create(host.gpus[0].uuid, "3g.20gb", start)
-    given = devices.provide(host.connection, jobs)
+    given = devices.provide(host.session, jobs)
     assert len({one.instance.uuid for one in given.values() if one.instance}) == 2
     assert host.recorded() == []
     for one in given.values():
@@ -242,7 +243,7 @@ def test_a_gpu_that_somebody_else_is_on_is_refused(host: Host, gpu: int, colloca
 
     devices = Devices(host.settings, MigControl(Overridden(host.nvml, nvmlDeviceGetComputeRunningProcesses=processes)))
     with pytest.raises(GpuUnavailable) as caught:
-        devices.provide(host.connection, {RUN: host.job(gpu, collocation)})
+        devices.provide(host.session, {RUN: host.job(gpu, collocation)})
     assert f"is in use by process {os.getpid()} (" in str(caught.value)
     assert str(caught.value).endswith("), which no run of ours has started")
     assert (host.there(), host.recorded()) == ([], [])
@@ -264,9 +265,9 @@ def test_a_daemon_serves_the_runs_of_a_workload(host: Host, mps: Path) -> None:
     assert daemon.running
     assert record.gpu_uuids == [host.gpus[2].uuid, host.gpus[3].uuid]
     assert (given["a"].variables, given["b"].variables) == (daemon.variables(), daemon.variables(30))
-    later = host.devices.provide(host.connection, {"c" * 32: host.job(3, "MPS:10")}, beside=[RUN])["c" * 32]
+    later = host.devices.provide(host.session, {"c" * 32: host.job(3, "MPS:10")}, beside=[RUN])["c" * 32]
     assert later.variables == daemon.variables(10)
-    apart = host.devices.provide(host.connection, {"d" * 32: host.job(3, "MPS")})["d" * 32]
+    apart = host.devices.provide(host.session, {"d" * 32: host.job(3, "MPS")})["d" * 32]
     assert apart.variables != daemon.variables()
     host.forsake()
     assert host.clear() == []
@@ -280,7 +281,7 @@ def test_a_daemon_that_does_not_start_is_removed_with_what_it_left(
     with pytest.raises(GpuUnavailable, match="the MPS daemon did not start: no"):
         host.provide(a=(2, "MPS"))
     [record] = owned.on_host(host.connection, os.uname().nodename)
-    assert host.devices.clear(host.connection) == []
+    assert host.devices.clear(host.session) == []
     assert not Path(record.folder or "").exists()
 
 
@@ -288,7 +289,7 @@ def test_simulated_clients_need_no_program(host: Host, tmp_path: Path, monkeypat
     monkeypatch.setenv("PATH", str(tmp_path))
     given = host.provide(a=(2, "MPS"))["a"]
     assert Path(given.variables["CUDA_MPS_PIPE_DIRECTORY"]).is_dir()
-    assert host.devices.clear(host.connection) == []
+    assert host.devices.clear(host.session) == []
     assert host.recorded() == []
 
 

@@ -9,6 +9,7 @@ from scheduler.experiment_file import ExperimentFile, fingerprint
 from scheduler.file_turns import claim, planned
 from scheduler.plan import Action
 from sql import experiments, runs
+from sql.session import Session
 from tests.world import World
 
 HEADER = "Experiment,Workload,Name,Status,Run,File,Params"
@@ -34,7 +35,8 @@ def labels(world: World, file: ExperimentFile, rerun: str | None = None) -> list
 def finish(world: World, path: Path) -> ExperimentFile:
     """Schedule a file as far as its runs' records go, and return it as it is then."""
     file = ExperimentFile.read(path)
-    claim(world.connection, file, into=True)
+    with Session(world.database) as session:
+        claim(session, file, into=True)
     for one in planned(world.connection, file, None):
         workload_id = experiments.open_workload(world.connection, one.experiment, one.workload)
         for run in one.runs:
@@ -48,7 +50,6 @@ def finish(world: World, path: Path) -> ExperimentFile:
             runs.create_runs(world.connection, [made])
             world.connection.execute("update runs set status = 'finished' where run_id = %s", (run_id,))
             file.update({run.row.line: ("finished", run_id)})
-    world.connection.execute("select pg_advisory_unlock_all()")
     return ExperimentFile.read(path)
 
 
@@ -82,8 +83,8 @@ def test_a_number_that_is_free_is_the_files_and_stays_so(world: World, tmp_path:
 
 def test_a_file_that_is_planned_has_its_numbers_before_its_first_run(world: World, tmp_path: Path) -> None:
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
-    claim(world.connection, write(first, *ROWS), into=False)
-    world.connection.execute("select pg_advisory_unlock_all()")
+    with Session(world.database) as session:
+        claim(session, write(first, *ROWS), into=False)
     assert labels(world, write(second, *ROWS))[0] == "0/2/1@1 run"
     assert labels(world, ExperimentFile.read(first))[0] == "0/0/1@1 run"
 

@@ -1,0 +1,111 @@
+"""A schedule, its supervisors and their leases live through whatever becomes of the database."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from sql.flavour import Flavour
+from tests.e2e.home import Home, Sheet, processes_of
+from tests.servers import OwnServer, own_server
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.flavours
+
+HEADER = "Experiment,Workload,Name,Status,Run,File,Params"
+
+
+class Away(Home):
+    """A home with a database server that one may stop."""
+
+    server: OwnServer
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "BENCH_DSN": self.server.dsn, "BENCH_LEASE": "3"}
+
+    def gates(self, experiment: int) -> tuple[Sheet, list[Path]]:
+        """Return a file with two workloads of a run each, and what the runs wait for."""
+        gates = [self.folder / f"gate-{experiment}-{number}" for number in (1, 2)]
+        rows = [f"{experiment},{number},run,,,{{scripts}}/gate.py,{gate}" for number, gate in enumerate(gates, 1)]
+        return self.sheet(f"away-{experiment}", HEADER, rows), gates
+
+    def statement(self, text: str) -> None:
+        with psycopg.connect(self.server.dsn, autocommit=True) as connection:
+            connection.execute("set default_transaction_read_only = off")
+            connection.execute(text.encode())
+
+    def end_connections(self) -> None:
+        self.statement(
+            "select pg_terminate_backend(pid) from pg_stat_activity"
+            " where backend_type = 'client backend' and pid <> pg_backend_pid()"
+        )
+
+
+@pytest.fixture(scope="module", params=[Flavour.POSTGRESQL, Flavour.TIMESCALEDB], ids=str)
+def home(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Away]:
+    folder = short_folder / uuid.uuid4().hex[:8]
+    with own_server(request.param, folder / "server") as server:
+        home = Away(folder / "home", folder / "work")
+        home.server = server
+        with home.stack():
+            yield home
+
+
+def ends(home: Home, experiment: int) -> list[tuple[str, int | None]]:
+    return [(run["status"], run["exit_code"]) for run in home.runs(experiment)]
+
+
+def test_the_server_is_started_again_while_a_run_goes_on(home: Away) -> None:
+    sheet, (first, second) = home.gates(1)
+    schedule = home.start("schedule", sheet.path)
+    [run] = home.running(1)
+    home.server.stop("immediate")
+    try:
+        first.touch()
+        wait_for(lambda: not processes_of(run["run_id"]), "its end, while nobody can be told")
+    finally:
+        home.server.start()
+    wait_for(lambda: ends(home, 1)[:1] == [("finished", 0)], "its end, told")
+    home.running(1)
+    second.touch()
+    schedule.wait()
+    assert ends(home, 1) == [("finished", 0)] * 2
+    assert sheet.column("Status") == ["finished"] * 2
+
+
+def test_a_lost_connection_keeps_the_experiment_its_own(home: Away) -> None:
+    sheet, gates = home.gates(2)
+    schedule = home.start("schedule", sheet.path)
+    home.running(2)
+    home.end_connections()
+    gates[0].touch()
+    wait_for(lambda: len(home.runs(2)) == 2 and home.running(2), "the second workload")
+    assert "being scheduled by another command" in home.bench("schedule", sheet.path, status=2)
+    gates[1].touch()
+    schedule.wait()
+    assert ends(home, 2) == [("finished", 0)] * 2
+
+
+def test_a_database_that_takes_nothing_for_longer_than_a_lease(home: Away) -> None:
+    sheet, gates = home.gates(3)
+    schedule = home.start("schedule", sheet.path)
+    [run] = home.running(3)
+    home.statement("alter database postgres set default_transaction_read_only = on")
+    home.end_connections()
+    try:
+        for gate in gates:
+            gate.touch()
+        wait_for(lambda: not processes_of(run["run_id"]), "its end, while it cannot be recorded")
+        with psycopg.connect(home.server.dsn) as connection:
+            connection.execute("select pg_sleep(5)")  # a lease is over
+    finally:
+        home.statement("alter database postgres set default_transaction_read_only = off")
+        home.end_connections()
+    schedule.wait()
+    assert ends(home, 3) == [("finished", 0)] * 2
+    assert sheet.column("Status") == ["finished"] * 2
