@@ -16,6 +16,7 @@ __all__ = [
     "GrafanaUnavailable",
     "NoData",
     "Problems",
+    "ScheduleEnded",
     "ServiceFailed",
     "TrackingUnavailable",
     "did_you_mean",
@@ -95,6 +96,10 @@ class NoData(BenchError):
 
 class DatabaseUnavailable(BenchError):
     """The database does not answer."""
+
+
+class ScheduleEnded(BenchError):
+    """The schedule was asked to end."""
 
 
 class ServiceFailed(BenchError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bench.errors import BadRequest
+from bench.errors import BadRequest, ScheduleEnded
 from bench.gpu import Inventory
 from scheduler.events import Event, Outcome
 from scheduler.experiment_file import ExperimentFile
@@ -57,6 +57,7 @@ def claim(session: Session, file: ExperimentFile, *, into: bool) -> list[int]:
     for experiment in ids:
         session(experiments.claim_experiment, experiment, name=file.path.stem, source=source, into=into)
         session.lock(partial(experiments.lock_experiment, experiment=experiment))
+        session(experiments.take_up, experiment)
         session(file_workloads.take_over, experiment, session(_source, file, experiment), source)
     for experiment, found in session(numbers, file).items():
         session(file_workloads.record, experiment, source, found)
@@ -128,6 +129,7 @@ class FileTurns:
     resume: Callable[[Session, PlannedRun], str | None]
     opened: Callable[[PlannedWorkload, Policy, float | None], Runner]
     _again: dict[str, list[Job]] = field(default_factory=dict)
+    _asked: dict[int, str] = field(default_factory=dict)
 
     def sort_out(self, session: Session, turn: Turn) -> Sorted:
         """Return the jobs of a turn."""
@@ -152,10 +154,13 @@ class FileTurns:
                 found.start.append(job)
         return found
 
-    def run(self, turn: Turn, jobs: Sorted) -> list[Outcome]:
+    def run(self, session: Session, turn: Turn, jobs: Sorted) -> list[Outcome]:
         """Run the jobs of a turn, and repeat those that fail; return how each ended."""
         opened = partial(self.opened, turn.workload)
-        done = run_with_retries(self.policy, opened, jobs.start, jobs.attach, partial(self._say, turn))
+        done = run_with_retries(
+            self.policy, opened, jobs.start, jobs.attach, partial(self._say, turn),
+            why_not=lambda: session(experiments.asked_to_end, turn.workload.experiment),
+        )  # fmt: skip
         self._again[turn.label] = next_attempts(done, jobs.settled)
         return done
 
@@ -166,6 +171,28 @@ class FileTurns:
         what = "1 workload that follows is" if turn.left == 1 else f"{turn.left} workloads that follow are"
         self._say(turn, f"a run failed, and the {what} not started")
         return True
+
+    def is_asked_to_end(self, session: Session, turn: Turn) -> bool:
+        """Return whether somebody has asked the experiment of a turn to end; rows that were not begun say so then."""
+        reason = session(experiments.asked_to_end, turn.workload.experiment)
+        if reason is None:
+            return False
+        self._asked[turn.workload.experiment] = reason
+        if turn.repetition == 1:
+            due = [run.row for run in turn.workload.runs if run.action is not Action.SKIP]
+            self.write_back({row.line: ("stopped", row.run) for row in due})
+        return True
+
+    def check(self) -> None:
+        """See that nobody has asked any of the experiments to end.
+
+        Raises
+        ------
+        ScheduleEnded
+            Somebody has, and turns were left out.
+        """
+        if self._asked:
+            raise ScheduleEnded("; ".join(f"experiment {one}: {reason}" for one, reason in self._asked.items()))
 
     def _say(self, turn: Turn, message: str) -> None:
         self.report(Event("warning", turn.label, message=message))

@@ -29,6 +29,7 @@ def run_with_retries(
     jobs: Sequence[Job],
     attached: Sequence[Job] = (),
     say: Callable[[str], None] = lambda _: None,
+    why_not: Callable[[], str | None] = lambda: None,
 ) -> list[Outcome]:
     """Run the jobs of a workload, and those that failed again when all have ended, side by side with each other alone.
 
@@ -41,6 +42,8 @@ def run_with_retries(
         Gives what runs jobs once, for the policy of this time and the moment at which the workload began, where it has.
     say
         Called with what people want to know.
+    why_not
+        Returns why nothing is to be repeated, ``None`` where nothing is in the way.
 
     Returns
     -------
@@ -59,6 +62,9 @@ def run_with_retries(
             break
         if began is not None and policy.workload_timeout is not None and time.time() >= began + policy.workload_timeout:
             say("what failed is not repeated: the time of the workload is over")
+            break
+        if (reason := why_not()) is not None:
+            say(f"what failed is not repeated: {reason}")
             break
         names = ", ".join(job.name for job in jobs)
         say(f"what failed is repeated: {names} (retry {policy.retries - left + 1} of {policy.retries})")

@@ -75,16 +75,19 @@ class Scheduler:
             outcomes: list[Outcome] = []
             cooldown = self._cooldown(session)
             for turn in turns(workloads, self.policy.repeat):
+                if file_turns.is_asked_to_end(session, turn):
+                    continue
                 found = file_turns.sort_out(session, turn)
                 self._remove_what_was_left(session)
                 if cooldown is not None and found.start and not found.attach:
                     cooldown.before_workload(
                         _gpus(found.start), self._gpus_of(workloads), partial(self._note, turn.label)
                     )
-                done = file_turns.run(turn, found)
+                done = file_turns.run(session, turn, found)
                 outcomes += done
                 if file_turns.is_over(turn, done):
                     break
+            file_turns.check()
         return outcomes
 
     def run_command(self, job: Job, *, waits: bool = True) -> Outcome:

@@ -10,6 +10,8 @@ COMMAND_EXPERIMENT = 1_000_000
 
 __all__ = [
     "COMMAND_EXPERIMENT",
+    "ask_to_end",
+    "asked_to_end",
     "being_scheduled",
     "choose_id",
     "claim_experiment",
@@ -19,6 +21,7 @@ __all__ = [
     "next_free_id",
     "open_workload",
     "owner_problem",
+    "take_up",
 ]
 
 
@@ -65,6 +68,24 @@ def being_scheduled(connection: Connection, experiment: int) -> bool:
         (experiment,),
     ).fetchone()
     return row is not None and bool(row[0])
+
+
+def take_up(connection: Connection, experiment: int) -> None:
+    """Begin to schedule an experiment: who asked an earlier schedule to end has not asked this one."""
+    connection.execute("update experiments set stop_reason = null where experiment_id = %s", (experiment,))
+
+
+def ask_to_end(connection: Connection, experiment: int, reason: str) -> None:
+    """Ask who schedules an experiment to begin nothing more of it; the first reason stays."""
+    connection.execute(
+        "update experiments set stop_reason = coalesce(stop_reason, %s) where experiment_id = %s", (reason, experiment)
+    )
+
+
+def asked_to_end(connection: Connection, experiment: int) -> str | None:
+    """Return why nothing more of an experiment is to begin, ``None`` where nobody has asked for that."""
+    row = connection.execute("select stop_reason from experiments where experiment_id = %s", (experiment,)).fetchone()
+    return None if row is None else row[0]
 
 
 def lock_command(connection: Connection, workload: int) -> None:

@@ -16,10 +16,11 @@ from bench.cli.common import asking_primary, console
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError
 from bench.runfolder import RunFolder
+from bench.selectors import Selector
 from scheduler.executors.ends import STOPPED_BEFORE, asked_by
 from scheduler.executors.registry import load_executor
 from scheduler.supervision import ask_to_stop
-from sql import jobs
+from sql import experiments, jobs
 from sql.database import Connection
 from sql.jobs import JobRow
 from sql.selection import RunInfo, select_runs
@@ -35,14 +36,18 @@ def register(app: typer.Typer) -> None:
     app.command()(stop)
 
 
-def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) -> None:
-    """End runs, with everything they started, and say so in their status; what is queued does not begin."""
+def stop(selector: Annotated[str, typer.Argument(help="An experiment, a workload or a run.")]) -> None:
+    """End runs, with everything they started, and say so in their status; what is queued does not begin.
+
+    Of an experiment nothing more begins either: its schedule goes on with other experiments alone.
+    """
     settings = Settings.load()
     with asking_primary(settings) as connection:
+        ended = _end_schedule(connection, Selector.parse(selector))
         going = [one for one in select_runs(connection, [selector]) if one.status in ("pending", "running")]
         given = {one.run_id: row for one in going if (row := jobs.find_job(connection, one.run_id)) is not None}
         here = [one for one in going if one.run_id not in given and one.status == "running"]
-        if not given and not here:
+        if not given and not here and not ended:
             raise BadRequest(f"nothing of {selector} is running")
         for one in here:
             _stop_here(settings, one)
@@ -53,6 +58,16 @@ def stop(selector: Annotated[str, typer.Argument(help="A run or a workload.")]) 
             if one in here or one.run_id in given:
                 console().print(f"{one.label} {escape(one.name)} is asked to stop")
         _await_ends(connection, settings, here, list(given))
+
+
+def _end_schedule(connection: Connection, selector: Selector) -> bool:
+    """Ask the schedule of an experiment to end, where all of it is selected; return whether there is one."""
+    experiment = selector.experiment
+    if experiment is None or selector.workload is not None or not experiments.being_scheduled(connection, experiment):
+        return False
+    experiments.ask_to_end(connection, experiment, asked_by(getpass.getuser()))
+    console().print(f"experiment {experiment} is asked to end: nothing more of it begins")
+    return True
 
 
 def _stop_here(settings: Settings, run: RunInfo) -> None:

@@ -63,15 +63,18 @@ class RemoteScheduler:
             def run(turn: Turn) -> list[Outcome]:
                 try:
                     with Session(self.database, say=self._say) as own:
-                        found = file_turns.sort_out(own, turn)
-                    done = file_turns.run(turn, found)
+                        if file_turns.is_asked_to_end(own, turn):
+                            return []
+                        done = file_turns.run(own, turn, file_turns.sort_out(own, turn))
                 finally:
                     line.leave(turn.label)
                 if file_turns.is_over(turn, done):
                     stopping.failed.set()
                 return done
 
-            return run_beside(list(turns(workloads, self.policy.repeat)), self.max_jobs, run, stopping)
+            outcomes = run_beside(list(turns(workloads, self.policy.repeat)), self.max_jobs, run, stopping)
+            file_turns.check()
+            return outcomes
 
     def _say(self, message: str) -> None:
         self.report(Event("warning", "", message=message))

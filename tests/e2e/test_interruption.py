@@ -188,6 +188,20 @@ def test_a_second_interrupt_ends_at_once_what_does_not_listen(home: Home, scenes
     assert scene.sheet.column("Status") == ["stopped"]
 
 
+def test_stop_of_an_experiment_ends_its_schedule_and_no_other(home: Home) -> None:
+    after = ["24,2,next,{scripts}/clocked.py,--seconds 0", "25,1,other,{scripts}/clocked.py,--seconds 0"]
+    sheet, _ = prepared(home, 24, "first", after=after)
+    schedule = home.start("schedule", sheet.path, "--retries", "3")
+    home.running(24)
+    assert "experiment 24 is asked to end" in home.bench("stop", "24")
+    said = schedule.wait(status=1)
+    assert "experiment 24: stopped on request of" in said
+    assert sheet.column("Status") == ["stopped", "stopped", "finished"]
+    assert [(run["workload"], run["status"]) for run in home.runs(24)] == [(1, "stopped")]
+    home.bench("schedule", sheet.path, "--rerun", "failed", "--dry-run")
+    home.bench("stop", "24", status=2)
+
+
 def test_stop_ends_one_run_and_its_neighbour_goes_on(home: Home, scenes: dict[int, Scene]) -> None:
     scene, [ended, kept] = scenes[18], home.running(18, 2)
     home.bench("stop", "18/1/1")
