@@ -28,6 +28,7 @@ __all__ = [
     "is_alive",
     "read_environment",
     "read_stat",
+    "world_id",
 ]
 
 RUN_VARIABLE = b"BENCH_RUN_ID"
@@ -117,6 +118,15 @@ def boot_id(root: Path = Path("/")) -> str:
         return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def world_id() -> str:
+    """Return what differs where the same pid is another process: after a restart of the host, and in another container."""
+    try:
+        namespace = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        namespace = ""
+    return f"{boot_id()} {namespace}"
 
 
 def is_alive(pid: int, created: float) -> bool:

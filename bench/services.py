@@ -16,7 +16,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
@@ -24,7 +25,7 @@ import psutil
 from bench.config import Settings
 from bench.errors import ServiceFailed
 from bench.holders import Holders
-from bench.processes import identity, is_alive
+from bench.processes import identity, is_alive, world_id
 from bench.runfolder import write_atomically
 
 __all__ = ["Service", "Stack", "free_port"]
@@ -36,7 +37,7 @@ _STOP_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One running service; `created` makes sure that `pid` is still the same process.
+    """One running service; `created` and `world` make sure that `pid` is still the same process.
 
     `simulate` is the ``BENCH_SIMULATE`` that it was started with.
     """
@@ -47,11 +48,26 @@ class Service:
     url: str
     health: str
     simulate: str | None = None
+    world: str | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Service | None:
+        """Return what a file says, as far as this release knows it; ``None`` where that is no service."""
+        try:
+            content = json.loads(path.read_text())
+            return cls(**{one.name: content[one.name] for one in fields(cls) if one.name in content})
+        except (OSError, ValueError, TypeError):
+            return None
+
+    @property
+    def here(self) -> bool:
+        """Whether its pid is one of this world: that of another container, or from before a restart, is anybody's."""
+        return self.world in (None, world_id())
 
     @property
     def alive(self) -> bool:
         """Whether its process is there."""
-        return is_alive(self.pid, self.created)
+        return self.here and is_alive(self.pid, self.created)
 
     def answers(self, timeout: float = 2.0) -> bool:
         """Whether it responds to a request."""
@@ -75,8 +91,8 @@ class Stack:
 
     def recorded(self) -> dict[str, Service]:
         """Return what was started and not stopped, by name; some of it may have died."""
-        paths = sorted(self._folder.glob("*.service"))
-        return {path.stem: Service(**json.loads(path.read_text())) for path in paths}
+        found = {path.stem: Service.read(path) for path in sorted(self._folder.glob("*.service"))}
+        return {name: service for name, service in found.items() if service is not None}
 
     def services(self) -> dict[str, Service]:
         """Return what runs, by name."""
@@ -164,7 +180,7 @@ class Stack:
                 start_new_session=True,
             )
         created = identity(process.pid) or 0.0
-        service = Service(name, process.pid, created, url, health, environment.get("BENCH_SIMULATE"))
+        service = Service(name, process.pid, created, url, health, environment.get("BENCH_SIMULATE"), world_id())
         write_atomically(self._folder / f"{name}.service", json.dumps(asdict(service)))
         return service
 
@@ -221,10 +237,15 @@ def _await_end(service: Service) -> None:
 
 
 def _end_session(service: Service) -> None:
-    """End what is left in the session of a service: workers that it did not end itself, or could not."""
+    """End what is left in the session of a service: workers that it did not end itself, or could not.
+
+    No pid is given away while a session goes by it: so it is that of the service, unless another process has its pid.
+    """
+    if not service.here or identity(service.pid) not in (None, service.created):
+        return
     for pid in psutil.pids():
         with contextlib.suppress(OSError):
-            if os.getsid(pid) == service.pid and (identity(pid) or 0.0) >= service.created:
+            if os.getsid(pid) == service.pid:
                 os.kill(pid, signal.SIGKILL)
 
 
