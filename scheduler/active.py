@@ -117,9 +117,16 @@ class ActiveRun:
         readable, _, _ = select.select([self.process.stdout], [], [], patience)
         if not readable or self.process.stdout.readline() != b"ready\n":
             self.process.kill()
-            last = self.folder.supervisor_log.read_text(errors="replace").splitlines()[-1:]
+            last = self.supervisor_said().splitlines()[-1:]
             why = "".join(last) or f"it ended with status {self.process.wait()}"
             raise ServiceFailed(f"the supervisor of {label} did not start: {why}")
+
+    def supervisor_said(self) -> str:
+        """Return what its supervisor has said about itself, nothing where there never was one."""
+        try:
+            return self.folder.supervisor_log.read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def release(self, started_at: float) -> None:
         """Let it begin; `started_at` is its start in Unix seconds."""

@@ -224,8 +224,7 @@ class Workload:
         if (end := active.folder.end()) is not None:
             session(runs.end_run, active.folder.run_id, end)
         elif not alive:
-            log = active.folder.supervisor_log.read_text(errors="replace")
-            end = session(end_lost_run, active.folder, self.why_lost(log))
+            end = session(end_lost_run, active.folder, self.why_lost(active.supervisor_said()))
         else:
             return
         with _uninterrupted():  # who is seen to have ended is not looked at again

@@ -17,6 +17,7 @@ from bench.config import Settings
 from bench.errors import ServiceFailed
 from bench.gpu import Inventory
 from bench.runfolder import RunFolder
+from scheduler.active import ActiveRun
 from scheduler.events import Event
 from scheduler.experiment_file import ExperimentFile
 from scheduler.job import job_from_command
@@ -112,6 +113,27 @@ def test_an_interrupt_while_an_end_is_written_down_leaves_no_row_running(
         signal.signal(signal.SIGINT, before)
     assert set(statuses(file)) <= {"finished", "stopped"}
     assert {status for status, _ in recorded(scheduler.database)} <= {"finished", "stopped"}
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_interrupt_before_all_supervisors_have_started_leaves_nothing(
+    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    start_supervisor = ActiveRun.start_supervisor
+    started: list[ActiveRun] = []
+
+    def interrupted(active: ActiveRun, through: Sequence[str]) -> None:
+        started.append(active)
+        if len(started) == at:
+            raise KeyboardInterrupt
+        start_supervisor(active, through)
+
+    monkeypatch.setattr(ActiveRun, "start_supervisor", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.run_file(file)
+    assert {status for status, _ in recorded(scheduler.database)} == {"stopped"}
+    assert set(statuses(file)) <= {"stopped", ""}
+    assert not any(processes_of(active.folder.run_id) for active in started)
 
 
 def test_an_end_that_cannot_be_written_is_written_when_it_can(
