@@ -37,6 +37,7 @@ from scheduler.limits import Memory
 from scheduler.output_limit import OutputLimit
 from scheduler.policy import Policy
 from scheduler.reasons import Ending, exit_code, failure, last_lines
+from scheduler.run_clock import RunClock
 from scheduler.spans import SpanWatch
 from sql import runs
 from sql.database import Database
@@ -114,7 +115,7 @@ class Supervisor:
         # Not earlier: a supervisor that is told to stop before there is anything to supervise just ends.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
-        run_id = self.folder.run_id
+        run_id, clock = self.folder.run_id, RunClock(started_at)
         memory = Memory.read()
         around = profilers.around(self.order.profilers)
         said = self.folder.profiler_log if around else self.folder.output  # the command has its output for itself
@@ -132,7 +133,7 @@ class Supervisor:
             )
         except OSError as error:
             what = f"cannot start {self.order.words[0]}: {error.strerror}"
-            return self._end(started_at, time.time(), "failed", 127, what)
+            return self._end(started_at, clock.now(), "failed", 127, what)
         finally:
             os.close(output)
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
@@ -145,7 +146,7 @@ class Supervisor:
         spans = SpanWatch(self.database, self.folder)
         spans.start()
         command = profilers.ProfiledCommand(process, self.folder, around)
-        status, ended = self._watch(command, started_at)
+        status, ended = self._watch(command, started_at, clock)
         command.end(self.database.settings.grace)
         lease.end()
         end_container(self.folder)
@@ -153,9 +154,11 @@ class Supervisor:
         limit.end()
         spans.end()
         reason = self._reason(status, started_at, ended, memory)
-        return self._end(started_at, ended.ended_at, status, exit_code(ended.returncode), reason)
+        return self._end(started_at, clock.at(ended.ended_at), status, exit_code(ended.returncode), reason)
 
-    def _watch(self, command: profilers.ProfiledCommand, started_at: float) -> tuple[str, profilers.CommandEnd]:
+    def _watch(
+        self, command: profilers.ProfiledCommand, started_at: float, clock: RunClock
+    ) -> tuple[str, profilers.CommandEnd]:
         """Wait for the command's end, and bring it about where it is asked for; return status and end."""
         status: str | None = None
         deadline, _ = self.order.deadline(started_at)
@@ -163,11 +166,11 @@ class Supervisor:
             if (ended := command.ended()) is not None:
                 return status or ("finished" if ended.returncode == 0 else "failed"), ended
             _reap_orphans(command.process.pid)
-            if status is None and (self._stop_requested or time.time() >= deadline):
+            if status is None and (self._stop_requested or clock.now() >= deadline):
                 status = "stopped" if self._stop_requested else "timeout"
                 command.end(self.database.settings.grace)
                 continue
-            select.select([self._wakeup], [], [], min(command.pause, max(deadline - time.time(), 0.01)))
+            select.select([self._wakeup], [], [], min(command.pause, max(deadline - clock.now(), 0.01)))
             with contextlib.suppress(BlockingIOError):
                 self._wakeup.recv(4096)
 

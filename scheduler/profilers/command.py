@@ -28,7 +28,7 @@ class CommandEnd:
     returncode
         Its exit status, or the negative number of the signal that ended it.
     ended_at
-        Unix seconds.
+        By `time.monotonic`, which all processes of a host share.
     log
         The file whose last lines may tell why.
     lost_by
@@ -69,8 +69,8 @@ class ProfiledCommand:
         if not over:
             return None
         if not self._around:
-            return CommandEnd(self.process.returncode, time.time(), self._folder.output)
-        return CommandEnd(self.process.returncode or 1, time.time(), self._folder.profiler_log, self._around)
+            return CommandEnd(self.process.returncode, time.monotonic(), self._folder.output)
+        return CommandEnd(self.process.returncode or 1, time.monotonic(), self._folder.profiler_log, self._around)
 
     def end(self, grace: float) -> None:
         """End the run's processes: the command's first, `grace` seconds for each kind, its profilers when they have written."""

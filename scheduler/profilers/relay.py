@@ -33,7 +33,7 @@ def main(folder: str, words: list[str]) -> int:
         status = command.wait()
     temporary = f"{folder}/.command.json.{os.getpid()}"
     with open(temporary, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes as long to import as all else
-        json.dump({"returncode": status, "ended_at": time.time()}, file)
+        json.dump({"returncode": status, "ended_at": time.monotonic()}, file)
     os.replace(temporary, f"{folder}/command.json")  # noqa: PTH105
     return status if status >= 0 else 128 - status
 
