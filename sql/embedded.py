@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 CONFIGURATION = """
 # Written by hypergauge when the database was made; edit at will.
 listen_addresses = ''
-max_connections = 100
+max_connections = 500           # a supervisor of each run has one, and a hundred runs at once leave room for questions
 shared_buffers = '128MB'
 max_wal_size = '2GB'
 synchronous_commit = off        # for MLflow's many small transactions; our own connections commit synchronously
