@@ -55,8 +55,10 @@ end $$;
 
 -- Cancels what `bench_reader` has asked for longer than this, and says how many that were: who writes SQL may lift the role's
 -- own time limit. Its owner is a superuser or a member of that role, as sql/roles.sql makes `bench_owner`; else it does nothing.
+-- As in every function with its owner's rights, what a caller may have made is found last: `pg_temp` comes first where it is
+-- not named.
 create or replace function cancel_long_reads(p_limit interval) returns bigint
-language plpgsql security definer set search_path = bench, pg_catalog as $$
+language plpgsql security definer set search_path = pg_catalog, bench, pg_temp as $$
 begin
     return (select count(*) filter (where pg_cancel_backend(pid)) from pg_stat_activity
             where usename = 'bench_reader' and datname = current_database() and state = 'active'
@@ -67,7 +69,7 @@ end $$;
 revoke execute on function cancel_long_reads from public;
 do $$
 begin
-    grant execute on function cancel_long_reads to bench_owner, bench_writer;
+    grant execute on function cancel_long_reads, remove_runs to bench_owner, bench_writer;
 exception when insufficient_privilege or undefined_object then
     raise notice 'rights were left as they are: %', sqlerrm;
 end $$;

@@ -112,7 +112,7 @@ create or replace function bench_own.run_chart(
     align text default 'time'
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
-language sql stable security definer set search_path = bench, pg_temp as $$
+language sql stable security definer set search_path = pg_catalog, bench, pg_temp as $$
     select * from bench.run_chart(
         array(select r.run_id from bench.runs r where r.run_id in (select bench_own.mine())
               and (r.run_id = any(run_chart.runs) or r.mlflow_run_id = any(run_chart.runs))),
@@ -124,7 +124,7 @@ create or replace function bench_own.workload_chart(
     aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
 ) returns table ("time" timestamptz, workload text, quantity text, scope text, value double precision,
                  low double precision, high double precision, runs integer)
-language sql stable security definer set search_path = bench, pg_temp as $$
+language sql stable security definer set search_path = pg_catalog, bench, pg_temp as $$
     select * from bench.workload_chart(
         array(select workload_id from bench.runs where workload_id = any(workloads)
               group by workload_id having bool_and(run_id in (select bench_own.mine()))),
