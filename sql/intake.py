@@ -73,6 +73,7 @@ def take_in(
             )
             try:
                 imported = _write(connection, archive, manifest, into, tell)
+                staging.clear(connection)
             except BadRequest as error:
                 raise BadRequest(str(error), file=path) from None
         if imported.runs:
@@ -129,7 +130,9 @@ class _NewIds:
 
     @classmethod
     def of(cls, connection: Connection, what: str) -> _NewIds:
-        rows = connection.execute("select old, new from new_ids where what = %s order by old", (what,)).fetchall()
+        rows = connection.execute(
+            "select old, new from bench_staging.new_ids where what = %s order by old", (what,)
+        ).fetchall()
         pairs = np.array(rows, np.int32).reshape(-1, 2)
         return cls(pairs[:, 0], pairs[:, 1])
 

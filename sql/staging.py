@@ -1,5 +1,6 @@
 """A capsule's tables, laid beside ours until its runs can be inserted: without those that are here, and with new ids.
 
+They lie in the schema ``bench_staging`` (``sql/functions/92_staging.sql``), for one import at a time and within its transaction.
 Ids that a database gives by itself are given anew, those of runs stay.
 """
 
@@ -16,8 +17,9 @@ from sql.database import Connection
 from sql.experiments import next_free_id
 from sql.members import copy_in
 
-__all__ = ["claim", "insert", "leave_out_what_is_here", "notes", "renumber", "stage"]
+__all__ = ["SCHEMA", "claim", "clear", "insert", "leave_out_what_is_here", "notes", "renumber", "stage"]
 
+SCHEMA = "bench_staging"
 # Tables whose rows may be here already, under the same name.
 _SHARED = ("experiments", "workloads", "metrics", "places")
 # Tables whose rows are each of one run.
@@ -36,61 +38,61 @@ _IDS = {
     ("run_sets", "runset_id"): "run set",
 }
 _PRUNE = """
-    delete from staged_workloads where workload_id not in (select workload_id from staged_runs);
-    delete from staged_experiments where experiment_id not in (select experiment_id from staged_workloads);
-    delete from staged_places where place_id not in (select place_id from staged_run_sets);
-    delete from staged_series where place_id not in (select place_id from staged_places)
+    delete from bench_staging.workloads where workload_id not in (select workload_id from bench_staging.runs);
+    delete from bench_staging.experiments where experiment_id not in (select experiment_id from bench_staging.workloads);
+    delete from bench_staging.places where place_id not in (select place_id from bench_staging.run_sets);
+    delete from bench_staging.series where place_id not in (select place_id from bench_staging.places)
 """
 _NUMBER = """
-    create temp table new_ids (what text, old integer, new integer, primary key (what, old)) on commit drop;
-    insert into new_ids
+    insert into bench_staging.new_ids
     select 'workload', s.workload_id, coalesce(w.workload_id, nextval(pg_get_serial_sequence('workloads', 'workload_id')))
-    from staged_workloads s left join workloads w using (experiment_id, workload)
+    from bench_staging.workloads s left join workloads w using (experiment_id, workload)
     union all
     select 'metric', s.metric_id, coalesce(m.metric_id, nextval(pg_get_serial_sequence('metrics', 'metric_id')))
-    from staged_metrics s left join metrics m using (metric, match)
+    from bench_staging.metrics s left join metrics m using (metric, match)
     union all
     select 'place', s.place_id, coalesce(p.place_id, nextval(pg_get_serial_sequence('places', 'place_id')))
-    from staged_places s left join places p
+    from bench_staging.places s left join places p
       on (p.kind, p.host, p.gpu_uuid, p.gpu_instance_id, p.run_id, p.origin)
          is not distinct from (s.kind, s.host, s.gpu_uuid, s.gpu_instance_id, s.run_id, s.origin)
     union all
-    select 'series', series_id, nextval(pg_get_serial_sequence('series', 'series_id')) from staged_series
+    select 'series', series_id, nextval(pg_get_serial_sequence('series', 'series_id')) from bench_staging.series
     union all
-    select 'run set', runset_id, nextval('runset_ids') from (select distinct runset_id from staged_run_sets) sets
+    select 'run set', runset_id, nextval('runset_ids') from (select distinct runset_id from bench_staging.run_sets) sets
 """
 
 
 def stage(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest) -> None:
     """Lay the tables of a capsule beside ours; what a newer schema has more has its default."""
-    for name in TABLES:
-        connection.execute(
-            sql.SQL("create temp table {} (like {} including defaults) on commit drop").format(
-                sql.Identifier(f"staged_{name}"), sql.Identifier("bench", name)
-            )
-        )
+    clear(connection)
     for table in manifest.tables:
         if table.name in TABLES:
-            copy_in(connection, archive, table, ("pg_temp", f"staged_{table.name}"))
+            copy_in(connection, archive, table, (SCHEMA, table.name))
+
+
+def clear(connection: Connection) -> None:
+    """Empty the tables that capsules are laid in."""
+    names = [sql.Identifier(SCHEMA, name) for name in (*TABLES, "new_ids")]
+    connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(names)))
 
 
 def leave_out_what_is_here(connection: Connection) -> tuple[int, int]:
     """Leave out the runs that are here, and what is theirs alone; return how many runs there were, and were here."""
     row = connection.execute(
-        "select count(*), count(r.run_id) from staged_runs left join runs r using (run_id)"
+        "select count(*), count(r.run_id) from bench_staging.runs left join runs r using (run_id)"
     ).fetchone()
     assert row is not None
     if row[1]:
         connection.execute(
             """
-            update staged_run_sets s set others = others + (
-                select count(*) from staged_run_sets o join runs using (run_id) where o.runset_id = s.runset_id)
+            update bench_staging.run_sets s set others = others + (
+                select count(*) from bench_staging.run_sets o join runs using (run_id) where o.runset_id = s.runset_id)
             """
         )
         for name in _BY_RUN:
             connection.execute(
                 sql.SQL("delete from {} where run_id in (select run_id from bench.runs)").format(
-                    sql.Identifier(f"staged_{name}")
+                    sql.Identifier(SCHEMA, name)
                 )
             )
         connection.execute(_PRUNE)
@@ -99,13 +101,13 @@ def leave_out_what_is_here(connection: Connection) -> tuple[int, int]:
 
 def claim(connection: Connection, into: int | None) -> list[int]:
     """Return the experiments that the runs go to, after each was seen to be free or of the same file."""
-    found = connection.execute("select experiment_id, source from staged_experiments order by 1").fetchall()
+    found = connection.execute("select experiment_id, source from bench_staging.experiments order by 1").fetchall()
     if into is not None:
         if len(found) > 1:
             ids = ", ".join(str(experiment) for experiment, _ in found)
             raise BadRequest(f"it holds the experiments {ids}, and --into names one: export and import them one by one")
-        connection.execute("update staged_experiments set experiment_id = %s", (into,))
-        connection.execute("update staged_workloads set experiment_id = %s", (into,))
+        connection.execute("update bench_staging.experiments set experiment_id = %s", (into,))
+        connection.execute("update bench_staging.workloads set experiment_id = %s", (into,))
         return [into]
     for experiment, source in found:
         row = connection.execute("select source from experiments where experiment_id = %s", (experiment,)).fetchone()
@@ -124,7 +126,7 @@ def notes(connection: Connection) -> list[str]:
         """
         select format('%s is %s in %s here, and %s in %s in the capsule: what is read here is as it is here',
                       metric, m.quantity, m.unit, s.quantity, s.unit)
-        from staged_metrics s join metrics m using (metric, match)
+        from bench_staging.metrics s join metrics m using (metric, match)
         where (m.quantity, m.unit, m.scale, m.kind, m.combine) <> (s.quantity, s.unit, s.scale, s.kind, s.combine)
         order by 1
         """
@@ -133,7 +135,7 @@ def notes(connection: Connection) -> list[str]:
         """
         select format('raw samples from before %s are not kept here, and those of %s of these runs go; buckets of 10 s and '
                       'summaries stay', to_char(before at time zone 'UTC', 'YYYY-MM-DD'), count(*))
-        from staged_runs, (select greatest(edge, date_trunc('day', now() - keep_raw, 'UTC')) as before from retention) kept
+        from bench_staging.runs, (select greatest(edge, date_trunc('day', now() - keep_raw, 'UTC')) as before from retention) kept
         where started_at < before and not keep group by before
         """
     ).fetchall()
@@ -141,15 +143,15 @@ def notes(connection: Connection) -> list[str]:
 
 
 def renumber(connection: Connection, capsule: str) -> None:
-    """Give everything the ids that it is to have here; they stand in ``new_ids``."""
+    """Give everything the ids that it is to have here; they stand in ``bench_staging.new_ids``."""
     for name in ("places", "placements"):
-        connection.execute(sql.SQL("update {} set origin = %s").format(sql.Identifier(f"staged_{name}")), (capsule,))
+        connection.execute(sql.SQL("update {} set origin = %s").format(sql.Identifier(SCHEMA, name)), (capsule,))
     connection.execute(_NUMBER)
     for (name, column), what in _IDS.items():
         connection.execute(
-            sql.SQL("update {table} set {column} = new from new_ids where what = {what} and old = {column}").format(
-                table=sql.Identifier(f"staged_{name}"), column=sql.Identifier(column), what=what
-            )
+            sql.SQL(
+                "update {table} set {column} = new from bench_staging.new_ids where what = {what} and old = {column}"
+            ).format(table=sql.Identifier(SCHEMA, name), column=sql.Identifier(column), what=what)
         )
 
 
@@ -166,7 +168,7 @@ def insert(connection: Connection) -> None:
         connection.execute(
             sql.SQL("insert into {} overriding system value select * from {} {}").format(
                 sql.Identifier("bench", name),
-                sql.Identifier(f"staged_{name}"),
+                sql.Identifier(SCHEMA, name),
                 sql.SQL("on conflict do nothing" if name in _SHARED else ""),
             )
         )
@@ -174,7 +176,7 @@ def insert(connection: Connection) -> None:
         """
         update workloads w set started_at = least(w.started_at, s.started_at),
                                ended_at = case when w.ended_at is not null then greatest(w.ended_at, s.ended_at) end
-        from staged_workloads s where s.workload_id = w.workload_id
+        from bench_staging.workloads s where s.workload_id = w.workload_id
         """
     )
 
@@ -182,7 +184,7 @@ def insert(connection: Connection) -> None:
 def _refuse_taken(connection: Connection) -> None:
     taken = connection.execute(
         """
-        select run_label(w, r), r.run_id from staged_runs s join runs r using (workload_id, position, attempt)
+        select run_label(w, r), r.run_id from bench_staging.runs s join runs r using (workload_id, position, attempt)
         join workloads w using (workload_id) order by 1 limit 1
         """
     ).fetchone()
