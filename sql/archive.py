@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import sys
 import zipfile
 import zlib
@@ -185,6 +186,8 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
 def _refuse_unreadable(manifest: Manifest, kind: Kind, path: Path) -> None:
     if manifest.kind != kind:
         raise BadBackup(f"a {manifest.kind}, not a {kind}: `{_READS[manifest.kind]}` reads it", file=path)
+    if kind == "capsule" and not re.fullmatch("[0-9a-f]{32}", manifest.capsule):
+        raise ValueError("it has no id")  # which keeps what is in it apart from what is here
     if manifest.schema_version > newest():
         raise BadBackup(
             f"it is of schema version {manifest.schema_version} (hypergauge {manifest.release}), "

@@ -32,7 +32,7 @@ from sql.snapshot import snapshot
 from sql.stream import stream
 from sql.summaries import unsummarised
 
-__all__ = ["TABLES", "Exported", "export"]
+__all__ = ["OURS", "TABLES", "Exported", "export"]
 
 _OF_RUNS: LiteralString = "run_id = any({runs})"
 _WORKLOADS: LiteralString = "workload_id in (select workload_id from runs where run_id = any({runs}))"
@@ -56,11 +56,12 @@ TABLES: dict[str, LiteralString] = {
     "accounting": _OF_RUNS,
 }
 # What is said of this database, and not of the runs.
-_OURS = [
+OURS = [
     ("runs", "job"),
     ("runs", "stop_reason"),
     ("placements", "origin"),
     ("places", "origin"),
+    ("metrics", "origin"),
     ("series", "target_id"),
 ]
 _OTHERS: LiteralString = (
@@ -169,7 +170,7 @@ def _tables(connection: Connection, archive: zipfile.ZipFile, run_ids: list[str]
                 """,
                 (name,),
             ).fetchall()
-            if (name, column) not in _OURS
+            if (name, column) not in OURS
         ]
         read = [
             sql.SQL(_OTHERS).format(runs=run_ids) if column == "others" else sql.Identifier(column)

@@ -82,7 +82,7 @@ def measured(
             )
             select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, coalesce(f.seen, f.seconds) / f.n as interval, f.mean, f.min,
                    f.max, f.p95
-            from figures f left join (select quantity, min(unit) as unit from metrics group by quantity) m using (quantity)
+            from figures f left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
             where f.width = 1
             order by f.run_id, f.quantity, f.scope
             """,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import psycopg
 
 from bench.errors import BadRequest
-from sql import samples, staging
+from sql import quarantine, samples, staging
 from sql.aggregates import refresh, retention
 from sql.archive import Manifest, opened, part_member
 from sql.columns import Columns
@@ -91,9 +91,11 @@ def _write(
         return Imported((), 0, here, 0)
     experiments = staging.claim(connection, into)
     notes = staging.notes(connection)
-    staging.renumber(connection, manifest.capsule)
+    quarantine.keep_apart(connection, manifest.capsule)
+    staging.renumber(connection)
     staging.insert(connection)
     written = _samples(connection, archive, manifest, tell)
+    quarantine.settle(connection)
     return Imported(tuple(experiments), total - here, here, written, tuple(notes))
 
 
@@ -112,7 +114,7 @@ def _samples(
             raise StatementFailed(f"{part_member(number)} is not to be read: {error}") from error
         if len(columns) != count:
             raise StatementFailed(f"{part_member(number)} has {len(columns)} samples, its manifest says {count}")
-        columns = columns.where(sets.known(columns.runset_ids))
+        columns = columns.where(sets.known(columns.runset_ids) & series.known(columns.series_ids))
         columns = Columns(
             columns.times, series(columns.series_ids), sets(columns.runset_ids), columns.values, columns.dts
         )

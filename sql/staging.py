@@ -22,8 +22,8 @@ __all__ = ["SCHEMA", "claim", "clear", "insert", "leave_out_what_is_here", "note
 SCHEMA = "bench_staging"
 # Tables whose rows may be here already, under the same name.
 _SHARED = ("experiments", "workloads", "metrics", "places")
-# Tables whose rows are each of one run.
-_BY_RUN = [name for name, condition in TABLES.items() if condition.startswith(TABLES["runs"])]
+# Tables whose rows are each of one run, and nothing where that is not among those that come in.
+_OF_RUNS = [name for name, condition in TABLES.items() if condition.startswith(TABLES["runs"]) and name != "runs"]
 # Columns with ids that a database gives by itself: what they are ids of.
 _IDS = {
     ("workloads", "workload_id"): "workload",
@@ -41,7 +41,8 @@ _PRUNE = """
     delete from bench_staging.workloads where workload_id not in (select workload_id from bench_staging.runs);
     delete from bench_staging.experiments where experiment_id not in (select experiment_id from bench_staging.workloads);
     delete from bench_staging.places where place_id not in (select place_id from bench_staging.run_sets);
-    delete from bench_staging.series where place_id not in (select place_id from bench_staging.places)
+    delete from bench_staging.series where place_id not in (select place_id from bench_staging.places);
+    delete from bench_staging.repeats where series_id not in (select series_id from bench_staging.series)
 """
 _NUMBER = """
     insert into bench_staging.new_ids
@@ -49,7 +50,7 @@ _NUMBER = """
     from bench_staging.workloads s left join workloads w using (experiment_id, workload)
     union all
     select 'metric', s.metric_id, coalesce(m.metric_id, nextval(pg_get_serial_sequence('metrics', 'metric_id')))
-    from bench_staging.metrics s left join metrics m using (metric, match)
+    from bench_staging.metrics s left join metrics m on (m.metric, m.match, m.origin) = (s.metric, s.match, '')
     union all
     select 'place', s.place_id, coalesce(p.place_id, nextval(pg_get_serial_sequence('places', 'place_id')))
     from bench_staging.places s left join places p
@@ -82,20 +83,20 @@ def leave_out_what_is_here(connection: Connection) -> tuple[int, int]:
         "select count(*), count(r.run_id) from bench_staging.runs left join runs r using (run_id)"
     ).fetchone()
     assert row is not None
-    if row[1]:
+    connection.execute(
+        """
+        update bench_staging.run_sets s set others = others + (
+            select count(*) from bench_staging.run_sets o join runs using (run_id) where o.runset_id = s.runset_id);
+        delete from bench_staging.runs where run_id in (select run_id from runs)
+        """
+    )
+    for name in _OF_RUNS:
         connection.execute(
-            """
-            update bench_staging.run_sets s set others = others + (
-                select count(*) from bench_staging.run_sets o join runs using (run_id) where o.runset_id = s.runset_id)
-            """
-        )
-        for name in _BY_RUN:
-            connection.execute(
-                sql.SQL("delete from {} where run_id in (select run_id from bench.runs)").format(
-                    sql.Identifier(SCHEMA, name)
-                )
+            sql.SQL("delete from {} where run_id not in (select run_id from bench_staging.runs)").format(
+                sql.Identifier(SCHEMA, name)
             )
-        connection.execute(_PRUNE)
+        )
+    connection.execute(_PRUNE)
     return row[0], row[1]
 
 
@@ -127,7 +128,11 @@ def notes(connection: Connection) -> list[str]:
         select format('%s is %s in %s here, and %s in %s in the capsule: what is read here is as it is here',
                       metric, m.quantity, m.unit, s.quantity, s.unit)
         from bench_staging.metrics s join metrics m using (metric, match)
-        where (m.quantity, m.unit, m.scale, m.kind, m.combine) <> (s.quantity, s.unit, s.scale, s.kind, s.combine)
+        where m.origin = '' and (m.quantity, m.unit, m.scale, m.kind, m.combine) <> (s.quantity, s.unit, s.scale, s.kind, s.combine)
+        union
+        select format('%s is not in the catalog here: it is read as the capsule says, and so in its runs alone', s.metric)
+        from bench_staging.metrics s left join metrics m on (m.metric, m.match, m.origin) = (s.metric, s.match, '')
+        where m.metric_id is null
         order by 1
         """
     ).fetchall()
@@ -142,10 +147,8 @@ def notes(connection: Connection) -> list[str]:
     return [line for (line,) in differing + old]
 
 
-def renumber(connection: Connection, capsule: str) -> None:
+def renumber(connection: Connection) -> None:
     """Give everything the ids that it is to have here; they stand in ``bench_staging.new_ids``."""
-    for name in ("places", "placements"):
-        connection.execute(sql.SQL("update {} set origin = %s").format(sql.Identifier(SCHEMA, name)), (capsule,))
     connection.execute(_NUMBER)
     for (name, column), what in _IDS.items():
         connection.execute(

@@ -191,7 +191,7 @@ def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> l
             select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
                    total, coalesce(seen, seconds) as seen
             from {source} join asked using (run_id)
-            left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
+            left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
             where s.run_id = any(%(runs)s) and s.metric is null and s.device is null
             order by s.quantity, scope_width(s.scope, asked.alone)
             """.encode(),  # noqa: S608 - text of ours alone
@@ -241,7 +241,7 @@ def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Cove
             """
             select s.quantity, coalesce(min(m.unit), '') as unit, string_agg(distinct p.kind, ', ') as scopes,
                    string_agg(distinct s.metric, ', ') as metrics, count(distinct s.series_id) as series,
-                   coalesce((array_agg(m.help order by m.preference, m.metric_id))[1], '') as help
+                   coalesce((array_agg(m.help order by m.origin, m.preference, m.metric_id))[1], '') as help
             from series s join places p using (place_id) left join metrics m using (metric_id)
             where %(runs)s::text[] is null
                or exists (select from run_sets r where r.place_id = s.place_id and r.run_id = any(%(runs)s))

@@ -91,3 +91,22 @@ def alone(database: Database) -> bool:
 def schema_is_there(database: Database) -> bool:
     with database.session() as connection:
         return connection.execute("select to_regclass('bench.runs') is not null").fetchone() == (True,)
+
+
+def altered(file: Path, table: str, change: Callable[[list[dict[str, str]]], list[dict[str, str]]]) -> Path:
+    r"""Return a copy of a capsule with other rows in one table; their values are as COPY writes them, ``\N`` for null."""
+    with zipfile.ZipFile(file) as source:
+        manifest = json.loads(source.read("manifest.json"))
+        [entry] = [one for one in manifest["tables"] if one["name"] == table]
+        lines = source.read(f"bench/{table}.copy").decode().splitlines()
+        rows = change([dict(zip(entry["columns"], line.split("\t"), strict=True)) for line in lines])
+        entry["columns"], entry["rows"] = list(rows[0]), len(rows)
+        content = "".join("\t".join(row.values()) + "\n" for row in rows)
+        copy = file.with_name(f"altered-{file.name}")
+        with zipfile.ZipFile(copy, "w") as target:
+            for name in source.namelist():
+                if name == "manifest.json":
+                    target.writestr(name, json.dumps(manifest))
+                else:
+                    target.writestr(name, content if name == f"bench/{table}.copy" else source.read(name))
+    return copy

@@ -89,7 +89,10 @@ def bar(color_name: str) -> Json:
 
 def unit_query(metric: str, *, ref: str = "U") -> Json:
     """Return the query of a quantity's unit, which `unit_applied` gives to the fields of another one."""
-    return query(f"select grafana_unit(unit) as unit from metrics where quantity = any({metric}) limit 1", ref=ref)
+    return query(
+        f"select grafana_unit(unit) as unit from metrics where quantity = any({metric}) order by origin limit 1",
+        ref=ref,
+    )
 
 
 def unit_applied(*, to: str | None = None, ref: str = "U") -> Json:

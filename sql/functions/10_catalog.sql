@@ -274,7 +274,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_apple_swap_used_bytes', '{}', 'swap_used', 'bytes', 1, 'gauge', 'sum', 50, false, 'Swap in use.'),
     ('bench_apple_swap_total_bytes', '{}', 'swap_total', 'bytes', 1, 'gauge', 'sum', 50, false, 'Swap there is.'),
     ('bench_apple_fan_speed_hertz', '{}', 'fan_speed', 'hertz', 1, 'gauge', 'max', 50, false, 'Turns of a fan in a second.')
-on conflict (metric, match) do update set
+on conflict (metric, match) where origin = '' do update set
     quantity = excluded.quantity, unit = excluded.unit, scale = excluded.scale, kind = excluded.kind,
     combine = excluded.combine, preference = excluded.preference,
     board = excluded.board, help = excluded.help;

@@ -1,8 +1,9 @@
 -- Series open when the collector first meets them.
 
--- The catalog's row for a metric with these labels: the one that matches with most labels.
+-- The catalog's row for a metric with these labels: the one that matches with most labels. Rows that came with a capsule are
+-- for its series, which name them.
 create or replace function catalog_row(p_metric text, p_labels jsonb) returns metrics language sql stable as $$
-    select m from metrics m where m.metric = p_metric and p_labels @> m.match
+    select m from metrics m where m.metric = p_metric and p_labels @> m.match and m.origin = ''
     order by (select count(*) from jsonb_object_keys(m.match)) desc limit 1
 $$;
 

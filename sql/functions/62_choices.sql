@@ -127,7 +127,7 @@ returns table (run_id text, title text, quantity text, unit text, scope text, me
           from asked a join run_summary_of(p_runs, p_quantities) s using (run_id)
           where s.metric is null and s.device is null
           order by a.nth, s.quantity, scope_width(s.scope, a.alone)) narrowest
-    left join (select distinct on (quantity) quantity, unit from metrics order by quantity) m using (quantity)
+    left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
     order by nth, quantity
 $$;
 
