@@ -26,6 +26,9 @@ __all__ = ["BadBackup", "Kind", "Manifest", "Table", "blocks", "opened", "writin
 
 _FORMAT = 1
 _MANIFEST = "manifest.json"
+# What a member of a capsule may take when it is unpacked: a capsule may be anybody's, and a backup is one's own. A manifest and
+# a part are read into memory; a table is not, and of spans, the largest, this is some 30 million.
+_MOST_BYTES = {"manifest": 16 << 20, "part": 64 << 20, "table": 4 << 30}
 
 # All of a database, or some runs of it.
 Kind = Literal["backup", "capsule"]
@@ -169,6 +172,7 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
         raise BadBackup(f"not a {kind}, or cut off: it has no directory at its end", file=path) from error
     with archive:
         try:
+            _refuse_large(archive, kind, path)
             manifest = Manifest.read(archive)
             _refuse_unreadable(manifest, kind, path)
             if missing := set(manifest.members) - set(archive.namelist()):
@@ -181,6 +185,15 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
         if damaged is not None:
             raise BadBackup(f"damaged: the checksum of {damaged} does not fit", file=path)
         yield archive, manifest
+
+
+def _refuse_large(archive: zipfile.ZipFile, kind: Kind, path: Path) -> None:
+    """Refuse a file whose members would become larger than ours are: what is unpacked of one never is more than it says."""
+    for member in archive.infolist():
+        name = member.filename
+        most = _MOST_BYTES["manifest" if name == _MANIFEST else "part" if name.startswith("samples/") else "table"]
+        if member.file_size > most and (kind == "capsule" or name == _MANIFEST):
+            raise BadBackup(f"{name} would take {member.file_size >> 20} MiB, and may take {most >> 20}", file=path)
 
 
 def _refuse_unreadable(manifest: Manifest, kind: Kind, path: Path) -> None:

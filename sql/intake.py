@@ -109,11 +109,9 @@ def _samples(
     total, read, written = sum(manifest.parts), 0, 0
     for number, count in enumerate(manifest.parts):
         try:
-            columns = unpacked(archive.read(part_member(number)))
-        except (KeyError, ValueError, OSError) as error:
-            raise StatementFailed(f"{part_member(number)} is not to be read: {error}") from error
-        if len(columns) != count:
-            raise StatementFailed(f"{part_member(number)} has {len(columns)} samples, its manifest says {count}")
+            columns = unpacked(archive.read(part_member(number)), count)
+        except ValueError as error:
+            raise StatementFailed(f"{part_member(number)} {error}") from error
         columns = columns.where(sets.known(columns.runset_ids) & series.known(columns.series_ids))
         columns = Columns(
             columns.times, series(columns.series_ids), sets(columns.runset_ids), columns.values, columns.dts

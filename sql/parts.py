@@ -8,6 +8,17 @@ from sql.columns import Columns
 
 __all__ = ["packed", "unpacked"]
 
+# Four times what an export writes into one, and what that takes in arrays twice over.
+_MOST = 1_000_000
+_MOST_BYTES = 64 << 20
+_TYPES = {
+    "time": "timestamp[us, tz=UTC]",
+    "series_id": "int32",
+    "runset_id": "int32",
+    "value": "double",
+    "dt": "float",
+}
+
 
 def packed(columns: Columns) -> bytes:
     """Return a part with `columns`, times in microseconds and nulls as nulls: exactly what the database has."""
@@ -31,19 +42,36 @@ def packed(columns: Columns) -> bytes:
     return bytes(sink.getvalue())
 
 
-def unpacked(part: bytes) -> Columns:
-    """Return the columns of a part.
+def unpacked(part: bytes, count: int) -> Columns:
+    """Return the columns of a part with so many samples; what it would take is seen before anything is unpacked.
 
     Raises
     ------
-    KeyError, ValueError, OSError
-        It is none.
+    ValueError
+        It is none, or has other than `count` samples, or more than a part may have. The message goes on from its name.
     """
     import pyarrow as pa
     from pyarrow import parquet
 
-    table = parquet.read_table(pa.BufferReader(part))
-    read = {name: table.column(name) for name in ("time", "series_id", "runset_id", "value", "dt")}
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(part))
+        rows, types = file.metadata.num_rows, {field.name: str(field.type) for field in file.schema_arrow}
+    except (ValueError, OSError) as error:
+        raise ValueError(f"is not to be read: {error}") from error
+    if rows != count:
+        raise ValueError(f"has {rows} samples, its manifest says {count}")
+    if rows > _MOST:
+        raise ValueError(f"has {rows} samples, and a part has {_MOST} at most")
+    for name, kind in _TYPES.items():
+        if types.get(name) != kind:
+            raise ValueError(f"has no samples in it: {name} is {types.get(name, 'not there')}")
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    if (size := sum(group.total_byte_size for group in groups)) > _MOST_BYTES:
+        raise ValueError(f"would take {size} bytes, and a part takes {_MOST_BYTES} at most")
+    try:
+        read = file.read(list(_TYPES))
+    except (ValueError, OSError) as error:
+        raise ValueError(f"is not to be read: {error}") from error
     return Columns(
         read["time"].cast(pa.int64()).to_numpy() / 1e6,
         read["series_id"].to_numpy().astype(np.int32),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import psycopg
+import pyarrow as pa
 import pytest
 from psycopg import conninfo, sql
+from pyarrow import parquet as pq
 
 from bench.config import Settings
 from bench.errors import BadRequest
 from sql import capsule, judging, keeping, rule_actions, tracked_summaries
-from sql.database import Connection, Database
+from sql.archive import BadBackup, opened
+from sql.database import Connection, Database, StatementFailed
 from sql.flavour import Flavour
 from sql.intake import take_in
 from sql.selection import select_runs
@@ -210,3 +215,67 @@ def test_what_still_ran_has_ended_when_it_is_imported(
         assert connection.execute("select status from workloads").fetchall() == [("failed",)]
         assert keeping.remove_runs(connection, [run.run_id]) == 600
         assert select_runs(connection, []) == []
+
+
+def parquet(columns: Mapping[str, pa.Array], times: int) -> bytes:
+    """Return a Parquet file with these columns, so many times over: a row group each."""
+    table = pa.table(dict(columns))
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, table.schema, compression="zstd") as writer:
+        for _ in range(times):
+            writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def with_part(file: Path, part: bytes, rows: int) -> Path:
+    """Return a copy of a capsule with other samples."""
+    copy = rewritten(file, parts=[rows])
+    with zipfile.ZipFile(copy) as source, zipfile.ZipFile(file.with_name("other.capsule"), "w") as target:
+        for name in source.namelist():
+            target.writestr(name, part if name == "samples/00000.parquet" else source.read(name), zipfile.ZIP_DEFLATED)
+    return file.with_name("other.capsule")
+
+
+@contextlib.contextmanager
+def memory() -> Iterator[pa.MemoryPool]:
+    """Yield what counts the memory that Arrow takes meanwhile."""
+    before = pa.default_memory_pool()
+    pool = pa.proxy_memory_pool(before)
+    pa.set_memory_pool(pool)
+    try:
+        yield pool
+    finally:
+        pa.set_memory_pool(before)
+
+
+def test_a_small_file_takes_no_large_memory(file: Path, flavour: Flavour, empty: Empty) -> None:
+    there = empty(OTHER[flavour]).open()
+    rows = 1_000_000
+    zeros = np.zeros(rows, np.int32)
+    columns = {
+        "time": pa.array(zeros.astype(np.int64), pa.timestamp("us", tz="UTC")),
+        "series_id": pa.array(zeros), "runset_id": pa.array(zeros),
+        "value": pa.array(zeros.astype(np.float64)), "dt": pa.array(zeros.astype(np.float32)),
+    }  # fmt: skip
+    many = parquet(columns, 20)
+    wide = parquet({**columns, "value": pa.array(["x" * 1000]).take(pa.array(zeros))}, 1)
+    assert max(len(many), len(wide)) < 1 << 20
+    cases = [
+        (many, 600, "has 20000000 samples, its manifest says 600"),
+        (many, 20 * rows, "has 20000000 samples, and a part has 1000000 at most"),
+        (wide, rows, "has no samples in it: value is string"),
+    ]
+    for part, count, message in cases:
+        with memory() as taken, pytest.raises(StatementFailed, match=rf"samples/00000.parquet {message}"):
+            take_in(there, with_part(file, part, count))
+        assert taken.max_memory() < 64 << 20, message
+
+
+@pytest.mark.parametrize(("name", "size"), [("manifest.json", 17 << 20), ("samples/00000.parquet", 65 << 20)])
+def test_a_member_that_would_become_large_is_refused_as_it_is(file: Path, name: str, size: int, tmp_path: Path) -> None:
+    with zipfile.ZipFile(file) as source, zipfile.ZipFile(tmp_path / "b.capsule", "w", zipfile.ZIP_DEFLATED) as target:
+        for one in source.namelist():
+            target.writestr(one, source.read(one) + b" " * (size if one == name else 0))
+    assert (tmp_path / "b.capsule").stat().st_size < 1 << 20
+    with pytest.raises(BadBackup, match=rf"{name} would take {size >> 20} MiB"), opened(tmp_path / "b.capsule", "capsule"):  # fmt: skip
+        pass
