@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from bench.terminal import Terminal
 
 __all__ = ["Bar"]
 
@@ -23,7 +24,7 @@ class Bar:
     """
 
     def __init__(self, title: str, *, about: bool = False) -> None:
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         self.shown = console.is_terminal
         self._about = "about " if about else ""
         self._progress = Progress(

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TextIO, cast
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live as LiveDisplay
 from rich.markup import escape
 from rich.spinner import Spinner
 from rich.text import Text
 
 from bench.periodic import Periodic
+from bench.terminal import Terminal
 from dashboards import tables
 from sql.summaries import Live
 
@@ -83,9 +84,7 @@ class Progress:
 
     def __init__(self, *, quiet: bool = False, lines: bool = False) -> None:
         self._lines = lines
-        self.console = Console(
-            file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet, highlight=False, emoji=False
-        )
+        self.console = Terminal(file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet)
         self.live: Callable[[list[str]], Mapping[str, Live]] = lambda _: {}
         self._going: dict[str, _Going] = {}
         self._figures: Mapping[str, Live] = {}

@@ -288,7 +288,9 @@ def coverage(found: Iterable[Coverage]) -> Table:
     """Return the quantities that there are."""
     made = table("quantity", "unit", "scope", ">series", "from", "meaning")
     for one in found:
-        made.add_row(escape(one.quantity), one.unit, one.scopes, str(one.series), escape(one.metrics), one.help)
+        made.add_row(
+            escape(one.quantity), escape(one.unit), one.scopes, str(one.series), escape(one.metrics), escape(one.help)
+        )
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -10,6 +11,7 @@ import typer
 from bench import __version__
 from bench.cli.catalog import Catalog
 from bench.errors import BenchError
+from bench.plain import PlainLines
 
 __all__ = ["app", "main"]
 
@@ -39,6 +41,8 @@ def _options(
 
 def main() -> None:
     """Run the command and exit: 0 done, 1 something ran and failed, 2 the request itself is wrong."""
+    if logging.lastResort is not None:  # which writes to standard error what nobody has asked for elsewhere
+        logging.lastResort.setFormatter(PlainLines())
     try:
         app()
     except BenchError as error:
@@ -54,7 +58,8 @@ def main() -> None:
 
 
 def _complain(message: str) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
-    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(f"[red]error:[/] {escape(message)}")
+    from bench.terminal import Terminal
+
+    Terminal(stderr=True, soft_wrap=True).print(f"[red]error:[/] {escape(message)}")

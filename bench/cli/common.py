@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import Gpu
+from bench.terminal import Terminal
 from sql import replica
 from sql.database import Connection, Database
 
@@ -53,9 +53,9 @@ TargetOption = Annotated[
 ]
 
 
-def console() -> Console:
+def console() -> Terminal:
     """Return the console of standard output; where nobody watches, lines are as long as they need to be."""
-    return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 200)
+    return Terminal(width=None if sys.stdout.isatty() else 200)
 
 
 @contextlib.contextmanager
@@ -84,7 +84,7 @@ def asking_primary(settings: Settings | None = None) -> Iterator[Connection]:
 
 def warn(line: str) -> None:
     """Write to standard error what to know of what is written to standard output."""
-    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(f"[yellow]![/] {escape(line)}")
+    Terminal(stderr=True, soft_wrap=True).print(f"[yellow]![/] {escape(line)}")
 
 
 def further(settings: Settings, target: str | None, *, simulated: bool = False) -> list[Further]:

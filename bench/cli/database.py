@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from bench.cli.common import Json, as_json, asking_primary, console
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, DatabaseUnavailable
+from bench.terminal import Terminal
 from sql import aggregates, extension
 from sql.archive import Manifest
 from sql.background import failing_jobs
@@ -190,4 +190,4 @@ def _describe(manifest: Manifest) -> str:
 
 def _say(line: str) -> None:
     # To standard error: standard output may be the backup.
-    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(escape(line))
+    Terminal(stderr=True, soft_wrap=True).print(escape(line))

@@ -22,6 +22,7 @@ from bench.claims import Claim
 from bench.cli.serve import Bind, Insecure, Port, WebConfigFile
 from bench.config import Settings
 from bench.errors import BenchError
+from bench.plain import plain
 from bench.web.server import MetricsServer
 from insight.rules.judge import Judge
 from insight.rules.metrics import RuleMetrics
@@ -91,7 +92,7 @@ def _judge_until(told: threading.Event, database: Database, metrics: RuleMetrics
                         told.wait(_LOOK_SECONDS)
             except (BenchError, psycopg.Error) as error:
                 metrics.errors.labels("database").inc()
-                sys.stderr.write(f"{error}\n")
+                sys.stderr.write(f"{plain(str(error))}\n")
             if told.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from bench.cli import plan, remote
@@ -19,6 +18,7 @@ from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import inventory
 from bench.runfolder import RunFolder
+from bench.terminal import Terminal
 from scheduler import checks
 from scheduler.cells import Collocation
 from scheduler.collocation import collocation_problem
@@ -242,4 +242,4 @@ def _say_what_next(outcome: Outcome) -> None:
         asks = [f"bench logs {run}", f"bench highlights {run}"]
         if outcome.status == "finished":
             asks.insert(0, f"bench compare {run}")
-        Console(stderr=True, highlight=False, emoji=False).print(f"Next: {', '.join(asks)}")
+        Terminal(stderr=True).print(f"Next: {', '.join(asks)}")
