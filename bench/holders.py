@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench import private
+
 __all__ = ["Holders"]
 
 
@@ -38,7 +40,7 @@ class Holders:
         """Become a holder; `ensure` makes what is missing, while nobody else comes or goes. Again does nothing."""
         if self._held is not None:
             return
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.make_folder(self._folder)
         with self._gate():
             descriptor = os.open(self._folder / "holders.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -70,8 +72,8 @@ class Holders:
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:
         """Keep others from joining; the answer says whether there are no holders now."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self._gate(), (self._folder / "holders.lock").open("w") as holders:
+        private.make_folder(self._folder)
+        with self._gate(), private.opened(self._folder / "holders.lock", "w") as holders:
             try:
                 fcntl.flock(holders, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -81,7 +83,7 @@ class Holders:
 
     @contextlib.contextmanager
     def _gate(self) -> Iterator[None]:
-        with (self._folder / "gate.lock").open("w") as gate:
+        with private.opened(self._folder / "gate.lock", "w") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             yield
 

@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from bench import private
+
 __all__ = ["RunEnd", "RunFolder", "SupervisorState", "write_atomically"]
 
 
@@ -108,7 +110,8 @@ class RunFolder:
 
     def create(self, spec: dict[str, Any]) -> None:
         """Make the folder, readable for its owner alone, with what is to be run in it."""
-        self.path.mkdir(parents=True, mode=0o700)
+        private.make_folder(self.path.parent)
+        self.path.mkdir(mode=0o700)
         self._write("spec.json", spec)
 
     def spec(self) -> dict[str, Any]:

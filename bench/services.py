@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from bench import private
 from bench.config import Settings
 from bench.errors import ServiceFailed
 from bench.holders import Holders
@@ -124,7 +125,7 @@ class Stack:
                 say(
                     f"port {remembered} of {name} is taken by another program: it has {port} from now on, and links change"
                 )
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private.make_folder(self._folder)
             write_atomically(path, str(port))
         return port
 
@@ -152,9 +153,9 @@ class Stack:
 
     def keep(self, kept: bool) -> None:
         """Say whether the services stay when nobody holds them."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.make_folder(self._folder)
         if kept:
-            (self._folder / "kept").touch()
+            (self._folder / "kept").touch(0o600)
         else:
             (self._folder / "kept").unlink(missing_ok=True)
 
@@ -168,8 +169,8 @@ class Stack:
         environment: Mapping[str, str],
     ) -> Service:
         """Start a service, without waiting for it; its output goes to ``BENCH_HOME/log/NAME.log``."""
-        self._settings.log_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with (self._settings.log_dir / f"{name}.log").open("ab") as log:
+        private.make_folder(self._settings.log_dir)
+        with private.opened(self._settings.log_dir / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -178,6 +179,7 @@ class Stack:
                 cwd="/",
                 env=dict(environment),
                 start_new_session=True,
+                umask=private.UMASK,
             )
         created = identity(process.pid) or 0.0
         service = Service(name, process.pid, created, url, health, environment.get("BENCH_SIMULATE"), world_id())

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bench import private
 from bench.errors import BenchError
 from bench.runfolder import write_atomically
 from collector.segments import DEFINITIONS, KnownSeries, Segment, SeriesDefinition, SpoolRecord, frames, sync_folder
@@ -95,7 +96,7 @@ class Spool:
         self._synced = self._appended = time.monotonic()
         self._lock: int | None = None
         try:
-            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private.make_folder(directory)
             self._lock = _lock(directory / "lock")
             self.source = self._recall("source", r"[0-9a-f]{32}") or self._remember("source", uuid.uuid4().hex)
             self._next = self._reserved = int(self._recall("next", r"[0-9]+") or 1)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from bench import private
 from bench.errors import ServiceFailed
 from bench.runfolder import RunEnd, RunFolder
 from scheduler import profilers
@@ -88,7 +89,7 @@ class ActiveRun:
         """Start its supervisor, which waits for its order; `through` are the words of a command that starts it for us."""
         claim = self.given.claim if self.given else None
         own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
-        with self.folder.supervisor_log.open("ab") as log:
+        with private.opened(self.folder.supervisor_log, "ab") as log:
             self.process = subprocess.Popen(
                 [*through, sys.executable, "-m", "scheduler.supervisor", str(self.folder.path)],
                 stdin=subprocess.PIPE,

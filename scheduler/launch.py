@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from bench import private
 from bench.runfolder import RunFolder, write_atomically
 from scheduler.containers import Container
 
@@ -57,8 +58,8 @@ def client_folder(home: Path) -> Path:
     folder = home / "client" / hashlib.sha256(b"".join(sources.values())).hexdigest()[:12]
     for laid, source in sources.items():
         if not (folder / laid).exists():
-            (folder / laid).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / laid, source, 0o644)
+            private.make_folder((folder / laid).parent)
+            write_atomically(folder / laid, source)
     return folder
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from bench import private
 from bench.errors import GpuUnavailable
 
 __all__ = ["PROGRAM", "MpsDaemon", "program"]
@@ -63,7 +64,7 @@ class MpsDaemon:
         if (control := program()) is None:
             return
         said = self._logs / "start.log"
-        with said.open("wb") as output:  # no pipe: the daemon would keep it open
+        with private.opened(said, "wb") as output:  # no pipe: the daemon would keep it open
             try:
                 done = subprocess.run(
                     [control, "-d"],

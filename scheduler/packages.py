@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench import private
 from bench.runfolder import write_atomically
 
 __all__ = ["Packages", "packages_of"]
@@ -89,7 +90,7 @@ def packages_of(
     except (ValueError, LookupError, TypeError):
         said = done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}"
         return Packages(problem=f"it did not say what is installed: {said.splitlines()[-1]}")
-    cache.mkdir(parents=True, exist_ok=True)
+    private.make_folder(cache)
     write_atomically(known, json.dumps({**answer, "stamps": {folder: _stamp(folder) for folder in folders}}))
     return found
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from bench import private
 from bench.cli import plan
 from bench.cli.going import interrupted, live, scheduling, settle, show, surviving_the_terminal
 from bench.cli.stack import availability, own_tracking_server
@@ -156,7 +157,8 @@ def _own_folder(parent: Path, name: str) -> Path:
     while True:
         folder = parent / (name if number == 1 else f"{name}-{number}")
         try:
-            folder.mkdir(parents=True)
+            private.make_folder(folder.parent)
+            folder.mkdir(mode=0o700)
         except FileExistsError:
             number += 1
         else:

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from bench import private
 from bench.cli.common import Json, as_json, asking_primary, console, gpu_words
 from bench.cli.schedule import run_file
 from bench.cli.servers import Server
@@ -177,7 +178,7 @@ def _examine(settings: Settings, *, json: bool) -> None:
         findings.append((f"listener {name}", reason is None, reason or "works here"))
     findings.append(("Grafana", *_grafana()))
     home = settings.home
-    home.mkdir(parents=True, exist_ok=True)
+    private.make_folder(home)
     free = shutil.disk_usage(home).free
     findings.append(("BENCH_HOME", os.access(home, os.W_OK) and free > 1 << 30, f"{home}, {free >> 30} GiB free"))
     if json:

@@ -22,10 +22,10 @@ def rendered(dashboard: Json) -> str:
     return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
 
 
-def write(folder: Path = FOLDER, mlflow: str | None = None) -> list[Path]:
+def write(folder: Path = FOLDER, mlflow: str | None = None, mode: int = 0o666) -> list[Path]:
     """Write a file a dashboard, remove those of dashboards that are gone, and return what was written or removed.
 
-    With `mlflow`, their links lead to the one at that address.
+    With `mlflow`, their links lead to the one at that address. New files have `mode`, less the umask.
     """
     folder.mkdir(parents=True, exist_ok=True)
     changed = []
@@ -33,6 +33,7 @@ def write(folder: Path = FOLDER, mlflow: str | None = None) -> list[Path]:
         made = board(uid) if mlflow is None else with_mlflow(board(uid), mlflow)
         path, content = folder / f"{uid}.json", rendered(made)
         if not path.is_file() or path.read_text(encoding="utf-8") != content:
+            path.touch(mode)
             path.write_text(content, encoding="utf-8")
             changed.append(path)
     for path in _strangers(folder):

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from bench import private
 from bench.errors import BadRequest
 from bench.runfolder import write_atomically
 from dashboards.grafana import files
@@ -72,13 +73,14 @@ class GrafanaServer:
 
         The dashboards' links lead to the MLflow at `mlflow`. Whoever reaches it on this host may look; who may change it knows the password in ``folder/admin-password``.
         """
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.make_folder(folder)
         provisioning = folder / "provisioning"
         for name in _EMPTY:
-            (provisioning / name).mkdir(parents=True, exist_ok=True)
+            private.make_folder(provisioning / name)
         _write(provisioning / "datasources" / "bench.yaml", _source(reader))
         dashboards = folder / "dashboards"
-        files.write(dashboards, mlflow)
+        private.make_folder(dashboards)
+        files.write(dashboards, mlflow, 0o600)
         _write(provisioning / "dashboards" / "bench.yaml", _provider(dashboards))
         words = [
             str(self.program),
@@ -151,7 +153,7 @@ def _literal(text: str) -> str:
 
 
 def _write(path: Path, content: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private.make_folder(path.parent)
     write_atomically(path, yaml.safe_dump(content, sort_keys=False))
 
 

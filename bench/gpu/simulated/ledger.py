@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import RLock
 from typing import TypedDict, cast
 
+from bench import private
+
 __all__ = ["DeviceState", "GpuState", "InstanceState", "Ledger", "ProcessState", "WorldState"]
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - what lies there is private by its mode
@@ -111,8 +113,8 @@ class Ledger:
             if self._file is None:
                 yield
                 return
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._file.with_name("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            private.make_folder(self._file.parent)
+            descriptor = os.open(self._file.with_name("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 yield
@@ -130,7 +132,8 @@ class Ledger:
         if self._file is not None:
             file = _in_memory(self._file)
             new = file.with_suffix(".new")
-            new.write_bytes(self._text)
+            with private.opened(new, "wb") as opened:
+                opened.write(self._text)
             new.replace(file)
             self._stamp = _stamp(file)
 
