@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from bench import private
 from bench.errors import BadRequest
 from bench.runfolder import write_atomically
 
@@ -68,7 +69,7 @@ class Authority:
 
     def write(self, folder: Path) -> None:
         """Lay both into a folder, the key for its owner alone."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.make_folder(folder)
         write_atomically(folder / "ca.key", _key_pem(self.key), 0o600)
         write_atomically(folder / "ca.pem", self.pem, 0o644)
 

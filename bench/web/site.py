@@ -11,6 +11,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
+from bench import private
 from bench.errors import BadRequest
 from bench.runfolder import write_atomically
 from bench.web.authority import Authority, certificate_of, names_of
@@ -94,7 +95,7 @@ def _authority(folder: Path) -> tuple[Authority, str]:
 
 
 def _host(authority: Authority, folder: Path, host: str, names: Sequence[str]) -> Issued:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private.make_folder(folder)
     there = (folder / "cert.pem").is_file()
     known = certificate_of(folder / "cert.pem") if there else None
     wanted = list(dict.fromkeys([host, *names, *(names_of(known) if known is not None else ()), *_LOCAL]))
