@@ -22,11 +22,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DEFINITIONS", "Frame", "KnownSeries", "Segment", "SeriesDefinition", "SpoolRecord", "frames", "sync_folder"]
+__all__ = [
+    "DEFINITIONS",
+    "FULL",
+    "Frame",
+    "KnownSeries",
+    "Segment",
+    "SeriesDefinition",
+    "SpoolRecord",
+    "frames",
+    "sync_folder",
+]
 
 _log = logging.getLogger(__name__)
 
 DEFINITIONS = 0  # the batch that is none
+FULL = (errno.ENOSPC, errno.EDQUOT)  # how a disk says that there is no room
 
 _MAGIC = b"\x89bench2\n"
 _HEAD = struct.Struct("<8sIIQ")
@@ -208,7 +219,12 @@ class Segment:
     def create(cls, path: Path, era: int) -> Segment:
         """Return a new one, to be written to."""
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        sync_folder(path.parent)
+        try:
+            sync_folder(path.parent)
+        except OSError:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
         return cls(path, era, _descriptor=descriptor)
 
     @property
@@ -216,21 +232,24 @@ class Segment:
         """Whether it is written to."""
         return self._descriptor is not None
 
-    def put(self, data: bytes) -> bool:
-        """Write all of `data` at the end; or nothing, and return ``False``, where there is no room on the disk."""
+    def put(self, data: bytes) -> None:
+        """Write all of `data` at the end, or nothing.
+
+        Raises
+        ------
+        OSError
+            The disk does not take it; it is one of `FULL` where there is no room.
+        """
         assert self._descriptor is not None
         written = 0
         try:
             written = os.write(self._descriptor, data)
-        except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-                raise
         finally:
             if written < len(data):
                 os.ftruncate(self._descriptor, self.size)
-            else:
-                self.size += written
-        return written == len(data)
+        if written < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.size += written
 
     def sync(self) -> None:
         """Have it on the disk soon, in a thread: a slow disk must not hold up the scrapes."""

@@ -7,6 +7,7 @@ them is accepted. Where the database stands is not kept here: its ledger of batc
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import math
@@ -24,7 +25,16 @@ import numpy as np
 from bench import private
 from bench.errors import BenchError
 from bench.runfolder import write_atomically
-from collector.segments import DEFINITIONS, KnownSeries, Segment, SeriesDefinition, SpoolRecord, frames, sync_folder
+from collector.segments import (
+    DEFINITIONS,
+    FULL,
+    KnownSeries,
+    Segment,
+    SeriesDefinition,
+    SpoolRecord,
+    frames,
+    sync_folder,
+)
 
 __all__ = ["SeriesDefinition", "Spool", "SpoolInUse", "SpoolRecord", "SpoolUnwritable"]
 
@@ -121,8 +131,8 @@ class Spool:
         try:
             if time.monotonic() - self._synced >= _SYNC_SECONDS:
                 self.sync()
-            batch = self._number()
-            self._write(batch, record)
+            while (batch := self._attempt(record)) is None:
+                self._make_room()
             self._appended = time.monotonic()
         except OSError as error:
             self.dropped_records += 1
@@ -209,6 +219,24 @@ class Spool:
     def _active(self) -> Segment | None:
         return self._segments[-1] if self._segments and self._segments[-1].open else None
 
+    def _attempt(self, record: SpoolRecord) -> int | None:
+        """Write `record` and return its number; ``None`` where the disk has no room for it, or for the number."""
+        try:
+            batch = self._number()
+            self._write(batch, record)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            return None
+        return batch
+
+    def _make_room(self) -> None:
+        """Give up what the disk needs least: a segment of which all is accepted, else the oldest."""
+        if (active := self._active) is not None and active.size and not active.pending:
+            self._finish()
+        else:
+            self._drop_oldest()
+
     def _write(self, batch: int, record: SpoolRecord) -> None:
         active = self._active
         if active is None or active.size >= self._full(active):
@@ -222,8 +250,7 @@ class Spool:
             raise OSError(errno.EFBIG, f"a record of {len(data)} bytes is too large for it")
         while self.size + len(data) > self._max_bytes:
             self._drop_oldest()
-        while not active.put(data):
-            self._drop_oldest()
+        active.put(data)
         offset = active.size - len(data)
         active.definitions += [(offset + n * len(one), len(one)) for n, one in enumerate(definitions)]
         active.definition_bytes += sum(map(len, definitions))
@@ -254,11 +281,13 @@ class Spool:
     def _delete(self, segment: Segment) -> None:
         self._segments.remove(segment)
         self._known.pop(segment.path, None)
-        segment.path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.truncate(segment.path, 0)  # the disk has the room now, and not when a thread has synced the file
+            segment.path.unlink()
 
     def _drop_oldest(self) -> None:
-        """Give up the oldest segment, or fail where there is only the one that is written to."""
-        if (oldest := self._segments[0]) is self._active:
+        """Give up the oldest segment, or fail where there is none but the one that is written to."""
+        if not self._segments or (oldest := self._segments[0]) is self._active:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         lost = [entry for entry in (*self._taken.values(), *self._backlog, *self._live) if entry.segment is oldest]
         self.dropped_records += len(lost)
@@ -325,6 +354,7 @@ def _lock(path: Path) -> int:
         owner = os.pread(descriptor, 20, 0).decode(errors="replace") or "unknown"
         os.close(descriptor)
         raise SpoolInUse(f"another collector (process {owner}) works on the spool {path.parent}") from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    with contextlib.suppress(OSError):  # for people alone, and no reason to leave a full disk undrained
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor

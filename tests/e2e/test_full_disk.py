@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-import subprocess
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from sql.flavour import Flavour
+from tests.disks import fill, small_disk
 from tests.e2e.account import PATIENCE, Account
 from tests.e2e.scripted import Collector, scripted
 from tests.servers import own_server
@@ -23,36 +20,6 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.slow
 
 MEGABYTE = 1 << 20
-
-
-@contextlib.contextmanager
-def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """Yield a folder that is a disk of its own; skips where none can be mounted."""
-    folder.mkdir(parents=True, mode=0o755)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0755", "tmpfs", str(folder)]
-    try:
-        subprocess.run(command, check=True, capture_output=True)
-    except (subprocess.CalledProcessError, OSError) as error:
-        pytest.skip(f"a small disk cannot be mounted here, which takes root: {error}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def fill(disk: Path, leave: int) -> Path:
-    """Fill a disk up but for so many bytes, and return the file that can be deleted again."""
-    ballast = disk / "ballast"
-    with ballast.open("wb") as file:
-        while True:
-            free = os.statvfs(disk)
-            try:
-                os.posix_fallocate(file.fileno(), 0, max(free.f_bavail * free.f_frsize - leave, 1))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:  # else the server took a page since it was asked
-                    raise
-            else:
-                return ballast
 
 
 @pytest.fixture
@@ -65,7 +32,7 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
     home = folder / "home"
     with (
         own_server(flavour, folder / "server") as server,
-        small_disk(home / "spool", 16) as disk,
+        small_disk(home / "spool", 16 * MEGABYTE) as disk,
         scripted(home, server.dsn, width=1000) as (exporter, collector),
     ):
         account = Account(server.dsn)
@@ -97,7 +64,7 @@ def lost(collector: Collector) -> float:
 
 
 def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: Path) -> None:
-    with small_disk(folder / "server", 320) as disk, own_server(flavour, folder / "server") as server:
+    with small_disk(folder / "server", 320 * MEGABYTE) as disk, own_server(flavour, folder / "server") as server:
         account = Account(server.dsn)
         with scripted(folder / "home", server.dsn, width=2000) as (exporter, collector):
             collector.start()

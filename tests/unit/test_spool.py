@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from bench.errors import BenchError
 from collector.spool import SeriesDefinition, Spool, SpoolInUse, SpoolRecord, SpoolUnwritable
+from tests.disks import fill, small_disk
 
 Opener = Callable[..., Spool]
 
@@ -396,3 +397,53 @@ def test_a_full_disk_gives_up_the_oldest_segment(opened: Opener, monkeypatch: py
     left = [taken.batch for taken in drain(spool)]
     assert left == numbers[-len(left) :]
     assert 0 < spool.dropped_records == 13 - len(left)
+
+
+def test_a_disk_that_is_full_takes_more_once_what_is_on_it_is_accepted(opened: Opener, tmp_path: Path) -> None:
+    spool = opened()
+    numbers = [spool.append(record(1))]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (spool.size + 50, before[1]))
+    try:
+        with pytest.raises(SpoolUnwritable, match="No space left on device"):
+            spool.append(record(2))
+        spool.accept(taken.batch for taken in drain(spool))
+        numbers.append(spool.append(record(3)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    [taken] = drain(spool)
+    assert same(taken, 3), "it is defined anew"
+    assert taken.batch == numbers[1] > numbers[0]
+    assert len(segments(tmp_path / "spool")) == 1
+
+
+@pytest.mark.parametrize("accepted", [True, False], ids=["accepted", "piling up"])
+def test_a_disk_that_stays_full_wedges_nothing(opened: Opener, tmp_path: Path, accepted: bool) -> None:
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        spool = opened(disk / "spool", max_bytes=1 << 30 if accepted else 200_000)
+        fill(disk, leave=100_000)
+        numbers = []
+        for n in range(2500):  # numbers are taken a thousand at a time, which writes a file
+            numbers.append(spool.append(record(n)))
+            if accepted:
+                spool.accept(taken.batch for taken in drain(spool))
+        if accepted:
+            assert spool.dropped_records == spool.depth == 0
+        else:
+            left = [taken.batch for taken in drain(spool)]
+            assert left == numbers[-len(left) :]
+            assert spool.dropped_records == 2500 - len(left) > 0
+        spool.close()
+
+
+def test_a_spool_is_opened_and_drained_on_a_full_disk(opened: Opener, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        spool = Spool(disk / "spool")
+        number = spool.append(record(1))
+        spool.close()
+        (disk / "spool" / "lock").write_text("")
+        fill(disk, leave=0)
+        again = Spool(disk / "spool")
+        assert [taken.batch for taken in drain(again)] == [number]
+        again.accept([number])
+        again.close()
