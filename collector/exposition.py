@@ -186,7 +186,8 @@ class Parser:
         match = _PREFIX.match(line)
         prefix = match.group().rstrip() if match else b""
         figure = line[len(prefix) :].partition(_EXEMPLAR)[0]
-        if b"{" in figure or b"}" in figure or _number(figure)[1] == np.inf:
+        # No text of PostgreSQL's holds a NUL; bytes that are no UTF-8 fail where they are decoded.
+        if b"{" in figure or b"}" in figure or b"\0" in prefix or _number(figure)[1] == np.inf:
             raise ValueError(line)
         known, key = (self._known, prefix[:-1]) if b"{" in prefix else (self._bare, prefix)
         if (ref := known.get(key)) is not None:

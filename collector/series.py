@@ -19,6 +19,8 @@ Ids = npt.NDArray[np.int32]
 # After a restart, records of former lives of the collector bring refs of their own. They come one era after the other,
 # beside those of the present one.
 _ERAS = 4
+# Series of one statement: to write a hundred thousand as JSON, and to read the answer, would keep the scrapes from running.
+_OPENED_AT_ONCE = 1000
 
 
 class Found(NamedTuple):
@@ -38,7 +40,10 @@ class Found(NamedTuple):
 
 
 class SeriesIds:
-    """What the database knows of the series that this collector has met, by era and ref."""
+    """What the database knows of the series that this collector has met, by era and ref.
+
+    Series are opened in transactions of their own, so that what was opened stays so whatever becomes of their samples.
+    """
 
     def __init__(self) -> None:
         self._eras: dict[int, Found] = {}
@@ -68,11 +73,15 @@ class SeriesIds:
         return known
 
     def _open(self, connection: Connection, new: dict[int, SeriesDefinition], known: Found) -> None:
-        targets: dict[int, list[int]] = {}
-        for ref, definition in new.items():
-            targets.setdefault(definition.target_id, []).append(ref)
-        for target_id, refs in targets.items():
-            wanted = [(new[ref].metric, new[ref].labels, new[ref].kind) for ref in refs]
-            for ref, opened in zip(refs, samples.open_series(connection, target_id, wanted), strict=True):
-                known.series[ref], known.places[ref], known.targets[ref] = opened.series_id, opened.place_id, target_id
-                known.counters[ref] = new[ref].kind == "counter"
+        # A target that had its series met anew has two refs of one series, which is asked for once.
+        targets: dict[int, dict[tuple[str, tuple[tuple[str, str], ...]], list[int]]] = {}
+        for ref, one in new.items():
+            named = targets.setdefault(one.target_id, {})
+            named.setdefault((one.metric, tuple(sorted(one.labels.items()))), []).append(ref)
+        for target_id, named in targets.items():
+            refs = list(named.values())
+            for some in (refs[at : at + _OPENED_AT_ONCE] for at in range(0, len(refs), _OPENED_AT_ONCE)):
+                wanted = [(new[ref].metric, new[ref].labels, new[ref].kind) for ref, *_ in some]
+                for same, opened in zip(some, samples.open_series(connection, target_id, wanted), strict=True):
+                    known.series[same], known.places[same] = opened.series_id, opened.place_id
+                    known.targets[same], known.counters[same] = target_id, new[same[0]].kind == "counter"

@@ -23,6 +23,7 @@ from collector.scrape_config import ScrapeConfig, Scraping
 __all__ = ["Key", "Shard", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after", "targets_of"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>.*))?")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # JSON and YAML can write both; no text of PostgreSQL's holds them
 _PORTS = {"http": 80, "https": 443}
 _PARAMETER = "__param_"
 _LATE = 0.5  # of an interval
@@ -213,6 +214,11 @@ def populate(config: ScrapeConfig, discovered: Mapping[str, str]) -> Target | No
     kept = relabel(labels, config.relabel)
     if kept is None:
         return None
+    for name, value in kept.items():
+        if _UNSTORABLE.search(value):
+            raise TargetRefused(
+                name, f"{value!r} cannot be a label's value: it holds what is no text in UTF-8, or a NUL"
+            )
     scheme = kept.get("__scheme__", "http")
     if scheme not in _PORTS:
         raise TargetRefused("__scheme__", f"unknown scheme {scheme!r}{did_you_mean(scheme, _PORTS)}")

@@ -66,7 +66,6 @@ class Writer(threading.Thread):
         self._housekept = float("-inf")
         self._forgotten = 0
         self._at_once = _SAMPLES_AT_ONCE
-        self._alone: SpoolRecord | None = None
 
     def stop(self, timeout: float = 10.0) -> None:
         """Write what is left, for `timeout` seconds at most, and end; safe to call twice."""
@@ -83,19 +82,11 @@ class Writer(threading.Thread):
                     return
             except (BenchError, psycopg.Error) as error:
                 self._metrics.write_errors.inc()
-                # What the database refuses it will refuse again: then records go one by one, and the bad one is found.
-                refused = isinstance(error, _REFUSALS)
-                _log.warning("%s: %s", "records were refused" if refused else "the database failed", error)
-                self._at_once = 0 if refused else _SAMPLES_AT_ONCE
+                _log.warning("the database failed: %s", error)
+                self._at_once = _SAMPLES_AT_ONCE
                 self._tags, self._series = Tags(), SeriesIds()
-                with self._lock:
-                    if refused and self._alone is not None:
-                        self._metrics.dropped.labels("refused").inc(len(self._alone))
-                        self._spool.accept([self._alone.batch])
-                    self._spool.give_back()
-                    self._metrics.count_spool(self._spool)
-                self._alone = None
-                if not refused and self._stopping.wait(self._backoff.failed()):
+                self._give_back()
+                if self._stopping.wait(self._backoff.failed()):
                     return  # the spool keeps what is left
 
     def _work(self, connection: Connection) -> None:
@@ -131,29 +122,50 @@ class Writer(threading.Thread):
         records = self._take()
         if not records:
             return False
-        self._alone = records[0] if len(records) == 1 else None
         began = time.monotonic()
-        # After a refusal: of the one record, what is not refused.
-        taken = records if self._at_once else self._acceptable(connection, records[0])
-        # Before the transaction, which a scheduler that makes the same place would have to wait for.
-        self._series.of(connection, taken)
-        with connection.transaction():
-            count = self._enter(connection, taken)
+        try:
+            # After a refusal: of the one record, what is not refused.
+            taken = records if self._at_once else self._acceptable(connection, records[0])
+            # Before the transaction, which a scheduler that makes the same place would have to wait for.
+            self._series.of(connection, taken)
+            with connection.transaction():
+                count = self._enter(connection, taken)
+        except _REFUSALS as error:
+            self._refused(records, error)
+            return True
         with self._lock:
             self._spool.accept([record.batch for record in records])
         self._backoff.worked()
-        self._alone, self._at_once = None, min(max(2 * self._at_once, 1000), _SAMPLES_AT_ONCE)
+        self._at_once = min(max(2 * self._at_once, 1000), _SAMPLES_AT_ONCE)
         self._metrics.samples.inc(count)
         self._metrics.write_seconds.observe(time.monotonic() - began)
         return True
+
+    def _refused(self, records: list[SpoolRecord], error: psycopg.Error) -> None:
+        """Have records written one by one, and so the bad one found.
+
+        One that is refused though it went alone, and less what its targets may not say, will be so again: it goes.
+        """
+        self._metrics.write_errors.inc()
+        _log.warning("records were refused: %s", error)
+        if not self._at_once:
+            self._metrics.dropped.labels("refused").inc(len(records[0]))
+            with self._lock:
+                self._spool.accept([records[0].batch])
+        self._at_once = 0
+        self._give_back()
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._spool.give_back()
+            self._metrics.count_spool(self._spool)
 
     def _acceptable(self, connection: Connection, record: SpoolRecord) -> list[SpoolRecord]:
         """Return what the database takes of a record: what a target says that it refuses costs that target alone."""
         good = []
         for part in record.by_target():
             try:
-                with connection.transaction():
-                    self._series.of(connection, [part])
+                self._series.of(connection, [part])
                 good.append(part)
             except _REFUSALS as error:
                 _log.warning("records were refused: %s", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from bench.config import Settings
 from collector.metrics import CollectorMetrics
+from collector.segments import SpoolRecord
 from collector.spool import Spool
 from collector.writer import Writer
 from sql import aggregates
@@ -113,3 +115,38 @@ def test_a_record_that_the_database_refuses_costs_itself_alone(world: World) -> 
     metrics = world.write(*good[:20], bad, *good[20:])
     assert world.connection.execute("select count(*), sum(value) from samples").fetchone() == (30, sum(range(30)))
     assert metrics.dropped.labels("refused")._value.get() == 3
+
+
+def test_what_one_target_is_refused_costs_others_nothing(world: World) -> None:
+    """Else whoever has one bad line has all series of a collector opened anew each second."""
+    world.connection.execute("create table reopened (metric text)")
+    world.connection.execute(
+        """
+        create function reopened() returns trigger language plpgsql as $$
+        begin insert into reopened values (new.metric); return new; end $$
+        """
+    )
+    world.connection.execute("create trigger reopened before update on series for each row execute function reopened()")
+    start = time.time() - 60
+    good = world.gauge("queue_length", [start], [1.0])
+    records: list[SpoolRecord] = []
+    for number in range(10):
+        parts = [replace(good, times=good.times + number), world.gauge("other", [start], [1.0], {"n": str(number)})]
+        parts += [world.gauge("bad", [start], [1.0], {"UUID": "x" * 100_000 + os.urandom(4000).hex()}, "bad")] * 2
+        known = {ref: one for part in parts for ref, one in part.series.items()}
+        records += [replace(SpoolRecord.joined(parts), series=known)]
+    metrics = world.write(*records)
+    assert world.connection.execute("select count(*) from samples").fetchone() == (20,)
+    assert metrics.dropped.labels("refused")._value.get() == 20
+    assert world.connection.execute("select * from reopened").fetchall() == []
+    assert metrics.write_errors._value.get() > 0
+
+
+def test_a_series_that_is_met_twice_in_a_record_is_one(world: World) -> None:
+    """As where a target has its series met anew while the disk keeps both scrapes waiting: they are joined."""
+    start = time.time() - 60
+    parts = [world.gauge("queue_length", [start + at], [1.0], {"a": "b"}) for at in range(3)]
+    world.write(
+        replace(SpoolRecord.joined(parts), series={ref: one for part in parts for ref, one in part.series.items()})
+    )
+    assert world.connection.execute("select count(*), count(distinct series_id) from samples").fetchone() == (3, 1)

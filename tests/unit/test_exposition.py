@@ -111,6 +111,9 @@ def test_a_line_reads_as_the_reference_reads_it_at_first_and_ever_after(line: st
         "{ =} 1",
         "<html>",
         "\x00\x01\x02",
+        'up{a="b\x00c"} 1',  # no text of PostgreSQL's
+        '{"u\x00p",a="b"} 1',
+        'up{"a\x00"="b"} 1',
     ],
 )
 def test_a_malformed_line_costs_itself_alone(line: str) -> None:

@@ -135,6 +135,8 @@ BAD = [
     ("- targets: [a:1]\n- targets:\n  - b:1\n  - a:1\n", "4:5", "target 'a:1' stands already in line 1"),
     ("- targets: [a:1]\n  labels: [job]\n", "2:11", "expected labels, each as name: value"),
     ("- targets: [a:1]\n  labels: {on: [1]}\n", "2:16", "expected a string as the value of label 'on'"),
+    ('- targets: [a:1]\n  labels: {rack: "a\\0b"}\n', "2:18", r"'a\x00b' cannot be a label's value"),
+    ('- targets: [a:1]\n  labels: {rack: "a\\ud800"}\n', "2:18", r"'a\ud800' cannot be a label's value"),
     ("- targets: [a:1]\n  labels: {a-b: x}\n", "2:12", "'a-b' cannot be a label's name"),
     ("- targets: [a:1]\n  labels: {a: x, a: y}\n", "2:18", "'a' stands here twice"),
     (
