@@ -6,9 +6,12 @@ that neither is lost when nobody listens. Every file but the output and the span
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import itertools
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import Any, ClassVar
 
 from bench import private
 
-__all__ = ["RunEnd", "RunFolder", "SupervisorState", "write_atomically"]
+__all__ = ["RunEnd", "RunFolder", "SupervisorState", "appearing", "sync_folder", "write_atomically"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +169,44 @@ class RunFolder:
         return content
 
 
+@contextlib.contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """Provide a file to write to, which becomes `path` in the end, and goes where something goes wrong.
+
+    Its name is of nobody else: threads, and hosts that share a folder, may write the same file, and the last one's stays.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
     """Write `content` so that a reader, or a crash, finds the old file or the new one and nothing between."""
     data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with appearing(path) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+
+
+def sync_folder(path: Path) -> None:
+    """Have what files there are in `path` on the disk now, as far as its file system can say so of a folder."""
+    try:
+        _sync(path)
+    except OSError as error:
+        if error.errno not in (errno.EBADF, errno.EINVAL):  # what PostgreSQL takes for a file system that cannot
+            raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from bench.runfolder import sync_folder
+
 __all__ = [
     "DEFINITIONS",
     "FULL",
@@ -31,7 +33,6 @@ __all__ = [
     "SeriesDefinition",
     "SpoolRecord",
     "frames",
-    "sync_folder",
 ]
 
 _log = logging.getLogger(__name__)
@@ -279,15 +280,6 @@ def _sync_and_close(descriptor: int, path: Path) -> None:
         os.fsync(descriptor)
     except OSError as error:
         _log.error("%s may not survive a power cut: %s", path, error.strerror)
-    finally:
-        os.close(descriptor)
-
-
-def sync_folder(path: Path) -> None:
-    """Have what files there are in `path` on the disk now."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

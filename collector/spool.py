@@ -33,7 +33,6 @@ from collector.segments import (
     SeriesDefinition,
     SpoolRecord,
     frames,
-    sync_folder,
 )
 
 __all__ = ["SeriesDefinition", "Spool", "SpoolInUse", "SpoolRecord", "SpoolUnwritable"]
@@ -342,7 +341,6 @@ class Spool:
 
     def _remember(self, name: str, content: str) -> str:
         write_atomically(self._directory / name, content)
-        sync_folder(self._directory)
         return content
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.errors import NoData
-from insight.files import appearing
+from bench.runfolder import appearing
 from sql.columns import Columns
 from sql.database import Connection
 from sql.selection import RunInfo

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import NoData
-from insight.files import appearing
+from bench.runfolder import appearing
 from sql.database import Connection
 from sql.neighbours import NeighbourChange, neighbour_changes
 from sql.selection import RunInfo

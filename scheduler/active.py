@@ -6,7 +6,6 @@ import contextlib
 import getpass
 import os
 import platform
-import select
 import subprocess
 import sys
 import threading
@@ -17,6 +16,7 @@ from typing import IO
 
 from bench import private
 from bench.errors import ServiceFailed
+from bench.polling import readable
 from bench.runfolder import RunEnd, RunFolder
 from scheduler import profilers
 from scheduler.devices import Given
@@ -115,8 +115,7 @@ class ActiveRun:
         """
         assert self.process is not None
         assert self.process.stdout is not None
-        readable, _, _ = select.select([self.process.stdout], [], [], patience)
-        if not readable or self.process.stdout.readline() != b"ready\n":
+        if not readable([self.process.stdout], patience) or self.process.stdout.readline() != b"ready\n":
             self.process.kill()
             last = self.supervisor_said().splitlines()[-1:]
             why = "".join(last) or f"it ended with status {self.process.wait()}"
@@ -141,10 +140,10 @@ class ActiveRun:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(_DISMISS_SECONDS)
 
-    def ask_to_stop(self) -> None:
-        """Ask its supervisor to end it."""
+    def ask_to_stop(self, reason: str | None = None) -> None:
+        """Ask its supervisor to end it; `reason` is why, for it to say."""
         # Not what we have started, where that is not the supervisor itself.
-        if not ask_to_stop(self.folder) and self.process is not None:
+        if not ask_to_stop(self.folder, reason) and self.process is not None:
             self.process.terminate()
 
     def let_go(self, *, wait: bool = True) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import http.client
 import json
 import os
-import select
 import signal
 import subprocess
 import time
@@ -15,6 +14,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from bench.polling import readable
 from bench.rule_settings import Action
 
 __all__ = ["MessageFailed", "send"]
@@ -107,12 +107,12 @@ def _until_its_end(process: subprocess.Popen[bytes], output: int) -> tuple[str, 
     while True:
         # What a child of it holds open does not count once it has ended itself.
         ended = process.poll() is not None
-        readable, _, _ = select.select([output], [], [], 0.05)
-        chunk = os.read(output, 65536) if readable else b""
+        heard = readable([output], 0.05)
+        chunk = os.read(output, 65536) if heard else b""
         said += chunk[: _MOST_OUTPUT - len(said)]
         if ended and not chunk:
             return _printable(bytes(said)), True
-        if readable and not chunk:
+        if heard and not chunk:
             time.sleep(0.01)
         if time.monotonic() > deadline:
             return _printable(bytes(said)), False

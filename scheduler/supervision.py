@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -51,7 +52,9 @@ def ask_to_stop(folder: RunFolder, reason: str | None = None) -> bool:
     if state is None or not is_alive(state.pid, state.created):
         return False
     if reason is not None:
-        folder.ask_to_stop(reason)
+        # A full disk, perhaps of what the run has written: it is stopped all the same, and says no more than that.
+        with contextlib.suppress(OSError):
+            folder.ask_to_stop(reason)
     try:
         os.kill(state.pid, signal.SIGTERM)
     except ProcessLookupError:

@@ -15,7 +15,6 @@ import ctypes
 import json
 import os
 import resource
-import select
 import signal
 import socket
 import sys
@@ -27,6 +26,7 @@ from subprocess import DEVNULL, Popen
 from typing import Any
 
 from bench.config import Settings
+from bench.polling import readable
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
 from bench.services import Stack
@@ -170,7 +170,7 @@ class Supervisor:
                 status = "stopped" if self._stop_requested else "timeout"
                 command.end(self.database.settings.grace)
                 continue
-            select.select([self._wakeup], [], [], min(command.pause, max(deadline - clock.now(), 0.01)))
+            readable([self._wakeup.fileno()], min(command.pause, max(deadline - clock.now(), 0.01)))
             with contextlib.suppress(BlockingIOError):
                 self._wakeup.recv(4096)
 
@@ -303,8 +303,7 @@ def _read_line(descriptor: int) -> bytes:
 
 
 def _input_ended() -> bool:
-    readable, _, _ = select.select([sys.stdin], [], [], 0)
-    return bool(readable) and os.read(sys.stdin.fileno(), 1) == b""
+    return readable([sys.stdin.fileno()], 0) and os.read(sys.stdin.fileno(), 1) == b""
 
 
 if __name__ == "__main__":

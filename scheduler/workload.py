@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import select
 import signal
 import threading
 import time
@@ -14,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from bench.config import Settings, config_file
+from bench.polling import readable
 from bench.processes import end_run as end_processes
 from bench.runfolder import RunFolder
 from scheduler.active import READY_SECONDS, ActiveRun, launched_with, new_run
@@ -215,7 +215,7 @@ class Workload:
             self._mlflow.note(session, self._active)
             # A supervisor says when its run has ended; one that we attached to, or that is gone, has to be looked at.
             telling = [active.says for active in open_runs if active.says and active.status == "running"]
-            if not select.select(telling, [], [], pause)[0]:
+            if not readable(telling, pause):
                 pause = min(0.1, pause * 1.2)
             time.sleep(_LOOK_SECONDS)
 
@@ -241,8 +241,7 @@ class Workload:
             what = "timed out" if failed.status == "timeout" else "failed"
             for active in self._active:
                 if active.status == "running":
-                    active.folder.ask_to_stop(f"stopped: {failed.job.name} {what}")
-                    active.ask_to_stop()
+                    active.ask_to_stop(f"stopped: {failed.job.name} {what}")
 
     def _stop(self, session: Session) -> None:
         """End all runs in order; at a second interrupt at once."""

@@ -31,7 +31,7 @@ def main(folder: str, words: list[str]) -> int:
         status = 127
     else:
         status = command.wait()
-    temporary = f"{folder}/.command.json.{os.getpid()}"
+    temporary = f"{folder}/.command.json.{os.urandom(8).hex()}"
     with open(temporary, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes as long to import as all else
         json.dump({"returncode": status, "ended_at": time.monotonic()}, file)
     os.replace(temporary, f"{folder}/command.json")  # noqa: PTH105
