@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import typer
 from rich.markup import escape
@@ -22,7 +21,7 @@ from dashboards import tables
 from sql.database import Connection, Database
 from sql.report import findings
 from sql.selection import RunInfo, select_runs
-from sql.summaries import live_figures
+from sql.summaries import Live, live_figures
 from sql.target_errors import FailingTarget, failing_targets
 from sql.targets import ClockOffset, clock_offsets, unmeasured_hosts
 
@@ -43,11 +42,12 @@ def status(json: Json = False) -> None:
     recorded = Stack(settings).recorded()
     services = _services(settings, recorded)
     collector = CollectorFigures.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
+    known = False
     running: list[RunInfo] = []
     clocks: list[ClockOffset] = []
     failing: list[FailingTarget] = []
     unmeasured: list[str] = []
-    figures: dict[str, Any] = {}
+    figures: Mapping[str, Live] = {}
     firing: Mapping[str, list[str]] = {}
     try:
         with Database(settings, reading=True) as opened, opened.session() as connection:
@@ -58,6 +58,7 @@ def status(json: Json = False) -> None:
             failing = failing_targets(connection)
             unmeasured = unmeasured_hosts(connection)
             firing = _firing(connection, running)
+            known = True
     except BenchError as error:
         asked = Server(False, str(error))
     database, reads = asked.and_primary(settings)
@@ -72,9 +73,10 @@ def status(json: Json = False) -> None:
                 "reads": reads and reads.reads_as_dict(),
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
                 "collector": asdict(collector) if collector else None,
-                "clocks": [asdict(clock) for clock in clocks],
-                "failing": [asdict(one) | {"url": without_login(one.url)} for one in failing],
-                "unmeasured": unmeasured,
+                # Null is what nobody knows, since the database does not say it.
+                "clocks": [asdict(clock) for clock in clocks] if known else None,
+                "failing": [asdict(one) | {"url": without_login(one.url)} for one in failing] if known else None,
+                "unmeasured": unmeasured if known else None,
                 "runs": [
                     {
                         **asdict(run),
@@ -83,7 +85,9 @@ def status(json: Json = False) -> None:
                         "firing": firing[run.run_id],
                     }
                     for run in running
-                ],
+                ]
+                if known
+                else None,
             }
         )
         return
@@ -103,18 +107,25 @@ def status(json: Json = False) -> None:
     _warn_of_failing(failing)
     _warn_of_clocks(clocks)
     _warn_of_unmeasured(unmeasured)
-    if running:
-        made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
-        for run in running:
-            live = figures.get(run.run_id)
-            cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
-            memory = tables.figure("_bytes", live.memory_used) if live else ""
-            label = run.label + (tables.SIMULATED if run.simulated else "")
-            rules = escape(", ".join(firing[run.run_id]))
-            made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory, rules)
-        out.print(made)
+    if known:
+        _show_runs(running, figures, firing)
     else:
-        out.print("no run goes on")
+        out.print("[yellow]![/] the database cannot be asked which runs go on; those that do are not disturbed by that")
+
+
+def _show_runs(running: Sequence[RunInfo], figures: Mapping[str, Live], firing: Mapping[str, Sequence[str]]) -> None:
+    if not running:
+        console().print("no run goes on")
+        return
+    made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
+    for run in running:
+        live = figures.get(run.run_id)
+        cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
+        memory = tables.figure("_bytes", live.memory_used) if live else ""
+        label = run.label + (tables.SIMULATED if run.simulated else "")
+        rules = escape(", ".join(firing[run.run_id]))
+        made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory, rules)
+    console().print(made)
 
 
 def _firing(connection: Connection, runs: Sequence[RunInfo]) -> dict[str, list[str]]:

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from bench.cli.unmeasured import telling_unmeasured
 from bench.config import Settings
+from bench.services import free_port
 from sql import targets
 from sql.database import Database
 from sql.flavour import Flavour
@@ -72,3 +74,13 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
         world.end(other, time.time() - 1, time.time())
     assert len(said) == 1, "once, and of nobody else's runs"
     assert words in said[0]
+
+
+def test_what_cannot_be_asked_is_not_denied(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, dsn=f"host=127.0.0.1 port={free_port()} dbname=x connect_timeout=2")
+    said = " ".join(bench(settings, "status").split())
+    assert "no run goes on" not in said
+    assert "the database cannot be asked which runs go on" in said
+    told = json.loads(bench(settings, "status", "--json"))
+    assert (told["runs"], told["failing"], told["clocks"], told["unmeasured"]) == (None,) * 4
+    assert not told["database"]["up"]
