@@ -124,6 +124,11 @@ class Access:
             raise SecretUnreadable("the credentials hold a line end or another character that no header may have")
         return {"Authorization": value}
 
+    def files(self) -> list[Path]:
+        """Return the files that all of it is read from."""
+        own = [one.file for one in (self.username, self.password, self.credentials) if one and one.file]
+        return own + (self.tls.files() if self.tls else [])
+
 
 class _as_file:  # noqa: N801 - a context manager, read as a verb
     """A path for a secret: its own, or one of a file in memory."""

@@ -8,17 +8,16 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
 import aiohttp
 
 from bench.errors import BenchError
-from bench.stamps import stamp_of
 from collector.access import Access, SecretUnreadable
+from collector.doors import Doors
 from collector.names import Names
 
 __all__ = ["Body", "FetchFailed", "Fetcher"]
@@ -26,7 +25,6 @@ __all__ = ["Body", "FetchFailed", "Fetcher"]
 _ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 _REDIRECTS = 10  # as Go's client, and so Prometheus
 _BODIES_BYTES = 256 << 20
-_CREDENTIALS_SECONDS = 5.0
 _NOT_TLS = b"HTTP request to an HTTPS server"  # as Go's servers and ours answer
 # How releases of OpenSSL say that what came is no TLS.
 _NO_TLS = ("wrong version number", "record layer failure", "unknown protocol", "packet length too long", "http request")
@@ -63,16 +61,6 @@ class Body:
         self.data = b""
 
 
-@dataclass(slots=True)
-class _Door:
-    """What one `Access` comes to: made anew when a file of it changes."""
-
-    headers: dict[str, str] = field(default_factory=dict)
-    context: ssl.SSLContext | bool = True
-    stamp: tuple[object, ...] = ()
-    looked: float = float("-inf")
-
-
 class Fetcher:
     """Gets bodies; for one event loop.
 
@@ -87,8 +75,7 @@ class Fetcher:
 
     def __init__(self, bodies_bytes: int = _BODIES_BYTES) -> None:
         self._left = self._bodies_bytes = bodies_bytes
-        self._doors: dict[Access, _Door] = {}
-        self._files = ThreadPoolExecutor(1, "credentials")
+        self._doors = Doors()
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -113,7 +100,6 @@ class Fetcher:
     ) -> None:
         if self._session is not None:
             await self._session.close()
-        self._files.shutdown(wait=False, cancel_futures=True)
 
     async def body(
         self, url: str, access: Access, *, limit: int, patience: float, headers: dict[str, str] | None = None
@@ -145,7 +131,7 @@ class Fetcher:
 
     async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], chunks: list[bytes]) -> Body:
         assert self._session is not None
-        door = await self._door(access)
+        door = await self._doors.opened(access)
         asked = time.time()
         async with self._session.get(
             url,
@@ -182,16 +168,6 @@ class Fetcher:
     def _give_back(self, size: int) -> None:
         self._left += size
 
-    async def _door(self, access: Access) -> _Door:
-        """Return headers and TLS by the files as they were some seconds ago; without files at once."""
-        if access.tls is None and access.credentials is None and access.username is None and access.password is None:
-            return _PLAIN
-        door = self._doors.setdefault(access, _Door())
-        if time.monotonic() - door.looked >= _CREDENTIALS_SECONDS:
-            # In a thread: a file may lie where reading takes long.
-            await asyncio.get_running_loop().run_in_executor(self._files, _look, door, access)
-        return door
-
 
 @contextmanager
 def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
@@ -209,18 +185,6 @@ def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
         yield
     finally:
         looking.cancel()
-
-
-_PLAIN = _Door()
-
-
-def _look(door: _Door, access: Access) -> None:
-    door.headers = access.headers()
-    if access.tls is not None:
-        stamp = tuple(stamp_of(path) for path in access.tls.files())
-        if door.context is True or stamp != door.stamp:
-            door.context, door.stamp = access.tls.context(), stamp
-    door.looked = time.monotonic()
 
 
 def _is_cut(response: aiohttp.ClientResponse, data: bytes) -> bool:

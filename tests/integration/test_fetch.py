@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import shutil
 import ssl
 import subprocess
@@ -150,6 +151,65 @@ def test_redirects_are_followed_where_wanted_and_take_no_secret_elsewhere(server
     assert fetch(f"{server.url}/elsewhere", access) == b"", "localhost is another origin than 127.0.0.1"
     with pytest.raises(FetchFailed, match="it answered 302"):
         fetch(f"{server.url}/elsewhere", Access(tls=trusting, follow_redirects=False))
+
+
+@pytest.fixture
+def hung(tmp_path: Path) -> Iterator[Path]:
+    """A file of which nobody gets to read anything, as on a file server that is gone."""
+    os.mkfifo(path := tmp_path / "hung")
+    yield path
+    for fifo in tmp_path.iterdir():
+        if fifo.is_fifo():
+            os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))  # lets go of those who wait
+
+
+def test_a_secret_that_hangs_delays_nobody_else(server: Server, hung: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hunter2")
+    other = Access(credentials=Secret(file=tmp_path / "secret"), tls=tls(server))
+
+    async def get() -> tuple[str, bytes]:
+        async with Fetcher() as fetcher:
+            hanging = Access(credentials=Secret(file=hung))
+            first = asyncio.create_task(fetcher.body("http://127.0.0.1:1/", hanging, limit=1000, patience=HUNG_SECONDS))
+            await asyncio.sleep(0)
+            body = await fetcher.body(f"{server.url}/bearer", other, limit=1000, patience=20)
+            with pytest.raises(FetchFailed) as refused:
+                await first
+            return f"{refused.value.reason}: {refused.value}", body.data
+
+    said, body = asyncio.run(get())
+    assert body == b"a 1\n"
+    assert said.startswith(f"credentials: {hung} cannot be read within ")
+
+
+def test_a_secret_that_was_read_serves_while_its_file_hangs(
+    server: Server, hung: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collector.doors._CREDENTIALS_SECONDS", 0.0)
+    (tmp_path / "secret").write_text("hunter2")
+    access = Access(credentials=Secret(file=tmp_path / "secret"), tls=tls(server))
+
+    def hang() -> None:
+        hung.rename(tmp_path / "secret")
+
+    def come_back() -> None:
+        (tmp_path / "secret").rename(hung)
+        (tmp_path / "secret").write_text("hunter3")
+        hung.write_text("hunter2")
+
+    async def get() -> list[bytes]:
+        async with Fetcher() as fetcher:
+            bodies = []
+            for number in range(4):
+                bodies.append((await fetcher.body(f"{server.url}/echo", access, limit=1000, patience=20)).data)
+                if number == 0:
+                    hang()
+            come_back()
+            while bodies[-1] != b"Bearer hunter3":
+                bodies.append((await fetcher.body(f"{server.url}/echo", access, limit=1000, patience=20)).data)
+            return bodies
+
+    assert set(asyncio.run(get())) == {b"Bearer hunter2", b"Bearer hunter3"}
 
 
 @pytest.mark.parametrize("content", [None, "a\nb", "\udcff"])
