@@ -52,6 +52,12 @@ class Holders:
                 raise
             self._held = descriptor
 
+    def exclusively(self, call: Callable[[], None]) -> None:
+        """Call something while nobody comes or goes, such as what makes again what is missing."""
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._gate():
+            call()
+
     def leave(self, last: Callable[[], None]) -> None:
         """Be a holder no more; the last one calls `last`, while nobody else comes or goes. Again does nothing."""
         if self._held is None:

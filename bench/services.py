@@ -133,6 +133,14 @@ class Stack:
         """Keep the services from being stopped; `ensure` starts those that are missing."""
         self._holders.join(ensure)
 
+    def exclusively(self, call: Callable[[], None]) -> None:
+        """Call something while no other command starts or stops services."""
+        self._holders.exclusively(call)
+
+    def died(self) -> list[str]:
+        """Return the services that were started, not stopped, and are gone."""
+        return [name for name, service in self.recorded().items() if not service.alive]
+
     @property
     def shared(self) -> bool:
         """Whether others held the services when this object began to."""

@@ -91,7 +91,9 @@ def down(force: Annotated[bool, typer.Option("--force", help="Even while runs go
             held.callback(database.close)
             with contextlib.suppress(BenchError):
                 database.hold()
-        names = stack.stop_all()
+        names: list[str] = []
+        # While no command that holds them takes them for dead, and starts them again.
+        stack.exclusively(lambda: names.extend(stack.stop_all()))
     console().print(f"stopped {', '.join(names)}" if names else "nothing ran")
 
 

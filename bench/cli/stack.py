@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.addresses import without_login
 from bench.cli.listeners import announced_here, answers
+from bench.cli.upkeep import kept_up
 from bench.config import Settings
 from bench.errors import BadRequest, BenchError, ServiceFailed, TrackingUnavailable
 from bench.runfolder import RunFolder
@@ -54,7 +55,7 @@ class LocalStack:
 def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[LocalStack]:
     """Start what is missing, hold it all, and let go at the end: the last one to do so stops it.
 
-    `say` is told what is started, since that takes seconds.
+    What dies meanwhile is started again. `say` is told what is started, since that takes seconds.
     """
     stack = Stack(settings)
     with Database(settings) as database:
@@ -63,9 +64,16 @@ def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[Loca
             uri = tracking_uri(stack, settings)
             if uri is None:
                 raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
-            yield LocalStack(settings, database, uri)
+            with kept_up(stack, lambda: _start_again(stack, settings, database, say), say):
+                yield LocalStack(settings, database, uri)
         finally:
             stack.release()
+
+
+def _start_again(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
+    ensure(stack, settings, database, say)
+    if "grafana" in stack.died():
+        ensure_grafana(stack, settings, database, say)
 
 
 def availability(settings: Settings) -> dict[str, str | None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.home import COMMAND, GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of, supervisor_of
+from tests.e2e.tags import settled
 from tests.waiting import HUNG_SECONDS, wait_for
 
 HEADER = "Experiment,Workload,Name,File,Params"
@@ -245,3 +248,23 @@ def drained(terminal: int) -> bytearray:
 
     threading.Thread(target=read, daemon=True).start()
     return shown
+
+
+def test_a_collector_that_dies_while_runs_go_on_is_started_again(home: Home) -> None:
+    sheet, gates = prepared(home, 20, "measured", after=["20,2,later,{scripts}/clocked.py,--seconds 4"])
+    schedule = home.start("schedule", sheet.path)
+    home.running(20)
+    service = home.path / "stack" / "collector.service"
+    pid = json.loads(service.read_text())["pid"]
+    os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: json.loads(service.read_text())["pid"] != pid, "another collector")
+    wait_for(lambda: home.json("status")["services"]["collector"]["up"], "its answer")
+    open_gate(gates["measured"], 0)
+    said = schedule.wait()
+    assert "collector ended unexpectedly, and is started again" in said
+    settled(home, 20)
+    [covered] = home.ask(
+        "select coverage from run_quality join runs using (run_id) where name = 'later' and run_id = %s",
+        home.runs(20)[1]["run_id"],
+    )
+    assert covered["coverage"] > 0
