@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
 
 from rich.markup import escape
 
+from bench.errors import BenchError
+from bench.periodic import Periodic
 from bench.services import Stack
 
 __all__ = ["kept_up"]
@@ -28,8 +29,8 @@ def kept_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], None]
     say
         Takes a line in rich's markup.
     """
-    ended = threading.Event()
     gone: list[str] = []
+    pause = _LOOK_SECONDS
 
     def mend() -> None:
         before = gone.copy()
@@ -41,23 +42,18 @@ def kept_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], None]
         if gone:
             ensure()
 
-    def look() -> None:
-        pause = _LOOK_SECONDS
-        while not ended.wait(pause):
-            if not stack.died():
-                pause = _LOOK_SECONDS
-                gone.clear()
-                continue
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-            try:
-                stack.exclusively(mend)
-            except Exception as error:  # noqa: BLE001 - runs go on whatever it is, and it is tried again
-                say(f"[yellow]![/] {', '.join(gone)} cannot be started again: {escape(str(error))}")
+    def look() -> float:
+        nonlocal pause
+        if not stack.died():
+            gone.clear()
+            pause = _LOOK_SECONDS
+            return pause
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        try:
+            stack.exclusively(mend)
+        except BenchError as error:
+            say(f"[yellow]![/] {', '.join(gone)} cannot be started again: {escape(str(error))}")
+        return pause
 
-    thread = threading.Thread(target=look, name="upkeep", daemon=True)
-    thread.start()
-    try:
+    with Periodic("upkeep of services", look, _LOOK_SECONDS):
         yield
-    finally:
-        ended.set()
-        thread.join()
