@@ -9,7 +9,7 @@ declare
 begin
     update runs set status = p_status, ended_at = greatest(p_ended, started_at), exit_code = p_exit, reason = p_reason,
                     lease_until = null
-    where run_id = p_run and (p_exit is not null or exit_code is null)
+    where run_id = p_run and (p_exit is not null or exit_code is null or status in ('pending', 'running'))
     returning workload_id into the_workload;
     if not found then
         return;

@@ -222,6 +222,8 @@ def test_a_database_that_added_them_up_is_mended(world: World, start: float) -> 
         where m.metric = s.metric and m.match = '{}' and s.quantity like 'virtual%';
         update series set device = labels ->> 'device';
         delete from metrics where quantity like 'virtual%';
+        drop index metrics_of_ours;
+        alter table metrics add constraint metrics_metric_match_key unique (metric, match);
         alter table targets drop column says_host cascade""")
     [migration] = [one for one in migrations(Flavour.POSTGRESQL) if one.name == "devices"]
     connection.execute(migration.text.encode())

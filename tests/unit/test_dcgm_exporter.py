@@ -186,7 +186,7 @@ def test_simulated_gpus_have_what_dcgm_gives(tmp_path: Path) -> None:
     """An A100 has no GPM: the simulation stands for DCGM."""
     listener = DcgmExporter(ExporterOptions(tmp_path, "1xA100:2x1g.5gb,1xT4"), environment={}, hostname="n1")
     assert listener.check() is None
-    text = until(listener, lambda text: "DCGM_FI_PROF_SM_ACTIVE" in text)
+    text = until(listener, lambda text: len(lines(text, "DCGM_FI_PROF_SM_ACTIVE")) == 3)
     listener.close()
     assert re.findall(r'gpu="(\d)".*?(?:GPU_I_ID="(\d+)",)?Hostname', "\n".join(lines(text, "DCGM_FI_PROF_SM_ACTIVE"))) == [
         ("0", "7"), ("0", "8"), ("1", ""),
