@@ -84,10 +84,10 @@ def collect(
         wanted = targets
     spool = Spool(spool_dir)
     lock = threading.Lock()
-    leases = Leases(database, spool.source, metrics, shared=discovery is not None)
+    leases = Leases(database, spool.source, metrics, shared=discovery is not None, memory=spool_dir / "others.json")
     try:
         with MetricsServer(lambda: generate_latest(metrics.registry), bind, port, web=web, insecure=insecure):
-            leases.claim(wanted())
+            leases.begin(wanted())
             writer = Writer(database, spool, lock, metrics)
             writer.start()
             asyncio.run(_until_told(_Work(discovery, wanted, leases, spool, lock, metrics), writer))

@@ -213,7 +213,8 @@ class Followed:
             self._gone.append(int(self._refs[other]))
             self._refs[other] = _NO_REF
         self._named[name] = ref
-        definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels))
+        unasked = self.target.row if self.target_id < 0 else None
+        definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels), unasked)
         return np.uint32(self.definitions.add(definition))
 
     def _hold(self, new: dict[int, Series], error: LimitExceeded | None) -> None:

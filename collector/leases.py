@@ -7,18 +7,19 @@ import os
 import socket
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import psycopg
 
 from bench.errors import BenchError
 from collector.metrics import CollectorMetrics
+from collector.others import OthersTargets
 from collector.shares import Shares
 from collector.targets import Key, Target
 from sql.database import Connection, Database
 from sql.target_errors import report_errors
 from sql.targets import (
     Holder,
-    TargetRow,
     TargetState,
     claim_targets,
     holders,
@@ -40,14 +41,24 @@ class Leases:
         The spool's: the same collector, killed and started again, goes on at once.
     shared
         Whether targets are shared with other collectors that are given the same ones.
+    memory
+        A file that says what others had, for a time when nobody can be asked; none is kept where it is ``None``.
 
     Attributes
     ----------
     held
-        Targets by their ids in the database.
+        Targets by their ids in the database; by numbers below 0 where it could not be asked for any.
     """
 
-    def __init__(self, database: Database, source: str, metrics: CollectorMetrics, *, shared: bool = False) -> None:
+    def __init__(
+        self,
+        database: Database,
+        source: str,
+        metrics: CollectorMetrics,
+        *,
+        shared: bool = False,
+        memory: Path | None = None,
+    ) -> None:
         self._database, self._source, self._metrics = database, source, metrics
         self._lease = database.settings.lease
         self._shares = Shares(source, database.settings.lease) if shared else None
@@ -56,8 +67,31 @@ class Leases:
         self._leaving: set[int] = set()
         self._renewed = float("-inf")
         self._reported: dict[int, tuple[bool | None, str]] = {}
-        self._away = False
+        self._away = self._asked = False
+        self._others = OthersTargets(memory)
+        self._unasked: dict[Key, int] = {}  # numbers of our own, while nobody has been asked yet
         self.held: dict[int, Target] = {}
+
+    def begin(self, targets: Mapping[Key, Target]) -> None:
+        """Claim `targets`; where the database is away, take what no other collector is known to have.
+
+        Raises
+        ------
+        BenchError, psycopg.Error
+            It is not away, and fails all the same.
+        """
+        if away := self._database.open_or_wait():
+            self._begin_unasked(targets)
+            left = len(targets) - len(self.held)
+            _log.warning("%s; %d targets are scraped%s", away, len(self.held), f", {left} are others'" if left else "")
+        else:
+            self.claim(targets)
+
+    def _begin_unasked(self, targets: Mapping[Key, Target]) -> None:
+        for key in targets:
+            if key not in self._unasked and not self._others.may_have(key):
+                self._unasked[key] = -len(self._unasked) - 1
+        self.held = {self._unasked[key]: target for key, target in targets.items() if key in self._unasked}
 
     def claim(self, targets: Mapping[Key, Target]) -> None:
         """Take hold of this collector's share of `targets`, and of no others.
@@ -73,11 +107,11 @@ class Leases:
         connection = self._connected()
         if self._shares is not None:
             targets = self._shares.of(connection, targets, renew=self._due)
-        ids = {target.key: target_id for target_id, target in self.held.items()}
+        ids = {target.key: target_id for target_id, target in self.held.items() if target_id > 0}
         # A target whose address changed is claimed anew: the row says where it is, and who names its host.
-        fresh = [one for one in targets.values() if one.key not in ids or _row(self.held[ids[one.key]]) != _row(one)]
+        fresh = [one for one in targets.values() if one.key not in ids or self.held[ids[one.key]].row != one.row]
         if self._taken:
-            kept = holders(connection, [_row(one) for one in self._taken.values()])
+            kept = holders(connection, [one.row for one in self._taken.values()])
             fresh = [one for one in fresh if one.key not in kept]
         claimed = self._claimed(connection, fresh)
         self._leave_to_others(connection, [one for one in fresh if one.key not in claimed])
@@ -85,7 +119,11 @@ class Leases:
         ids |= claimed
         self._leaving |= {target_id for key, target_id in ids.items() if key not in targets}
         self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}
+        self._unasked = {}
+        self._asked = True
         self._metrics.targets.labels("taken").set(len(self._taken))
+        peers = self._shares.peers if self._shares is not None else []
+        self._others.remember(self._taken, shared=any(peer.source != self._source for peer in peers))
 
     def let_go(self) -> None:
         """Let others have what is held no longer; to be called when it is scraped no longer."""
@@ -114,6 +152,8 @@ class Leases:
             self._away = True
             self._renewed = float("-inf")
             self.close()
+            if not self._asked:
+                self._begin_unasked(targets)
 
     def release(self, states: Mapping[int, TargetState]) -> None:
         """Report how targets are, and let go of all, so that another collector may have them at once."""
@@ -141,12 +181,14 @@ class Leases:
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
+            if not self._database.opened:  # it is there for the first time, maybe empty
+                self._database.open()
             self._connection = self._database.connect()
         return self._connection
 
     def _report(self, connection: Connection, states: Mapping[int, TargetState]) -> set[int]:
         """Report what has changed, and all every few seconds; return which are another collector's by now."""
-        known = {target_id: states.get(target_id, TargetState()) for target_id in self.held}
+        known = {target_id: states.get(target_id, TargetState()) for target_id in self.held if target_id > 0}
         changed = {one: state for one, state in known.items() if (state.up, state.error) != self._reported.get(one)}
         reported = known if self._due else changed
         if not reported:
@@ -158,13 +200,13 @@ class Leases:
     def _claimed(self, connection: Connection, targets: list[Target]) -> dict[Key, int]:
         if not targets:
             return {}
-        rows = [_row(one) for one in targets]
+        rows = [one.row for one in targets]
         ids = claim_targets(connection, self._source, socket.gethostname(), os.getpid(), rows, self._lease)
         return {target.key: found for target, found in zip(targets, ids, strict=True) if found is not None}
 
     def _leave_to_others(self, connection: Connection, targets: list[Target]) -> None:
         new = [one for one in targets if one.key not in self._taken]
-        found = holders(connection, [_row(one) for one in new]) if new else {}
+        found = holders(connection, [one.row for one in new]) if new else {}
         self._taken |= {one.key: one for one in new}
         peers = {(peer.host, peer.pid) for peer in self._shares.peers} if self._shares is not None else set()
         astray = []
@@ -176,10 +218,6 @@ class Leases:
                 astray.append(one)
         if astray:
             _log.warning("%s", _who(astray, found))
-
-
-def _row(target: Target) -> TargetRow:
-    return TargetRow(target.host, target.listener, target.instance, target.url, target.says_host)
 
 
 def _who(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:

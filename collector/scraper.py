@@ -81,6 +81,7 @@ class Scraper:
         """Scrape these targets, by their ids in the database, and no others; those that go on are not disturbed."""
         if self._told.is_set():
             return
+        self._name_as_the_database_does(targets)
         for target_id, following in list(self._followed.items()):
             if targets.get(target_id) != following.followed.target:
                 following.asking.cancel()
@@ -99,6 +100,14 @@ class Scraper:
                 asyncio.create_task(self._read(followed, unread)),
             )
         self._count()
+
+    def _name_as_the_database_does(self, targets: Mapping[int, Target]) -> None:
+        """Go on with targets that have an id of the database's now, where numbers of our own served until it was there."""
+        ids = {target.key: target_id for target_id, target in targets.items()}
+        for number in [number for number in self._followed if number < 0 and number not in targets]:
+            if (target_id := ids.get(self._followed[number].followed.target.key)) is not None:
+                following = self._followed[target_id] = self._followed.pop(number)
+                following.followed.target_id = target_id
 
     def states(self) -> dict[int, TargetState]:
         """Return how each target is, by id."""

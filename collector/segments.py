@@ -15,7 +15,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.runfolder import sync_folder
+from sql.targets import TargetRow
 
 __all__ = [
     "DEFINITIONS",
@@ -49,12 +50,27 @@ _SAMPLE_BYTES = 24
 
 @dataclass(frozen=True, slots=True)
 class SeriesDefinition:
-    """All that the database needs to open a series: its target, its name and labels, its kind as in `exposition`."""
+    """All that the database needs to open a series: its target, its name and labels, its kind as in `exposition`.
+
+    Where the database could not be asked for the target's id, that is one of the collector's own, and `target` says which it
+    is.
+    """
 
     target_id: int
     metric: str
     kind: str
     labels: dict[str, str]
+    target: TargetRow | None = None
+
+    def row(self) -> list[Any]:
+        """Return it as it is written to JSON."""
+        row = [self.target_id, self.metric, self.kind, self.labels]
+        return row if self.target is None else [*row, astuple(self.target)]
+
+    @classmethod
+    def of_row(cls, target_id: int, metric: str, kind: str, labels: dict[str, str], *target: Any) -> SeriesDefinition:
+        """Return what `row` gave."""
+        return cls(target_id, metric, kind, labels, TargetRow(*target[0]) if target else None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +108,7 @@ class SpoolRecord:
     def encode_series(self, refs: Iterable[int]) -> bytes:
         """Return the definitions of `refs` as a frame."""
         found = {ref: one for ref in refs if (one := self.series.get(ref)) is not None}
-        rows = [[one.target_id, one.metric, one.kind, one.labels] for one in found.values()]
+        rows = [one.row() for one in found.values()]
         told = np.array([len(found), *found], "<u4").tobytes()
         return _encode(DEFINITIONS, told + json.dumps(rows).encode())
 
@@ -160,7 +176,7 @@ class KnownSeries(Mapping[int, SeriesDefinition]):
             payload = self._frames[self._places[ref] - 1]
             refs = _defined(payload)
             rows = json.loads(payload[refs.nbytes + 4 :])
-            self._decoded |= {one: SeriesDefinition(*row) for one, row in zip(refs.tolist(), rows, strict=True)}
+            self._decoded |= {one: SeriesDefinition.of_row(*row) for one, row in zip(refs.tolist(), rows, strict=True)}
         return self._decoded[ref]
 
     def __iter__(self) -> Iterator[int]:

@@ -11,11 +11,13 @@ import numpy.typing as npt
 from collector.segments import SeriesDefinition, SpoolRecord
 from sql import samples
 from sql.database import Connection
+from sql.targets import TargetRow, find_target
 
-__all__ = ["Found", "Ids", "SeriesIds"]
+__all__ = ["ELSEWHERE", "Found", "Ids", "SeriesIds"]
 
 Ids = npt.NDArray[np.int32]
 
+ELSEWHERE = -1
 # After a restart, records of former lives of the collector bring refs of their own. They come one era after the other,
 # beside those of the present one.
 _ERAS = 4
@@ -43,9 +45,17 @@ class SeriesIds:
     """What the database knows of the series that this collector has met, by era and ref.
 
     Series are opened in transactions of their own, so that what was opened stays so whatever becomes of their samples.
+
+    Parameters
+    ----------
+    source
+        The collector's. What it scraped without having asked whether another one does has the series `ELSEWHERE`, where
+        that is so.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._unasked: dict[TargetRow, int | None] = {}  # as they were at first: half of an outage is nobody's
         self._eras: dict[int, Found] = {}
 
     def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> Found:
@@ -73,10 +83,14 @@ class SeriesIds:
         return known
 
     def _open(self, connection: Connection, new: dict[int, SeriesDefinition], known: Found) -> None:
+        ids = {ref: self._target(connection, one) for ref, one in new.items()}
         # A target that had its series met anew has two refs of one series, which is asked for once.
         targets: dict[int, dict[tuple[str, tuple[tuple[str, str], ...]], list[int]]] = {}
         for ref, one in new.items():
-            named = targets.setdefault(one.target_id, {})
+            if (target := ids[ref]) is None:
+                known.series[ref] = ELSEWHERE
+                continue
+            named = targets.setdefault(target, {})
             named.setdefault((one.metric, tuple(sorted(one.labels.items()))), []).append(ref)
         for target_id, named in targets.items():
             refs = list(named.values())
@@ -85,3 +99,10 @@ class SeriesIds:
                 for same, opened in zip(some, samples.open_series(connection, target_id, wanted), strict=True):
                     known.series[same], known.places[same] = opened.series_id, opened.place_id
                     known.targets[same], known.counters[same] = target_id, new[same[0]].kind == "counter"
+
+    def _target(self, connection: Connection, one: SeriesDefinition) -> int | None:
+        if one.target is None:
+            return one.target_id
+        if one.target not in self._unasked:
+            self._unasked[one.target] = find_target(connection, self._source, one.target)
+        return self._unasked[one.target]

@@ -19,6 +19,7 @@ from bench.errors import BadRequest, did_you_mean
 from collector.groups import Group
 from collector.relabel import relabel
 from collector.scrape_config import ScrapeConfig, Scraping
+from sql.targets import TargetRow
 
 __all__ = ["Key", "Shard", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after", "targets_of"]
 
@@ -81,6 +82,11 @@ class Target:
     def says_host(self) -> bool:
         """Whether its labels say the host, which then goes before the one that its lines name."""
         return bool(self.labels.get("host"))
+
+    @property
+    def row(self) -> TargetRow:
+        """What the database knows of it."""
+        return TargetRow(self.host, self.listener, self.instance, self.url, self.says_host)
 
     def public(self) -> dict[str, object]:
         """Return what anybody may see of it."""

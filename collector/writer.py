@@ -15,7 +15,7 @@ from bench.errors import BenchError
 from collector.backoff import Backoff
 from collector.metrics import CollectorMetrics
 from collector.segments import SpoolRecord
-from collector.series import Found, Ids, SeriesIds
+from collector.series import ELSEWHERE, Found, Ids, SeriesIds
 from collector.spool import Spool
 from collector.tags import Tags
 from sql import runs, samples
@@ -61,7 +61,7 @@ class Writer(threading.Thread):
         self._database, self._spool, self._lock, self._metrics = database, spool, lock, metrics
         self._stopping = threading.Event()
         self._tags = Tags()
-        self._series = SeriesIds()
+        self._series = SeriesIds(spool.source)
         self._backoff = Backoff(0.2, 10.0)
         self._housekept = float("-inf")
         self._forgotten = 0
@@ -84,7 +84,7 @@ class Writer(threading.Thread):
                 self._metrics.write_errors.inc()
                 _log.warning("the database failed: %s", error)
                 self._at_once = _SAMPLES_AT_ONCE
-                self._tags, self._series = Tags(), SeriesIds()
+                self._tags, self._series = Tags(), SeriesIds(self._spool.source)
                 self._give_back()
                 if self._stopping.wait(self._backoff.failed()):
                     return  # the spool keeps what is left
@@ -186,6 +186,11 @@ class Writer(threading.Thread):
         times = np.concatenate([record.times for record in records])
         values = np.concatenate([record.values for record in records])
         dts = np.concatenate([record.dts for record in records])
+        if (elsewhere := ids.series == ELSEWHERE).any():
+            self._metrics.dropped.labels("taken").inc(int(np.count_nonzero(elsewhere)))
+            ids, times, values, dts = ids.where(~elsewhere), times[~elsewhere], values[~elsewhere], dts[~elsewhere]
+            if not len(times):
+                return 0
         if taken := samples.taken_over(connection, self._spool.source, float(times.min())):
             mine = _before(taken, ids.targets, times)
             self._metrics.dropped.labels("taken").inc(len(mine) - int(np.count_nonzero(mine)))

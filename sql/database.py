@@ -46,6 +46,11 @@ class Database:
         With a `dsn`, that server; else the embedded one, started on demand and held until `close`.
     reading
         For questions alone: with a `read_dsn` that server is asked and no other, and every connection is read-only.
+
+    Attributes
+    ----------
+    opened
+        Whether the server has answered, and its schema is up to date.
     """
 
     def __init__(self, settings: Settings, *, reading: bool = False) -> None:
@@ -54,6 +59,7 @@ class Database:
         self._elsewhere = reading and settings.read_dsn is not None
         self._dsn = settings.read_dsn if self._elsewhere else settings.dsn
         self._embedded = None if self._dsn else EmbeddedServer(settings.database_dir)
+        self.opened = False
 
     @property
     def embedded(self) -> bool:
@@ -94,7 +100,24 @@ class Database:
         except BaseException:
             self.close()
             raise
+        self.opened = True
         return self
+
+    def open_or_wait(self) -> str:
+        """Do so, or return why a server that is not ours to start does not answer: who has time comes again.
+
+        Raises
+        ------
+        BenchError
+            It can't be for another reason, such as a connection string that is none.
+        """
+        try:
+            self.open()
+        except DatabaseUnavailable as error:
+            if self.embedded or not isinstance(error.__cause__, psycopg.OperationalError):
+                raise
+            return str(error)
+        return ""
 
     def close(self) -> None:
         """Let go of the server; safe to call twice and before `open`."""

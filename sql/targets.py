@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from bench.config import LEASE_SECONDS
 from sql.database import Connection
@@ -15,6 +15,7 @@ __all__ = [
     "TargetState",
     "claim_targets",
     "clock_offsets",
+    "find_target",
     "holders",
     "register_target",
     "release_targets",
@@ -100,6 +101,28 @@ def register_target(connection: Connection, *, host: str, listener: str, instanc
     ).fetchone()
     assert row is not None
     return int(row[0])
+
+
+def find_target(connection: Connection, source: str, target: TargetRow) -> int | None:
+    """Return the id of a target that the collector `source` has scraped unasked, made where it is new.
+
+    ``None`` where another collector has hold of it, and so the same figures.
+    """
+    row = connection.execute(
+        """
+        with made as (
+            insert into targets (host, listener, instance, url, says_host)
+            values (%(host)s, %(listener)s, %(instance)s, %(url)s, %(says_host)s)
+            on conflict (host, listener, instance) do update set host = excluded.host
+            returning target_id, collector is distinct from %(source)s and lease_until > now()
+                      or scraped_elsewhere(host, listener, instance, %(source)s) as elsewhere
+        )
+        select case when elsewhere then null else target_id end from made
+        """,
+        {**asdict(target), "source": source},
+    ).fetchone()
+    assert row is not None
+    return None if row[0] is None else int(row[0])
 
 
 def claim_targets(

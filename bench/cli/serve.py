@@ -181,7 +181,9 @@ def collector_run(
         read_config(targets, settings.interval, warn)  # a bad file is refused before a database is started for it
     elif share is not None:
         raise BadRequest("--shard is for the targets of a file, see --targets")
-    with Database(settings) as database:
+    with contextlib.closing(Database(settings)) as database:
+        if away := database.open_or_wait():
+            warn(f"{away}; the database is away: what is scraped is kept, and written when it is there")
         wanted = targets or LocalListeners(settings, database)
         with SummaryDelivery(database, lambda: tracking_uri(Stack(settings), settings)):
             collect(

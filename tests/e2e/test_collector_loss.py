@@ -101,3 +101,28 @@ def wait_for_moment(server: OwnServer, moment: Moment, chance: random.Random) ->
 
             before = newest()
             wait_for(lambda: newest() != before, "a commit")
+
+
+def test_a_collector_started_while_the_database_is_away_scrapes_and_writes_later(
+    flavour: Flavour, short_folder: Path, home: Path
+) -> None:
+    with own_server(flavour, short_folder / f"own-{uuid.uuid4().hex[:8]}") as server:
+        account = Account(server.dsn)
+        with scripted(home, server.dsn, width=300) as (exporter, collector):
+            for life in range(2):  # the first knows nothing of the database
+                server.stop("fast")
+                collector.start()
+                collector.wait_for_scrapes(exporter, 5)
+                if life == 1:
+                    collector.kill()
+                    collector.start()
+                    collector.wait_for_scrapes(exporter, 5)
+                server.start()
+                wait_for(lambda: collector.figures()["bench_collector_samples_total"], "the first samples")
+                account.wait_for_scrapes(exporter)
+                collector.wait_for_scrapes(exporter, 2)  # by their id in the database
+                account.wait_for_scrapes(exporter)
+                collector.stop()
+            assert "the database is away" in collector.output
+            # No counter begins anew when the database comes back.
+            account.agrees((exporter, 3))

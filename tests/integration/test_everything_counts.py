@@ -18,6 +18,7 @@ from collector.writer import Writer
 from sql import aggregates
 from sql.database import Database
 from sql.summaries import unsummarised
+from sql.targets import TargetRow, claim_targets
 from tests.spools import fill_spool
 from tests.waiting import HUNG_SECONDS
 from tests.world import LEVELS, World
@@ -150,3 +151,21 @@ def test_a_series_that_is_met_twice_in_a_record_is_one(world: World) -> None:
         replace(SpoolRecord.joined(parts), series={ref: one for part in parts for ref, one in part.series.items()})
     )
     assert world.connection.execute("select count(*), count(distinct series_id) from samples").fetchone() == (3, 1)
+
+
+def test_what_was_scraped_unasked_is_written_unless_another_collector_has_the_target(world: World) -> None:
+    rows = {name: TargetRow(name, "node", f"{name}:1", f"http://{name}:1") for name in ("free", "held")}
+    claim_targets(world.connection, "another", "elsewhere", 1, [rows["held"]])
+    start = time.time() - 60
+    parts = []
+    for number, (name, row) in enumerate(rows.items(), 1):
+        part = world.gauge("queue_length", [start + number], [float(number)], {"of": name})
+        series = {ref: replace(one, target_id=-number, target=row) for ref, one in part.series.items()}
+        parts.append(replace(part, series=series))
+    known = {ref: one for part in parts for ref, one in part.series.items()}
+    metrics = world.write(replace(SpoolRecord.joined(parts), series=known), replace(parts[0], times=parts[0].times + 1))
+    found = world.connection.execute(
+        "select t.host, s.host, value from samples join series s using (series_id) join targets t using (target_id)"
+    ).fetchall()
+    assert found == [("free", "free", 1.0)] * 2
+    assert metrics.dropped.labels("taken")._value.get() == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ ONE, TWO = (
     TargetRow("n1", "node", "n1:9100", "http://n1:9100/metrics"),
     TargetRow("n2", "node", "", "http://n2:1/metrics"),
 )
+
+
+def target(name: str) -> Target:
+    return Target(f"http://{name}:1/metrics", name, "node", f"{name}:1")
 
 
 def write(path: Path, groups: list[dict[str, Any]]) -> Path:
@@ -112,12 +117,12 @@ def test_what_is_reported_of_a_target(database: Database) -> None:
 
 
 def test_a_target_that_is_not_scraped_yet_is_kept_all_the_same(database: Database) -> None:
-    target = Target("http://n1:1/metrics", "n1", "node", "n1:1", interval=60.0)
+    slow = Target("http://n1:1/metrics", "n1", "node", "n1:1", interval=60.0)
     leases = Leases(database, "a", CollectorMetrics())
-    leases.claim({target.key: target})
+    leases.claim({slow.key: slow})
     with database.session() as connection:
         connection.execute("update targets set lease_until = now() + interval '1 s'")
-        leases.keep({target.key: target}, {})
+        leases.keep({slow.key: slow}, {})
         assert connection.execute("select lease_until > now() + interval '10 s' from targets").fetchone() == (True,)
     leases.release({})
 
@@ -198,3 +203,26 @@ def test_what_is_left_to_the_sites_collector_is_no_error(database: Database, cap
     assert (said.levelname, said.message) == (
         "INFO", "http://127.0.0.1:5/metrics is left to the site's collector on s, which measures it"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_without_a_database_what_others_had_is_left_to_them(database: Database, tmp_path: Path, shared: bool) -> None:
+    """One that shares its targets has none then: any may have been another's for long."""
+    gone = Database(replace(database.settings, dsn=f"host={tmp_path} dbname=gone"))
+    wanted = {one.key: one for one in (target("a"), target("b"))}
+    memory = tmp_path / "others.json"
+    fresh = Leases(gone, "me", CollectorMetrics(), shared=shared, memory=memory)
+    fresh.begin(wanted)
+    assert fresh.held == {-1: target("a"), -2: target("b")}
+    fresh.keep({**wanted, target("c").key: target("c")}, {})
+    assert set(fresh.held) == {-1, -2, -3}
+
+    other = Leases(database, "other", CollectorMetrics(), shared=shared)
+    other.begin(wanted if shared else {target("a").key: target("a")})
+    before = Leases(database, "me", CollectorMetrics(), shared=shared, memory=memory)
+    before.begin(wanted)
+    before.close()
+    other.close()
+    again = Leases(gone, "me", CollectorMetrics(), shared=shared, memory=memory)
+    again.begin(wanted)
+    assert list(again.held.values()) == ([] if shared else [target("b")])
