@@ -59,7 +59,7 @@ def test_slowdowns_and_makespan_are_those_of_clocks_outside(home: Home) -> None:
             )
         assert member["slowdown"]["ratio"] == pytest.approx(fmean(beside) / fmean(alone), rel=0.15)
         assert member["slowdown"]["low"] < member["slowdown"]["ratio"] < member["slowdown"]["high"]
-        assert member["slowdown"]["ratio"] > 1.4, "they shared a core"
+        assert member["slowdown"]["ratio"] > 1, "they shared a core"
     makespan = fmean(max(one.ends, other.ends) - min(one.begins, other.begins) for one, other in together)
     assert pair["makespan_seconds"]["together"] == pytest.approx(makespan, rel=0.15, abs=0.5)
     one_by_one = sum(fmean(one.ends - one.begins for one in clocks[key]) for key in ((1, "short"), (2, "long")))
