@@ -54,7 +54,7 @@ class Holders:
 
     def exclusively(self, call: Callable[[], None]) -> None:
         """Call something while nobody comes or goes, such as what makes again what is missing."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private.make_folder(self._folder)
         with self._gate():
             call()
 

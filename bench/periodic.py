@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from bench.backoff import Backoff
 from bench.errors import BenchError
 
 __all__ = ["Periodic"]
@@ -56,7 +57,8 @@ class Periodic:
         self.problem: str | None = None
         self.worked_at = time.monotonic()
         self._name, self._turn, self._interval, self._level = name, turn, interval, level
-        self._longest = interval if longest is None else longest
+        longest = interval if longest is None else longest
+        self._backoff = Backoff(min(2 * interval, longest), longest)
         self._first = 0.0 if at_once else interval
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -101,11 +103,12 @@ class Periodic:
                 next_turn = self._turn()
             except Exception as error:  # noqa: BLE001 - that is the rule
                 self._failed(error)
-                pause = min(2 * max(pause, self._interval), self._longest)
+                pause = self._backoff.failed()
             else:
                 if self.problem is not None:
                     _log.log(self._level, "%s: works again", self._name)
                 self.problem, self.worked_at = None, time.monotonic()
+                self._backoff.worked()
                 pause = self._interval if next_turn is None else next_turn
 
     def _failed(self, error: Exception) -> None:

@@ -80,7 +80,7 @@ class Leases:
         BenchError, psycopg.Error
             It is not away, and fails all the same.
         """
-        if away := self._database.open_or_wait():
+        if away := "" if self._database.opened else self._database.open_or_wait():
             self._begin_unasked(targets)
             left = len(targets) - len(self.held)
             _log.warning("%s; %d targets are scraped%s", away, len(self.held), f", {left} are others'" if left else "")

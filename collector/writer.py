@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import psycopg
 
+from bench.backoff import Backoff
 from bench.errors import BenchError
-from collector.backoff import Backoff
 from collector.metrics import CollectorMetrics
 from collector.segments import SpoolRecord
 from collector.series import ELSEWHERE, Found, Ids, SeriesIds

@@ -26,6 +26,7 @@ from subprocess import DEVNULL, Popen
 from typing import Any
 
 from bench.config import Settings
+from bench.errors import BenchError
 from bench.polling import readable
 from bench.processes import identity
 from bench.runfolder import RunEnd, RunFolder, SupervisorState
@@ -208,9 +209,13 @@ class Supervisor:
         return f"{ended.lost_by} ended before its command: {why}" if ended.lost_by else why
 
     def record(self, end: RunEnd) -> None:
-        """Write the end to the database, however long that is away."""
-        with contextlib.closing(Session(self.database, _PATIENCE_SECONDS)) as session:
-            session(runs.end_run, self.folder.run_id, end)
+        """Write the end to the database, however long that is away, or refuses it: it may be about to be mended."""
+        with contextlib.closing(Session(self.database, patience=0)) as session:
+            for pause in _pauses(_PATIENCE_SECONDS):
+                with contextlib.suppress(BenchError):
+                    session(runs.end_run, self.folder.run_id, end)
+                    return
+                time.sleep(pause)
 
 
 def main(folder: RunFolder) -> None:

@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 import psycopg
 from psycopg import errors
 
+from bench.backoff import Backoff
 from bench.errors import BadRequest, DatabaseUnavailable
 from sql.database import Connection, Database, StatementFailed
 
@@ -81,7 +82,7 @@ class Session:
         BadRequest
             A lock that was lost with a connection is somebody else's by now.
         """
-        began, pause, said = time.monotonic(), _FIRST_PAUSE, False
+        began, backoff, said = time.monotonic(), Backoff(_FIRST_PAUSE, _LONGEST_PAUSE), False
         while True:
             try:
                 done = work(self._connected(), *args, **kwargs)
@@ -96,8 +97,7 @@ class Session:
                 if not said and away > _SAID_SECONDS:
                     self._say(f"the database is away, and is waited for: {str(error).strip()}")
                     said = True
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                time.sleep(backoff.failed())
             except psycopg.Error as error:
                 raise self._failed(error) from error
             else:

@@ -20,6 +20,7 @@ from psycopg import sql
 
 from bench.config import Settings
 from bench.errors import DatabaseUnavailable
+from bench.runfolder import sync_folder
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.programs import Programs
@@ -183,21 +184,13 @@ def _exchange(server: EmbeddedServer, new: Path, old: int) -> Path:
     while kept.exists():
         again += 1
         kept = server.folder / f"data-{old}-{again}"
-    _sync(server.folder)
+    sync_folder(server.folder)
     server.data.rename(kept)
     server.proven.rename(server.data)
-    _sync(server.folder)
+    sync_folder(server.folder)
     return kept
 
 
 def _owner(path: Path) -> tuple[int, int]:
     status = path.stat()
     return status.st_uid, status.st_gid
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from rich.markup import escape
 
+from bench.backoff import Backoff
 from bench.errors import BenchError
 from bench.periodic import Periodic
 from bench.services import Stack
@@ -30,7 +31,7 @@ def kept_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], None]
         Takes a line in rich's markup.
     """
     gone: list[str] = []
-    pause = _LOOK_SECONDS
+    backoff = Backoff(2 * _LOOK_SECONDS, _LONGEST_PAUSE_SECONDS)
 
     def mend() -> None:
         before = gone.copy()
@@ -42,18 +43,16 @@ def kept_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], None]
         if gone:
             ensure()
 
-    def look() -> float:
-        nonlocal pause
+    def look() -> float | None:
         if not stack.died():
             gone.clear()
-            pause = _LOOK_SECONDS
-            return pause
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            backoff.worked()
+            return None
         try:
             stack.exclusively(mend)
         except BenchError as error:
             say(f"[yellow]![/] {', '.join(gone)} cannot be started again: {escape(str(error))}")
-        return pause
+        return backoff.failed()
 
     with Periodic("upkeep of services", look, _LOOK_SECONDS):
         yield

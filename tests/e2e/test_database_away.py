@@ -109,3 +109,18 @@ def test_a_database_that_takes_nothing_for_longer_than_a_lease(home: Away) -> No
     schedule.wait()
     assert ends(home, 3) == [("finished", 0)] * 2
     assert sheet.column("Status") == ["finished"] * 2
+
+
+def test_an_end_that_the_database_refuses_is_recorded_when_it_does_not(home: Away) -> None:
+    sheet, gates = home.gates(4)
+    schedule = home.start("schedule", sheet.path)
+    [run] = home.running(4)
+    ends_by = "alter function bench.{}(text, text, timestamptz, integer, text) rename to {}"
+    home.statement(ends_by.format("end_run", "missing"))  # as in the middle of what somebody mends by hand
+    try:
+        gates[0].touch()
+        assert "end_run" in schedule.wait(status=1), "a refusal is no outage: the schedule says so"
+        wait_for(lambda: (home.path / "runs" / run["run_id"] / "end.json").exists(), "its end, beside it")
+    finally:
+        home.statement(ends_by.format("missing", "end_run"))
+    wait_for(lambda: ends(home, 4) == [("finished", 0)], "its end, recorded by its supervisor")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.backoff import Backoff
+from bench.backoff import Backoff
 
 
 def test_the_wait_doubles_and_begins_anew() -> None:
