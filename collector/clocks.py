@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 
 __all__ = ["CLOCK_METRIC", "Clock"]
 
@@ -38,9 +39,14 @@ class Clock:
     shift: int = 0
     _read: float = 0.0
     _last: tuple[float, float] = (math.nan, math.nan)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def read(self, says: float, asked: float, answered: float) -> None:
-        """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none."""
+        """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none. In any thread."""
+        with self._lock:
+            self._take(says, asked, answered)
+
+    def _take(self, says: float, asked: float, answered: float) -> None:
         doubt = (answered - asked) / 2
         if doubt < 0:
             return

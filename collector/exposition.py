@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bench.errors import BenchError
 from collector.layout import NO_FIGURE, Layout
 
-__all__ = ["GarbageBody", "Kind", "Parser", "Scrape", "Series"]
+__all__ = ["GarbageBody", "Kind", "ManyNew", "Parser", "Scrape", "Series"]
 
 Kind = Literal["counter", "gauge"]
 
@@ -32,6 +32,10 @@ _EXTRA_TYPES = {"histogram": ("_count", "_sum", "_bucket"), "summary": ("_count"
 
 class GarbageBody(BenchError):
     """Not one line of the body is a sample."""
+
+
+class ManyNew(Exception):
+    """A body has more new series than were to be met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,24 +109,27 @@ class Parser:
         self._free: list[int] = []
         self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
         self._bodies = 0
+        self._new: dict[int, Series] = {}  # of bodies that gave no scrape
         self._layout = Layout()
 
-    def parse(self, body: bytes) -> Scrape:
+    def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
         """Parse `body`; one that ends in ``# EOF`` is OpenMetrics.
 
         Raises
         ------
         GarbageBody
             It has lines, and all are malformed.
+        ManyNew
+            It has more than `most_new` new series. They are met so far; parsed again, it goes on with the others.
         """
         end = body[-64:].rstrip() or body.rstrip()
         whole = end == b"# EOF" or end.endswith(b"\n# EOF")
         lines = body.split(b"\n")
-        new: dict[int, Series] = {}
+        new = self._new
         if (figures := self._layout.figures(lines)) is not None:
             all_refs, malformed = self._layout.refs, 0
         else:
-            all_refs, figures, malformed = self._read(lines, body, new)
+            all_refs, figures, malformed = self._read(lines, body, new, most_new)
         values, timestamps = _numbers(figures)
         if not whole:
             timestamps /= 1000
@@ -135,6 +142,7 @@ class Parser:
             raise GarbageBody(f"none of the {malformed} lines is a sample in Prometheus's text format")
         first = _first(all_refs, good)
         self._remember(all_refs)
+        self._new = {}
         return Scrape(
             refs=all_refs[first],
             values=values[first],
@@ -145,7 +153,7 @@ class Parser:
         )
 
     def _read(
-        self, lines: list[bytes], body: bytes, new: dict[int, Series]
+        self, lines: list[bytes], body: bytes, new: dict[int, Series], most_new: int | None
     ) -> tuple[npt.NDArray[np.uint32], list[bytes], int]:
         """Return refs and figures of the lines that are samples, and how many are malformed; meet what is new."""
         refs: list[int] = []
@@ -174,6 +182,8 @@ class Parser:
                 except (ValueError, IndexError):  # the reference parser raises both
                     malformed += 1
                     continue
+                if most_new is not None and len(new) > most_new:
+                    raise ManyNew
             refs.append(ref)
             figures.append(figure)
             lengths.append(len(line) - len(figure))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from collector.births import Births
 from collector.blanks import Blanks
 from collector.clocks import CLOCK_METRIC, Clock
+from collector.definitions import Definitions, Numbering
 from collector.exposition import Parser, Scrape, Series
 from collector.metrics import CollectorMetrics
 from collector.naming import LimitExceeded, Name, name_of
@@ -22,33 +23,13 @@ from collector.segments import SeriesDefinition, SpoolRecord
 from collector.targets import Target
 from sql.targets import TargetState
 
-__all__ = ["Definitions", "Followed"]
+__all__ = ["Followed"]
 
 # What a target's own time of a line may lie ahead of the scrape, in seconds: clocks differ, and a request takes time.
 _AHEAD_SECONDS = 1.0
 # Series that are remembered beyond four times those of a scrape: a target with ever new ones is then met anew.
 _MOST_REMEMBERED = 50_000
 _NO_REF = np.uint32(0xFFFFFFFF)
-
-
-class Definitions:
-    """All series of all targets by refs of the collector's own, which are given once."""
-
-    def __init__(self) -> None:
-        self.by_ref: dict[int, SeriesDefinition] = {}
-        self._next = 0
-
-    def add(self, definition: SeriesDefinition) -> int:
-        """Return a new ref for a series."""
-        ref = self._next
-        self._next += 1
-        self.by_ref[ref] = definition
-        return ref
-
-    def forget(self, refs: Iterable[int]) -> None:
-        """Let go of series; their refs are not given again."""
-        for ref in refs:
-            self.by_ref.pop(ref, None)
 
 
 @dataclass(slots=True)
@@ -79,6 +60,7 @@ class Followed:
     last_time: float | None = None
     per_second: float = 0.0
     unspooled: deque[asyncio.Task[None]] = field(default_factory=deque)
+    _numbering: Numbering = field(init=False)  # of its refs
     _rates: Rates = field(init=False)
     _births: Births = field(init=False)
     _run_ends: RunEnds = field(default_factory=RunEnds)
@@ -94,6 +76,7 @@ class Followed:
     _shift: int = 0
 
     def __post_init__(self) -> None:
+        self._numbering = self.definitions.numbering()
         self._rates = Rates(self.target.interval, since=self.began)
         self._births = Births(self.began)
 
@@ -107,17 +90,28 @@ class Followed:
         """Whether its next body is all new to the parser, which is some fifty times the work."""
         return self._crowded or not self.parser.series
 
-    def parse(self, body: bytes) -> Scrape:
-        """Parse its next body; in any thread, once what the body before gave is taken.
+    def read(
+        self, body: bytes, at: float, asked: float, answered: float, most_new: int | None = None
+    ) -> SpoolRecord | None:
+        """Return what its next body adds, as `parse` and `take` do it; in any thread, one body after the other."""
+        scrape = self.parse(body, most_new)
+        record = self.take(scrape, at, asked, answered)
+        self.metrics.scraped.inc(len(scrape.refs))
+        return record
+
+    def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
+        """Parse its next body.
 
         Raises
         ------
         GarbageBody
             It has lines, and all are malformed.
+        ManyNew
+            It has more than `most_new` series that are new; to be parsed again, without that limit.
         """
         if self._crowded:
             self._meet_anew()
-        return self.parser.parse(body)
+        return self.parser.parse(body, most_new)
 
     def take(self, scrape: Scrape, at: float, asked: float, answered: float) -> SpoolRecord | None:
         """Return what `scrape` adds, ``None`` if nothing.
@@ -134,8 +128,9 @@ class Followed:
         LimitExceeded
             It is beyond a limit of its job, and gives nothing.
         """
+        self.renumber()
         if self._gone and all(appending.done() for appending in self.unspooled):
-            self.definitions.forget(self._gone)
+            self._numbering.forget(self._gone)
             self._gone = []
         for reason, count in (("malformed", scrape.malformed), ("repeated", scrape.repeated)):
             self._drop(reason, count)
@@ -169,11 +164,21 @@ class Followed:
         self._crowded = len(self.parser.series) > _MOST_REMEMBERED + 4 * len(scrape.refs)
         if not len(found.refs):
             return None
-        return SpoolRecord(found.times, self._refs[found.refs], found.values, found.dts, self.definitions.by_ref)
+        refs, series = self._refs[found.refs], self._numbering.by_ref
+        return SpoolRecord(found.times, refs, found.values, found.dts, series, numbering=self._numbering.number)
+
+    def renumber(self) -> None:
+        """Go over to the refs of another numbering, where there is one; the one before goes when all have."""
+        before, self._numbering = self._numbering, self.definitions.numbering()
+        if before is self._numbering:
+            return
+        self._gone = []
+        for at in np.flatnonzero(self._refs != _NO_REF).tolist():
+            self._refs[at] = self._numbering.add(before.by_ref[int(self._refs[at])])
 
     def forget(self) -> None:
         """Let go of all its series; its records are in the spool."""
-        self.definitions.forget([*self._gone, *self._refs.tolist()])
+        self._numbering.forget([*self._gone, *self._refs.tolist()])
 
     def _drop(self, reason: str, count: int) -> None:
         if count:
@@ -215,7 +220,7 @@ class Followed:
         self._named[name] = ref
         unasked = self.target.row if self.target_id < 0 else None
         definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels), unasked)
-        return np.uint32(self.definitions.add(definition))
+        return np.uint32(self._numbering.add(definition))
 
     def _hold(self, new: dict[int, Series], error: LimitExceeded | None) -> None:
         """Refuse the scrape where there is an error; what was new in it is so for the next one."""

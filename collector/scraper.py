@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collector.clocks import Clock
-from collector.exposition import GarbageBody
+from collector.definitions import Definitions
+from collector.exposition import GarbageBody, ManyNew
 from collector.fetch import Body, Fetcher, FetchFailed
-from collector.followed import Definitions, Followed
+from collector.followed import Followed
 from collector.metrics import CollectorMetrics
 from collector.naming import LimitExceeded
 from collector.scrape_config import BODY_SIZE_LIMIT
@@ -39,6 +40,8 @@ _log = logging.getLogger(__name__)
 # ones are parsed in threads, where they delay others by a switch of threads and not by all of it.
 _PARSED_AT_ONCE = 1 << 20
 _NEW_COSTS = 50
+# To meet so many series takes some 10 ms; a body with more of them is gone on with in a thread.
+_MOST_NEW = 200
 _PARSERS = 4
 # Seconds after which the next of several targets that are new is begun with: to meet its series takes some 5 ms. A collector
 # that met a thousand at once would be busy for so long that it gives answers up that are there.
@@ -207,6 +210,8 @@ class Scraper:
                     record = await self._take(followed, body, answer.at)
                 if record is not None:
                     await self._keep(followed, record)
+            else:
+                followed.renumber()  # or it would keep alive what all others have left
         except LimitExceeded as error:
             reason, said = error.reason, str(error)
         except GarbageBody as error:
@@ -223,15 +228,12 @@ class Scraper:
             followed.per_second = 0.0
 
     async def _take(self, followed: Followed, body: Body, at: float) -> SpoolRecord | None:
-        scrape, work = None, len(body.data) * (_NEW_COSTS if followed.is_heavy else 1)
-        if work > _PARSED_AT_ONCE:
-            scrape = await asyncio.get_running_loop().run_in_executor(self._parsing, followed.parse, body.data)
-        await self._turns.mine(work)
-        if scrape is None:
-            scrape = followed.parse(body.data)
-        record = followed.take(scrape, at, body.asked, body.answered)
-        self._metrics.scraped.inc(len(scrape.refs))
-        return record
+        parts = body.data, at, body.asked, body.answered
+        if len(body.data) * (_NEW_COSTS if followed.is_heavy else 1) <= _PARSED_AT_ONCE:
+            await self._turns.mine(len(body.data))
+            with contextlib.suppress(ManyNew):
+                return followed.read(*parts, _MOST_NEW)
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, followed.read, *parts)
 
     async def _keep(self, followed: Followed, record: SpoolRecord) -> None:
         unspooled = followed.unspooled

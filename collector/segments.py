@@ -87,6 +87,8 @@ class SpoolRecord:
         Its number, given by `Spool.append`.
     era
         Within one, a ref always means the same series; given by `Spool.take`.
+    numbering
+        The same for the collector, see `collector.definitions`; for `Spool.append`.
     """
 
     times: npt.NDArray[np.float64]
@@ -96,6 +98,7 @@ class SpoolRecord:
     series: Mapping[int, SeriesDefinition]
     batch: int = 0
     era: int = 0
+    numbering: int = 0
 
     def __len__(self) -> int:
         return len(self.refs)
@@ -114,7 +117,7 @@ class SpoolRecord:
 
     @classmethod
     def joined(cls, records: Sequence[SpoolRecord]) -> SpoolRecord:
-        """Return one record of several whose `series` are the same."""
+        """Return one record of several whose `series` and `numbering` are the same."""
         if len(records) == 1:
             return records[0]
         arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in records]) for name, _ in _FIELDS}
@@ -130,7 +133,8 @@ class SpoolRecord:
     def decode(cls, frame: Frame, known: KnownSeries, era: int) -> SpoolRecord:
         """Return the record of which `frame` holds the arrays, less the samples whose series is not `known`."""
         count = len(frame.payload) // _SAMPLE_BYTES
-        arrays, offset = {}, 0
+        arrays: dict[str, Any] = {}
+        offset = 0
         for name, kind in _FIELDS:
             arrays[name] = np.frombuffer(frame.payload, kind, count, offset)
             offset += arrays[name].nbytes

@@ -41,6 +41,8 @@ _SEGMENT_BYTES = 8 << 20  # some 350,000 samples: what a crash makes the writer 
 # Of a segment that definitions may take, 1 / _DEFINED, where they are so many that it has to be larger for that: each
 # segment holds all series anew, 300 bytes each, and a collector of 50,000 would else write little more than these.
 _DEFINED = 4
+# Series of one frame: a hundred thousand as one text of JSON would keep all other threads waiting while it is written or read.
+_DEFINED_AT_ONCE = 1000
 _SYNC_SECONDS = 5.0
 _LIVE_SECONDS = 10.0
 _RESERVED = 1000  # batch numbers taken at a time, so that their file is written every 1000th append
@@ -102,6 +104,7 @@ class Spool:
         self._live: deque[_Entry] = deque()
         self._taken: dict[int, _Entry] = {}
         self._known: dict[Path, tuple[int, KnownSeries]] = {}
+        self._numbering = 0
         self._synced = self._appended = time.monotonic()
         self._lock: int | None = None
         try:
@@ -238,12 +241,15 @@ class Spool:
 
     def _write(self, batch: int, record: SpoolRecord) -> None:
         active = self._active
+        if record.numbering != self._numbering:
+            self._numbering, self._era, active = record.numbering, batch, None
         if active is None or active.size >= self._full(active):
             active = self._start(batch)
-        missing = set(np.unique(record.refs).tolist()) - active.defined
+        missing = list(set(np.unique(record.refs).tolist()) - active.defined)
         frame = record.encode(batch)
         # Twice, since all samples of these series in this segment depend on them.
-        definitions = [record.encode_series(missing)] * 2 if missing else []
+        parts = [missing[at : at + _DEFINED_AT_ONCE] for at in range(0, len(missing), _DEFINED_AT_ONCE)]
+        definitions = [record.encode_series(part) for part in parts] * 2
         data = b"".join([*definitions, frame])
         if active.size + len(data) > self._max_bytes:
             raise OSError(errno.EFBIG, f"a record of {len(data)} bytes is too large for it")
@@ -251,9 +257,11 @@ class Spool:
             self._drop_oldest()
         active.put(data)
         offset = active.size - len(data)
-        active.definitions += [(offset + n * len(one), len(one)) for n, one in enumerate(definitions)]
+        for one in definitions:
+            active.definitions.append((offset, len(one)))
+            offset += len(one)
         active.definition_bytes += sum(map(len, definitions))
-        active.defined |= missing
+        active.defined.update(missing)
         active.pending += 1
         self._live.append(_Entry(batch, active, active.size - len(frame), len(frame), len(record), time.monotonic()))
 

@@ -70,7 +70,8 @@ def _joined(records: Iterable[SpoolRecord]) -> Iterator[SpoolRecord]:
     together: list[SpoolRecord] = []
     count = 0
     for record in records:
-        if together and count + len(record) > _TOGETHER_SAMPLES:
+        other = together and record.numbering != together[0].numbering
+        if other or (together and count + len(record) > _TOGETHER_SAMPLES):
             yield SpoolRecord.joined(together)
             together, count = [], 0
         together.append(record)

@@ -7,7 +7,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from collector.followed import Definitions, Followed
+from collector.definitions import Definitions
+from collector.followed import Followed
 from collector.metrics import CollectorMetrics
 from collector.scrape_config import Scraping
 from collector.targets import Target

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from collector.definitions import Definitions
 from collector.exposition import Parser, Series
+from collector.followed import Followed
+from collector.metrics import CollectorMetrics
 from collector.naming import LimitExceeded, name_of
 from collector.relabel import Rule
 from collector.scrape_config import Limits
+from collector.spool import Spool
 from tests.following import Scraped, target, value
 
 
@@ -250,3 +255,32 @@ def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None
     for _ in range(5):
         scraped.take("up 1\n")
     assert len(scraped.take("up 1\n" + "".join(f'x{{n="{number}"}} {blank}\n' for number in range(200)))) == 201
+
+
+def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A target with ever new series; the writer and the segments keep something by ref."""
+    monkeypatch.setattr("collector.definitions._MOST_GONE", 500)
+    monkeypatch.setattr("collector.followed._MOST_REMEMBERED", 100)
+    metrics, definitions = CollectorMetrics(), Definitions()
+    steady = Followed(target(), 7, definitions, metrics, 0.0)
+    restless = Followed(target(), 8, definitions, metrics, 0.0)
+    spool = Spool(tmp_path / "spool")
+    found: list[tuple[str, float]] = []
+    highest = 0
+    for number in range(200):
+        few = "".join(f'a{{n="{n}"}} {number}\n' for n in range(20))
+        new = "".join(f'b{{n="{number}-{n}"}} {number}\n' for n in range(50))
+        for followed, body in ((steady, few), (restless, new)):
+            record = followed.read(body.encode(), 1000.0 + number, 0.0, 0.0)
+            assert record is not None
+            spool.append(record)
+            highest = max(highest, int(record.refs.max()))
+    assert highest < 2000
+    assert len(definitions.by_ref) < 1000
+    for record in iter(spool.take, None):
+        found += [(record.series[ref].metric + str(record.series[ref].labels), value)
+                  for ref, value in zip(record.refs.tolist(), record.values.tolist(), strict=True)]  # fmt: skip
+    spool.close()
+    wanted = [(f"a{{'n': '{n}'}}", number) for number in range(200) for n in range(20)]
+    wanted += [(f"b{{'n': '{number}-{n}'}}", number) for number in range(200) for n in range(50)]
+    assert sorted(found) == sorted(wanted)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from bench.gpu.reading import GpuProcess, GpuReading
-from collector.followed import Definitions, Followed
+from collector.definitions import Definitions
+from collector.followed import Followed
 from collector.metrics import CollectorMetrics
 from collector.targets import Target
 from exporters.nvml import NvmlExporter

@@ -104,3 +104,38 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     with exporter(body) as address:
         asyncio.run(scrape(address))
     spool.close()
+
+
+@pytest.mark.parametrize("known", [0, 1000])
+def test_a_hundred_thousand_new_series_hold_the_loop_up_for_moments(tmp_path: Path, known: int) -> None:
+    """By the CPU time of the loop's own thread, which others on the machine do not add to."""
+    text = b"".join(b'known{line="%06d"} 1\n' % number for number in range(known))
+    many = text + b"".join(
+        b'wide{some="label",line="%06d"} 1\n' % number for number in range(15_000 if known else 100_000)
+    )
+    answers = iter([text] * 2 if known else [])
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.thread_time() - began)
+
+    async def scrape(address: str) -> None:
+        ticking = asyncio.create_task(tick())
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=1.0, timeout=1.0)})
+            while (metrics.registry.get_sample_value("bench_collector_scraped_samples_total") or 0) < 15_000:
+                assert not ticking.done()
+                await asyncio.sleep(0.05)
+            ticking.cancel()
+            await scraper.stop()
+
+    metrics, spool = CollectorMetrics(), Spool(tmp_path)
+    with exporter(lambda: next(answers, many)) as address:
+        asyncio.run(scrape(address))
+    spool.close()
+    assert longest < 0.15
