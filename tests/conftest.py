@@ -25,6 +25,7 @@ from sql.embedded import CONFIGURATION, EmbeddedServer
 from sql.flavour import Flavour, inspect
 
 Command = Callable[..., tuple[int, str, str]]
+NewFolder = Callable[[], Path]
 
 # How long an example takes says nothing where other tests run beside it.
 hypothesis_settings.register_profile("timeless", hypothesis_settings.default, deadline=None)
@@ -70,18 +71,21 @@ def timescale_server(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def short_folder() -> Iterator[Path]:
-    """A folder outside pytest's own, whose paths can be long."""
+def new_folder() -> Iterator[NewFolder]:
+    """Make a folder at each call, outside pytest's own, whose paths can be long for a Unix socket.
+
+    A worker that comes back to a module sets its fixtures up again, so none of them has a folder by a fixed name.
+    """
     with tempfile.TemporaryDirectory(prefix="bench-tests-") as folder:
-        yield Path(folder)
+        yield lambda: Path(tempfile.mkdtemp(prefix="", dir=folder))
 
 
 @pytest.fixture(scope="session")
-def memory_folder(short_folder: Path) -> Iterator[Path]:
+def memory_folder(new_folder: NewFolder) -> Iterator[Path]:
     """A short folder in memory where there is room: a database is a thousand small files, and each test has its own."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < _ROOM_FOR_SERVERS:
-        yield short_folder
+        yield new_folder()
         return
     with tempfile.TemporaryDirectory(prefix="bench-tests-", dir=memory) as folder:
         yield Path(folder)
@@ -127,9 +131,9 @@ def timescaledb_template(timescaledb_dsn: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def apache_dsn(short_folder: Path) -> Iterator[str]:
+def apache_dsn(new_folder: NewFolder) -> Iterator[str]:
     """A database with TimescaleDB under its Apache licence; skips where none can be had."""
-    if (server := installed_timescale(short_folder / "apache", licence="apache")) is None:
+    if (server := installed_timescale(new_folder() / "apache", licence="apache")) is None:
         pytest.skip("no TimescaleDB is installed with a PostgreSQL of this machine")
     with running(server) as dsn, own_database(dsn, timescaledb=True) as own:
         yield own
@@ -193,9 +197,9 @@ def timescaledb_database(timescaledb_dsn: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def settings(dsn: str, short_folder: Path) -> Settings:
+def settings(dsn: str, new_folder: NewFolder) -> Settings:
     """Settings with a database and a home of the test's own."""
-    return Settings(home=short_folder / f"home-{uuid.uuid4().hex[:8]}", dsn=dsn)
+    return Settings(home=new_folder() / "home", dsn=dsn)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-import uuid
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +11,7 @@ import psycopg
 import pytest
 
 from sql.flavour import Flavour
+from tests.conftest import NewFolder
 from tests.e2e.account import Account
 from tests.e2e.scripted import scripted
 from tests.servers import OwnServer, own_server
@@ -31,9 +31,9 @@ def chance() -> random.Random:
 
 
 @pytest.fixture
-def home(short_folder: Path) -> Path:
+def home(new_folder: NewFolder) -> Path:
     """A home of the test's own."""
-    return short_folder / f"home-{uuid.uuid4().hex[:8]}"
+    return new_folder() / "home"
 
 
 def test_collectors_killed_twenty_times_lose_nothing(dsn: str, home: Path, chance: random.Random) -> None:
@@ -63,9 +63,9 @@ RESTARTS: list[tuple[str, Moment]] = [
 
 
 def test_a_database_restarted_ten_times_loses_nothing(
-    flavour: Flavour, short_folder: Path, home: Path, chance: random.Random
+    flavour: Flavour, new_folder: NewFolder, home: Path, chance: random.Random
 ) -> None:
-    with own_server(flavour, short_folder / f"own-{uuid.uuid4().hex[:8]}") as server:
+    with own_server(flavour, new_folder() / "own") as server:
         account = Account(server.dsn)
         with scripted(home, server.dsn, width=300) as (exporter, collector):
             collector.start()
@@ -104,9 +104,9 @@ def wait_for_moment(server: OwnServer, moment: Moment, chance: random.Random) ->
 
 
 def test_a_collector_started_while_the_database_is_away_scrapes_and_writes_later(
-    flavour: Flavour, short_folder: Path, home: Path
+    flavour: Flavour, new_folder: NewFolder, home: Path
 ) -> None:
-    with own_server(flavour, short_folder / f"own-{uuid.uuid4().hex[:8]}") as server:
+    with own_server(flavour, new_folder() / "own") as server:
         account = Account(server.dsn)
         with scripted(home, server.dsn, width=300) as (exporter, collector):
             for life in range(2):  # the first knows nothing of the database

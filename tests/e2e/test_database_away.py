@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import psycopg
 import pytest
 
 from sql.flavour import Flavour
+from tests.conftest import NewFolder
 from tests.e2e.home import Home, Sheet, processes_of
 from tests.servers import OwnServer, own_server
 from tests.waiting import wait_for
@@ -47,8 +47,8 @@ class Away(Home):
 
 
 @pytest.fixture(scope="module", params=[Flavour.POSTGRESQL, Flavour.TIMESCALEDB], ids=str)
-def home(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Away]:
-    folder = short_folder / uuid.uuid4().hex[:8]
+def home(request: pytest.FixtureRequest, new_folder: NewFolder) -> Iterator[Away]:
+    folder = new_folder()
     with own_server(request.param, folder / "server") as server:
         home = Away(folder / "home", folder / "work")
         home.server = server

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests import fake_conda, fake_docker
+from tests.conftest import NewFolder
 from tests.e2e.home import SCRIPTS, Home, processes_of
 from tests.waiting import wait_for
 
@@ -121,9 +122,9 @@ def test_autologging_needs_no_change(home: Home, here: dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def equipped(home: Home, short_folder: Path) -> Iterator[Home]:
+def equipped(home: Home, new_folder: NewFolder) -> Iterator[Home]:
     """The same home, for a shell that finds conda and docker."""
-    programs = short_folder / "conda" / "bin"
+    programs = new_folder() / "conda" / "bin"
     fake_conda.install(programs)
     with fake_docker.daemon(fake_docker.install(programs, IMAGE)):
         variables = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "CONDA_EXE": "", "ONLY_IN_THE_SHELL": "1"}
@@ -157,9 +158,10 @@ def surroundings(home: Home, run: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_a_run_in_a_conda_environment(equipped: Home, elsewhere: dict[str, dict[str, Any]], short_folder: Path) -> None:
+def test_a_run_in_a_conda_environment(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
     found = surroundings(equipped, elsewhere["conda"])
-    prefix = f"{short_folder}/conda/envs/torch"
+    programs, *_ = equipped.variables["PATH"].split(os.pathsep)
+    prefix = str(Path(programs).parent / "envs" / "torch")
     assert found["python"] == f"{prefix}/bin/python"
     assert (found["variables"]["CONDA_PREFIX"], found["variables"]["ONLY_IN_THE_SHELL"]) == (prefix, "1")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.conftest import NewFolder
 from tests.e2e.home import SCRIPTS, Home, Sheet
 from tests.fake_mps import installed_mps
 
@@ -23,9 +22,9 @@ variables = {CUDNN_BENCHMARK = "1"}
 
 
 @pytest.fixture(scope="module")
-def place(short_folder: Path) -> Iterator[Home]:
+def place(new_folder: NewFolder) -> Iterator[Home]:
     """A stack on a host with three simulated GPUs, the third in MIG mode, and a script to run on them."""
-    folder = short_folder / uuid.uuid4().hex[:8]
+    folder = new_folder()
     path = f"{installed_mps(folder / 'bin')}{os.pathsep}{os.environ['PATH']}"
     home = Home(folder / "home", folder / "work", {"BENCH_SIMULATE": "2xA100,1xA100:mig", "PATH": path})
     home.folder.mkdir(parents=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from sql.flavour import Flavour
+from tests.conftest import NewFolder
 from tests.disks import fill, small_disk
 from tests.e2e.account import PATIENCE, Account
 from tests.e2e.scripted import Collector, scripted
@@ -23,9 +23,9 @@ MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-def folder(short_folder: Path) -> Path:
+def folder(new_folder: NewFolder) -> Path:
     """A folder of the test's own."""
-    return short_folder / uuid.uuid4().hex[:8]
+    return new_folder()
 
 
 def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: Flavour, folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from bench.gpu import inventory
 from bench.gpu.simulated import World
+from tests.conftest import NewFolder
 from tests.e2e.home import Home
 from tests.fake_mps import installed_mps
 from tests.waiting import wait_for
@@ -55,9 +55,9 @@ class GpuHome(Home):
 
 
 @pytest.fixture(scope="module")
-def place(short_folder: Path) -> Iterator[GpuHome]:
+def place(new_folder: NewFolder) -> Iterator[GpuHome]:
     """A stack on a host with four simulated GPUs."""
-    folder = short_folder / uuid.uuid4().hex[:8]
+    folder = new_folder()
     with GpuHome(folder / "home", folder / "work", programs=installed_mps(folder / "bin")).stack() as home:
         yield home
 

@@ -6,14 +6,13 @@ import json
 import os
 import signal
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
 from sql.flavour import Flavour
+from tests.conftest import NewFolder
 from tests.e2e.home import SCRIPTS, Home
 from tests.e2e.tags import settled, tags_are_true
 from tests.waiting import wait_for
@@ -33,13 +32,13 @@ class HomeWithServer(Home):
 
 
 @pytest.fixture(scope="module", params=[Flavour.POSTGRESQL, Flavour.TIMESCALEDB], ids=str)
-def place(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Home]:
+def place(request: pytest.FixtureRequest, new_folder: NewFolder) -> Iterator[Home]:
     """A stack on the embedded server, and one on TimescaleDB."""
     if request.param is Flavour.POSTGRESQL:
         yield request.getfixturevalue("home")
         return
     database = request.getfixturevalue("timescaledb_database")
-    folder = short_folder / uuid.uuid4().hex[:8]
+    folder = new_folder()
     with HomeWithServer(folder / "home", folder / "work", server=database).stack() as home:
         yield home
 

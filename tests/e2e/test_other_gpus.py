@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
+from tests.conftest import NewFolder
 from tests.e2e.home import Home
 from tests.waiting import wait_for
 
@@ -34,8 +33,8 @@ class ChangingHome(Home):
 
 
 @pytest.fixture
-def place(short_folder: Path) -> Iterator[ChangingHome]:
-    folder = short_folder / uuid.uuid4().hex[:8]
+def place(new_folder: NewFolder) -> Iterator[ChangingHome]:
+    folder = new_folder()
     home = ChangingHome(folder / "home", folder / "work")
     home.folder.mkdir(parents=True)
     yield home

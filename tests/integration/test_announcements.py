@@ -27,6 +27,7 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.targets import TargetRow, TargetState
 from tests.collecting import Collecting
+from tests.conftest import NewFolder
 from tests.servers import own_server
 from tests.waiting import HUNG_SECONDS, wait_for
 from tests.world import HOST, World
@@ -126,7 +127,7 @@ def listen(tmp_path: Path) -> Iterator[Listen]:
 @pytest.mark.slow
 @ONE_FLAVOUR
 def test_a_listener_comes_is_killed_comes_back_and_goes(
-    database: Database, short_folder: Path, tmp_path: Path, listen: Listen
+    database: Database, new_folder: NewFolder, tmp_path: Path, listen: Listen
 ) -> None:
     file = tmp_path / "targets.yml"
     file.write_text(
@@ -138,7 +139,7 @@ def test_a_listener_comes_is_killed_comes_back_and_goes(
     def up() -> dict[str, int]:
         return dict(collector.figures("targets"))
 
-    with Collecting(database.dsn, short_folder / "announced", file) as collector:
+    with Collecting(database.dsn, new_folder() / "announced", file) as collector:
         first = listen(database.dsn, "--port", str(port))
         wait_for(lambda: up() == {"up": 1, "down": 0, "taken": 0}, "a target that nobody wrote down")
         assert announced(database) == [mine]
@@ -168,7 +169,7 @@ def test_a_listener_comes_is_killed_comes_back_and_goes(
 
 @ONE_FLAVOUR
 def test_what_a_file_names_counts_and_not_what_is_announced_of_it(
-    database: Database, short_folder: Path, tmp_path: Path
+    database: Database, new_folder: NewFolder, tmp_path: Path
 ) -> None:
     here = socket.gethostname()
     port = free_port()
@@ -182,7 +183,7 @@ scrape_configs:
   - {{job_name: x, static_configs: [{{targets: ["127.0.0.1:{port + 2}"]}}]}}
   - {{job_name: site, announced_sd_configs: [{{refresh_interval: 200ms}}]}}
 """)
-    with Collecting(database.dsn, short_folder / "both", file) as collector, database.session() as connection:
+    with Collecting(database.dsn, new_folder() / "both", file) as collector, database.session() as connection:
         query = "select listener, url from targets where lease_until > now() order by url"
         expected = [("host", urls[0]), ("x", urls[2]), ("free", urls[3])]
         wait_for(lambda: connection.execute(query).fetchall() == expected, "the targets")

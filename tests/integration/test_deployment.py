@@ -31,6 +31,7 @@ from sql.replica import standing
 from sql.restore import restore
 from tests.collecting import Collecting, group
 from tests.compose import ROOT, load, passwords
+from tests.conftest import NewFolder
 from tests.servers import OwnServer, own_server
 from tests.waiting import HUNG_SECONDS, wait_for
 from tests.world import World
@@ -94,8 +95,8 @@ class Site:
 
 
 @pytest.fixture
-def site(flavour: Flavour, short_folder: Path, tmp_path: Path) -> Iterator[Site]:
-    with own_server(flavour, short_folder / f"site-{tmp_path.name}"[:40]) as server:
+def site(flavour: Flavour, new_folder: NewFolder, tmp_path: Path) -> Iterator[Site]:
+    with own_server(flavour, new_folder() / "site") as server:
         (server.folder / "data" / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
         with psycopg.connect(server.dsn, autocommit=True) as admin:
             admin.execute("select pg_reload_conf()")

@@ -17,6 +17,7 @@ from collector.metrics import CollectorMetrics
 from collector.targets import Shard
 from sql.flavour import Flavour
 from tests.collecting import Collecting, group
+from tests.conftest import NewFolder
 from tests.exporters_gone_bad import BadExporters
 from tests.waiting import wait_for
 
@@ -57,7 +58,7 @@ def service() -> Iterator[Service]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
-def test_targets_come_and_go(dsn: str, short_folder: Path, tmp_path: Path, service: Service) -> None:
+def test_targets_come_and_go(dsn: str, new_folder: NewFolder, tmp_path: Path, service: Service) -> None:
     with BadExporters() as bad:
 
         def good(name: str, **labels: str) -> dict[str, Any]:
@@ -84,7 +85,7 @@ scrape_configs:
     relabel_configs: [{{source_labels: [__meta_kind], target_label: kind}}]
 """
         main.write_text(text)
-        with Collecting(dsn, short_folder / "found", main) as collector:
+        with Collecting(dsn, new_folder() / "found", main) as collector:
             assert all(asked(name) for name in ("own", "file", "web"))
 
             # A broken list of each kind: what it last held stays.

@@ -22,6 +22,7 @@ from bench.web.authority import Authority
 from bench.web.server import MetricsServer
 from benchmarks.servers import installed_timescale
 from tests.certificates import Site
+from tests.conftest import NewFolder
 from tests.waiting import HUNG_SECONDS
 
 HERE = socket.gethostname()
@@ -156,12 +157,13 @@ def test_a_database_elsewhere_is_asked_for_its_certificate(tmp_path: Path, postg
     assert "hunter2" not in found["detail"]
 
 
-def test_a_database_with_a_certificate_of_these(tmp_path: Path, short_folder: Path) -> None:
+def test_a_database_with_a_certificate_of_these(tmp_path: Path, new_folder: NewFolder) -> None:
     """A real one, which answers over TLS alone: by its name and its authority, and by no others."""
     doctor(tmp_path, "--host", "db.example")
     folder = tmp_path / "tls" / "db.example"
     # Which comes with a PostgreSQL that was built with TLS.
-    if (server := installed_timescale(short_folder / "over-tls", libraries=["sslinfo"])) is None:
+    place = new_folder() / "server"
+    if (server := installed_timescale(place, libraries=["sslinfo"])) is None:
         pytest.skip("no PostgreSQL with TLS and TimescaleDB is installed")
     server.acquire()
     server.release()
@@ -175,7 +177,7 @@ def test_a_database_with_a_certificate_of_these(tmp_path: Path, short_folder: Pa
         f"ssl_{what}_file": f"{what}.pem" for what in ("cert", "key")
     }
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
-    log = str(short_folder / "over-tls" / "tls.log")
+    log = str(place / "tls.log")
     assert server.programs.control(server.data, "-w", "-s", "-l", log, "-o", options, "start") == 0
     try:
         base = f"postgresql://postgres@db.example/postgres?hostaddr={address}"

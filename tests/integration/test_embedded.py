@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import time
-import uuid
 from pathlib import Path
 
 import psycopg
@@ -20,17 +19,17 @@ from bench.config import Settings
 from bench.errors import DatabaseUnavailable
 from sql.embedded import EmbeddedServer
 from sql.lease import network_filesystem
-from tests.conftest import Command
+from tests.conftest import Command, NewFolder
 from tests.e2e.home import listen_to_interrupts
 
 
 @pytest.fixture
-def folder(short_folder: Path) -> Path:
-    return short_folder / uuid.uuid4().hex[:8] / "postgres"
+def folder(new_folder: NewFolder) -> Path:
+    return new_folder() / "postgres"
 
 
-def test_it_works_however_long_its_path_is(short_folder: Path) -> None:
-    home = short_folder / uuid.uuid4().hex[:8]
+def test_it_works_however_long_its_path_is(new_folder: NewFolder) -> None:
+    home = new_folder()
     folder = home / ("x" * (200 - len(str(home)) - 1))
     assert len(str(folder)) == 200
     server = EmbeddedServer(folder)

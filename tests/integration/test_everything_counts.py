@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -19,6 +18,7 @@ from sql import aggregates
 from sql.database import Database
 from sql.summaries import unsummarised
 from sql.targets import TargetRow, claim_targets
+from tests.conftest import NewFolder
 from tests.spools import fill_spool
 from tests.waiting import HUNG_SECONDS
 from tests.world import LEVELS, World
@@ -58,7 +58,7 @@ def test_a_run_is_summarised_when_all_that_was_said_is_read(world: World) -> Non
 
 
 @pytest.mark.slow
-def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings, short_folder: Path) -> None:
+def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings, new_folder: NewFolder) -> None:
     count = 0
 
     def agree() -> None:
@@ -70,7 +70,7 @@ def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings,
     world.write(world.gauge("queue_length", [now - 20 + at for at in range(20)], [1.0] * 20))
     world.refresh()
     count += 20
-    away = replace(settings, home=short_folder / f"away-{settings.home.name}")
+    away = replace(settings, home=new_folder() / "home")
     assert settings.dsn is not None
     fill_spool(settings.dsn, away.home, HOUR, SERIES)
     drain(away, world.database)

@@ -21,6 +21,7 @@ import pytest
 from benchmarks.servers import exporter
 from collector.access import TLS, Access, Secret
 from collector.fetch import Fetcher, FetchFailed
+from tests.conftest import NewFolder
 from tests.waiting import HUNG_SECONDS
 
 LOGIN = f"Basic {base64.b64encode(b'me:hunter2').decode()}"
@@ -59,12 +60,11 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(short_folder: Path) -> Iterator[Server]:
+def server(new_folder: NewFolder) -> Iterator[Server]:
     """A server with a certificate for n1.example of an authority of its own, which asks for a client's."""
     if (openssl := shutil.which("openssl")) is None:
         pytest.skip("openssl, which makes the certificates, is not installed")
-    folder = short_folder / "tls"
-    folder.mkdir()
+    folder = new_folder()
     for name in ("n1.example", "client"):
         subprocess.run(
             [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", f"/CN={name}",

@@ -25,6 +25,7 @@ from bench.services import Stack
 from sql.database import Database
 from sql.reader import reader
 from tests import fake_grafana
+from tests.conftest import NewFolder
 from tests.e2e.home import Home
 from tests.waiting import HUNG_SECONDS
 
@@ -43,8 +44,8 @@ def grafana(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def home(short_folder: Path, tmp_path: Path, grafana: Path) -> Iterator[Home]:
-    made = Home(short_folder / uuid.uuid4().hex[:8], tmp_path, {"GRAFANA_HOME": str(grafana)})
+def home(new_folder: NewFolder, tmp_path: Path, grafana: Path) -> Iterator[Home]:
+    made = Home(new_folder(), tmp_path, {"GRAFANA_HOME": str(grafana)})
     # An MLflow elsewhere: starting one takes most of the time.
     made.variables["MLFLOW_TRACKING_URI"] = "http://127.0.0.1:9"
     yield made

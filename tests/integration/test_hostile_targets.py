@@ -13,6 +13,7 @@ import pytest
 from bench.services import free_port
 from sql.flavour import Flavour
 from tests.collecting import Collecting, group
+from tests.conftest import NewFolder
 from tests.exporters_gone_bad import BadExporters, black_hole
 from tests.waiting import wait_for
 
@@ -54,14 +55,14 @@ def longest_gap(times: list[float]) -> float:
 
 
 @pytest.mark.slow
-def test_targets_that_go_bad_cost_themselves_alone(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad, black_hole() as hole:
         address = f"127.0.0.1:{bad.port}"
         paths = [*HOSTILE, "repeat", "jump", "large", *(f"good/{number}" for number in range(5))]
         groups = [group(address, __metrics_path__=f"/{path}", instance=path) for path in paths]
         groups += [group(f"127.0.0.1:{hole}", instance="hole"), group(f"127.0.0.1:{free_port()}", instance="closed")]
         targets = write(tmp_path / "targets.json", groups)
-        with Collecting(dsn, short_folder / "hostile", targets, ["--interval", str(INTERVAL)]) as collector:
+        with Collecting(dsn, new_folder() / "hostile", targets, ["--interval", str(INTERVAL)]) as collector:
             wanted = dict.fromkeys(("/jump", "/good/0", "/good/4"), 9) | dict.fromkeys(
                 (f"/{path}" for path in HOSTILE), 4
             )
@@ -96,7 +97,7 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, short_folder: Path,
 
 
 @pytest.mark.slow
-def test_a_thousand_targets_of_which_half_are_dead(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+def test_a_thousand_targets_of_which_half_are_dead(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     interval = 5.0
     with BadExporters() as bad, black_hole() as hole:
         closed = free_port()
@@ -110,7 +111,7 @@ def test_a_thousand_targets_of_which_half_are_dead(dsn: str, short_folder: Path,
             for number in range(125)
         ]
         targets = write(tmp_path / "targets.json", groups)
-        with Collecting(dsn, short_folder / "thousand", targets, ["--interval", str(interval)]) as collector:
+        with Collecting(dsn, new_folder() / "thousand", targets, ["--interval", str(interval)]) as collector:
             wait_for(
                 lambda: all(len(bad.served[f"/good/{number}"]) >= 4 for number in range(500)),
                 "four rounds of all that live",

@@ -19,6 +19,7 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.targets import ClockOffset, TargetRow, TargetState
 from tests.collecting import Collecting, group
+from tests.conftest import NewFolder
 from tests.exporters_gone_bad import BadExporters
 from tests.waiting import wait_for
 
@@ -128,10 +129,10 @@ def test_a_target_that_is_not_scraped_yet_is_kept_all_the_same(database: Databas
 
 
 @pytest.mark.slow
-def test_a_killed_collector_goes_on_at_once(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+def test_a_killed_collector_goes_on_at_once(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad:
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
-        first = Collecting(dsn, short_folder / "first", write(tmp_path / "targets.json", groups))
+        first = Collecting(dsn, new_folder() / "first", write(tmp_path / "targets.json", groups))
         with first:
             wait_for(lambda: bad.asked["/good/0"] > 0, "scrapes")
             first.process.kill()
@@ -144,14 +145,14 @@ def test_a_killed_collector_goes_on_at_once(dsn: str, short_folder: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad:
         one, two = (
             group(f"127.0.0.1:{bad.port}", __metrics_path__=f"/good/{number}", instance=f"n{number}", job="x")
             for number in range(2)
         )
-        first = Collecting(dsn, short_folder / "one", write(tmp_path / "one.json", [one]))
-        second = Collecting(dsn, short_folder / "two", write(tmp_path / "two.json", [two]))
+        first = Collecting(dsn, new_folder() / "one", write(tmp_path / "one.json", [one]))
+        second = Collecting(dsn, new_folder() / "two", write(tmp_path / "two.json", [two]))
         with first, second:
             write(second.targets, [two, one])
             wait_for(lambda: second.figures("targets")["taken"] == 1, "the conflict")
@@ -174,10 +175,10 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, short_f
 
 
 @pytest.mark.slow
-def test_the_database_away_holds_up_no_scrape(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+def test_the_database_away_holds_up_no_scrape(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad:
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
-        collector = Collecting(dsn, short_folder / "away", write(tmp_path / "targets.json", groups))
+        collector = Collecting(dsn, new_folder() / "away", write(tmp_path / "targets.json", groups))
         with collector:
             wait_for(lambda: collector.figures("scrapes_total")["ok"] > 1, "scrapes")
             with psycopg.connect(dsn, autocommit=True, options="-csearch_path=bench,public") as locking:

@@ -27,6 +27,7 @@ from collector.discovery import read_targets
 from sql.flavour import Flavour
 from tests.certificates import Site
 from tests.collecting import Collecting, group
+from tests.conftest import NewFolder
 from tests.exporters_gone_bad import BadExporters
 from tests.waiting import HUNG_SECONDS, wait_for
 
@@ -170,7 +171,7 @@ def _seconds(text: str) -> float:
 
 @one_flavour
 def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
-    dsn: str, short_folder: Path, tmp_path: Path
+    dsn: str, new_folder: NewFolder, tmp_path: Path
 ) -> None:
     program("prometheus", "prometheus")
     port = free_port()
@@ -187,7 +188,7 @@ def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
     ):
         targets = tmp_path / "targets.json"
         targets.write_text(json.dumps([group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0")]))
-        with Collecting(dsn, short_folder / "scraped", targets) as collector:
+        with Collecting(dsn, new_folder() / "scraped", targets) as collector:
             configuration = tmp_path / "prometheus.yml"
             addresses = {"host": port, "process": process_port, "collector": collector.port}
             jobs = [
@@ -208,10 +209,10 @@ def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
                     wait_for(partial(answer, address, query), query)
 
 
-def test_ended_runs_cost_a_real_prometheus_no_sample(short_folder: Path, tmp_path: Path) -> None:
+def test_ended_runs_cost_a_real_prometheus_no_sample(new_folder: NewFolder, tmp_path: Path) -> None:
     """Their last totals are shown for a minute: none is out of order, and Prometheus has them as they were."""
     program("prometheus", "prometheus")
-    port, home = free_port(), short_folder / "home"
+    port, home = free_port(), new_folder() / "home"
     url = f"http://127.0.0.1:{port}/metrics"
     configuration = tmp_path / "prometheus.yml"
     job = {"job_name": "process", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
@@ -252,7 +253,7 @@ def test_ended_runs_cost_a_real_prometheus_no_sample(short_folder: Path, tmp_pat
 
 
 @one_flavour
-def test_a_real_node_exporter_is_scraped(dsn: str, short_folder: Path, tmp_path: Path) -> None:
+def test_a_real_node_exporter_is_scraped(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     binary = program("prometheus-node-exporter", "prometheus-node-exporter")
     port = free_port()
     url = f"http://127.0.0.1:{port}/metrics"
@@ -269,7 +270,7 @@ scrape_configs:
       - {{source_labels: [__name__], regex: "node_(load1)", target_label: __name__, replacement: "renamed_$1"}}
 """
         )
-        with Collecting(dsn, short_folder / "node", targets) as collector:
+        with Collecting(dsn, new_folder() / "node", targets) as collector:
             wait_for(lambda: collector.figures("scrapes_total")["ok"] >= 4, "scrapes")
             dropped = collector.figures("dropped_lines_total")
             collector.stop()

@@ -24,7 +24,7 @@ from sql.flavour import Flavour
 from sql.migrate import MigrationFailed
 from sql.reader import reader
 from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
-from tests.conftest import Command
+from tests.conftest import Command, NewFolder
 from tests.replicas import Replicated, replicated
 from tests.world import World
 
@@ -46,11 +46,11 @@ READING = [
         pytest.param(Flavour.TIMESCALEDB, id="timescaledb", marks=pytest.mark.timescale),
     ],
 )
-def pair(request: pytest.FixtureRequest, short_folder: Path) -> Iterator[Replicated]:
+def pair(request: pytest.FixtureRequest, new_folder: NewFolder) -> Iterator[Replicated]:
     """A primary with a few runs, and its replica."""
-    with replicated(request.param, short_folder / f"replicated-{request.param}") as made:
+    with replicated(request.param, new_folder() / "replicated") as made:
         with made.database.connect() as connection:
-            world = World(made.database, short_folder / f"spool-{request.param}", connection)
+            world = World(made.database, new_folder() / "spool", connection)
             now = time.time() // 10 * 10
             for position in (1, 2):
                 _train(world, world.run(now - 400, now - 100, position=position), now - 400)

@@ -18,14 +18,15 @@ from sql.database import Connection, Database, StatementFailed
 from sql.experiments import being_scheduled, lock_experiment
 from sql.flavour import Flavour
 from sql.session import Session
+from tests.conftest import NewFolder
 from tests.servers import OwnServer, own_server
 from tests.waiting import HUNG_SECONDS, wait_for
 
 
 @pytest.fixture(scope="module")
-def server(short_folder: Path) -> Iterator[OwnServer]:
+def server(new_folder: NewFolder) -> Iterator[OwnServer]:
     """A server that one may restart; which flavour it has is no matter here."""
-    with own_server(Flavour.POSTGRESQL, short_folder / "session") as server:
+    with own_server(Flavour.POSTGRESQL, new_folder() / "session") as server:
         yield server
 
 

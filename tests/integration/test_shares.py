@@ -23,6 +23,7 @@ from sql.database import Database
 from sql.flavour import Flavour
 from sql.targets import TargetRow
 from tests.collecting import Collecting, group
+from tests.conftest import NewFolder
 from tests.exporters_gone_bad import BadExporters
 from tests.waiting import wait_for
 from tests.world import World
@@ -57,8 +58,8 @@ def longest_gap(times: list[float], since: float) -> float:
     return max(later - sooner for sooner, later in itertools.pairwise(kept))
 
 
-def test_one_of_two_is_killed_and_another_one_comes(dsn: str, short_folder: Path, file: Path) -> None:
-    one, two, three = (Collecting(dsn, short_folder / name, file) for name in ("one", "two", "three"))
+def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFolder, file: Path) -> None:
+    one, two, three = (Collecting(dsn, new_folder() / name, file) for name in ("one", "two", "three"))
     with one:
         wait_for(lambda: one.figures("targets")["up"] == TARGETS, "all targets, while it is alone")
         with two:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import NewFolder
 from tests.e2e.account import Account
 from tests.e2e.scripted import Collector, ScriptedExporter, scripted
 from tests.spools import fill_spool
@@ -21,9 +21,9 @@ SERIES = 300
 
 
 @pytest.fixture
-def home(short_folder: Path) -> Path:
+def home(new_folder: NewFolder) -> Path:
     """A home of the test's own."""
-    return short_folder / f"home-{uuid.uuid4().hex[:8]}"
+    return new_folder() / "home"
 
 
 @contextmanager

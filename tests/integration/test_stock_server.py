@@ -22,7 +22,7 @@ from sql.flavour import Flavour, inspect
 from sql.migrate import MigrationFailed
 from sql.tuning import costly_settings
 from tests.backups import Empty
-from tests.conftest import Command, own_database, running
+from tests.conftest import Command, NewFolder, own_database, running
 from tests.servers import own_server
 from tests.waiting import wait_for
 from tests.world import World
@@ -124,14 +124,14 @@ def test_a_setting_that_costs_speed_is_named(
 
 
 @pytest.fixture(scope="module")
-def unloaded(short_folder: Path) -> Iterator[str]:
+def unloaded(new_folder: NewFolder) -> Iterator[str]:
     """A server whose TimescaleDB is installed, and not loaded; with room for few locks."""
     if not (found := installations()) or not any(one.timescaledb for one in found):
         pytest.skip("no TimescaleDB is installed with a PostgreSQL of this machine")
     one = next(one for one in found if one.timescaledb)
     few = "max_locks_per_transaction = 10\nmax_connections = 10\nfsync = off\n"
     with running(
-        EmbeddedServer(short_folder / "unloaded", binaries=one.binaries, major=one.major, configuration=few)
+        EmbeddedServer(new_folder() / "unloaded", binaries=one.binaries, major=one.major, configuration=few)
     ) as dsn:
         yield dsn
 

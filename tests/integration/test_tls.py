@@ -25,6 +25,7 @@ from collector.fetch import Fetcher, FetchFailed
 from sql.flavour import Flavour
 from tests.certificates import Site
 from tests.collecting import Collecting
+from tests.conftest import NewFolder
 from tests.waiting import HUNG_SECONDS, wait_for
 
 BODY = b"room_celsius 21.5\n"
@@ -32,9 +33,9 @@ LOGIN = "  ann: $2b$04$LVaUT0TLTqjRpQwt1ti/xu8XWqn4bdQgUhZcoszP/g80zIlN1Wrp6\n" 
 
 
 @pytest.fixture(scope="module")
-def site(short_folder: Path) -> Site:
+def site(new_folder: NewFolder) -> Site:
     """A server, a client, and all that can be wrong with either."""
-    made = Site(short_folder / "site")
+    made = Site(new_folder() / "site")
     made.issue("localhost", "127.0.0.1", stem="server")
     made.issue("node7", stem="elsewhere")
     made.issue("localhost", "127.0.0.1", since_days=40, stem="expired")
@@ -44,8 +45,8 @@ def site(short_folder: Path) -> Site:
 
 
 @pytest.fixture(scope="module")
-def strangers(short_folder: Path) -> Site:
-    made = Site(short_folder / "strangers", "somebody else")
+def strangers(new_folder: NewFolder) -> Site:
+    made = Site(new_folder() / "strangers", "somebody else")
     made.issue("collector", stem="client")
     made.issue("localhost", "127.0.0.1", stem="server")
     return made
@@ -237,7 +238,7 @@ def test_no_command_serves_others_without(command: str, tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
-    site: Site, dsn: str, short_folder: Path, tmp_path: Path
+    site: Site, dsn: str, new_folder: NewFolder, tmp_path: Path
 ) -> None:
     site.issue("localhost", "127.0.0.1", since_days=40, stem="due")
     targets = tmp_path / "targets.json"
@@ -257,7 +258,7 @@ def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
         ]
         targets.write_text(json.dumps({"scrape_configs": jobs}))
         options = ["--web-config", str(site.web("server")), "--bind", "0.0.0.0"]
-        with Collecting(dsn, short_folder / "over-tls", targets, options, web=site) as collector:
+        with Collecting(dsn, new_folder() / "over-tls", targets, options, web=site) as collector:
             wait_for(lambda: collector.figures("targets") == {"up": 1, "down": 1, "taken": 0}, "both to be asked")
             assert "its certificate is not trusted: certificate has expired" in collector.said()
             variables = {"BENCH_DSN": dsn, "BENCH_HOME": str(tmp_path / "home")}

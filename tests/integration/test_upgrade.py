@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from bench.errors import DatabaseUnavailable
 from sql.database import Database
 from sql.embedded import EmbeddedServer
 from sql.upgrade import upgrade
+from tests.conftest import NewFolder
 from tests.e2e.home import listen_to_interrupts
 from tests.waiting import wait_for
 from tests.world import World
@@ -30,9 +30,9 @@ SCRIPT = (
 
 
 @pytest.fixture
-def folder(short_folder: Path, tmp_path: Path) -> Path:
+def folder(new_folder: NewFolder, tmp_path: Path) -> Path:
     """A folder with data of PostgreSQL 16: our schema, runs and samples, and a setting of the user's."""
-    folder = short_folder / uuid.uuid4().hex[:8] / "postgres"
+    folder = new_folder() / "postgres"
     old = EmbeddedServer(folder, major=16)
     settings = Settings(home=folder.parent, dsn=old.acquire())
     with Database(settings) as database, database.connect() as connection:
