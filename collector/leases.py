@@ -145,7 +145,7 @@ class Leases:
             self.claim(targets)
             if self._due:
                 self._renewed = time.monotonic()
-            self._away = False
+            self._away, self._metrics.reported_at = False, time.monotonic()
         except (BenchError, psycopg.Error) as error:
             if not self._away:
                 _log.warning("targets cannot be reported: %s", error)

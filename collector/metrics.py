@@ -34,6 +34,13 @@ class CollectorMetrics:
             "bench_collector_unread_seconds", "Age of the oldest answer that is to be read.", registry=self.registry
         )
         unread.set_function(lambda: self.unread_seconds)
+        # When the database was last told how targets are, by the monotonic clock.
+        self.reported_at = time.monotonic()
+        report_age = Gauge(
+            "bench_collector_report_age_seconds", "Time since the database was told how targets are.",
+            registry=self.registry,
+        )  # fmt: skip
+        report_age.set_function(lambda: time.monotonic() - self.reported_at)
         self.targets = Gauge(
             "bench_collector_targets", "Targets that are up, down, or taken: another collector's.", ["state"],
             registry=self.registry,

@@ -13,6 +13,9 @@ from dashboards import tables
 
 __all__ = ["CollectorFigures"]
 
+# A collector reports each second; an age above this is worth a word.
+_REPORT_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class CollectorFigures:
@@ -32,6 +35,8 @@ class CollectorFigures:
         Lines that gave no sample and scrapes that gave none, by reason.
     retried
         Batches that were sent again.
+    report_seconds
+        How long ago the database was told how targets are.
     """
 
     targets: dict[str, int]
@@ -44,6 +49,7 @@ class CollectorFigures:
     dropped: dict[str, int]
     failed: dict[str, int]
     retried: int
+    report_seconds: float
 
     @classmethod
     def read(cls, url: str, timeout: float = 2.0) -> CollectorFigures | None:
@@ -80,6 +86,7 @@ class CollectorFigures:
                 reason: count for reason, count in labelled.get("scrapes_total", {}).items() if count and reason != "ok"
             },
             retried=int(plain.get("replayed_batches_total", 0)),
+            report_seconds=plain.get("report_age_seconds", 0.0),
         )
 
     def line(self) -> str:
@@ -95,6 +102,8 @@ class CollectorFigures:
         parts.append(f"spool {self.spool_records} records, {tables.figure('_bytes', self.spool_bytes)}")
         parts += [f"{sum(found.values())} {what} ({_reasons(found)})" for what, found in self._problems() if found]
         parts += [f"{self.retried} batches sent again"] if self.retried else []
+        if self.report_seconds > _REPORT_SECONDS:
+            parts.append(f"last report to the database {tables.duration(self.report_seconds)} ago")
         return "; ".join(parts)
 
     def _problems(self) -> list[tuple[str, dict[str, Any]]]:

@@ -80,6 +80,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_collector_write_errors_total', '{}', 'collector_write_errors', 'events/s', 1, 'counter', 'sum', 1, false, 'Times the database failed.'),
     ('bench_collector_discovery_errors_total', '{}', 'collector_discovery_errors', 'events/s', 1, 'counter', 'sum', 1, false, 'Times a list of targets could not be read.'),
     ('bench_collector_unread_seconds', '{}', 'collector_unread_age', 'seconds', 1, 'gauge', 'max', 1, false, 'Age of the oldest answer that is to be read.'),
+    ('bench_collector_report_age_seconds', '{}', 'collector_report_age', 'seconds', 1, 'gauge', 'max', 1, false, 'Time since the database was told how targets are.'),
     ('bench_collector_spool_records', '{}', 'collector_spool_records', 'records', 1, 'gauge', 'sum', 1, false, 'Records that wait to be written.'),
     ('bench_collector_spool_bytes', '{}', 'collector_spool_size', 'bytes', 1, 'gauge', 'sum', 1, false, 'Size of the spool, where what is scraped waits to be written.'),
     -- GPUs, in dcgm-exporter's names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,17 @@ def test_what_is_left_to_the_sites_collector_is_no_error(database: Database, cap
     assert (said.levelname, said.message) == (
         "INFO", "http://127.0.0.1:5/metrics is left to the site's collector on s, which measures it"
     )  # fmt: skip
+
+
+def test_a_report_that_the_database_refuses_ages(database: Database, tmp_path: Path) -> None:
+    metrics = CollectorMetrics()
+    metrics.reported_at = long_ago = time.monotonic() - 100
+    Leases(Database(replace(database.settings, dsn=f"host={tmp_path} dbname=gone")), "me", metrics).keep({}, {})
+    assert metrics.reported_at == long_ago
+    kept = Leases(database, "me", metrics)
+    kept.keep({}, {})
+    kept.close()
+    assert metrics.reported_at > long_ago + 99
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -24,6 +24,7 @@ def lived() -> CollectorMetrics:
     metrics.replayed_batches.inc(6)
     metrics.sample_rate.set(1234.4)
     metrics.series.set(1234)
+    metrics.reported_at -= 200
     metrics.spool_records.set(2)
     metrics.spool_bytes.set(2048)
     for _ in range(2):
@@ -36,7 +37,8 @@ def test_one_line_for_a_collector() -> None:
     figures = CollectorFigures.parse(generate_latest(lived().registry).decode())
     assert figures.line() == (
         "1234 samples/s of 1234 series; 3 up 1 taken; scrapes take 3.0 ms; begin 0.5 ms late; spool 2 records, 2 KiB; "
-        "7 scrapes failed (cut_short 5, timeout 2); 4 lines dropped (repeated 4); 6 batches sent again"
+        "7 scrapes failed (cut_short 5, timeout 2); 4 lines dropped (repeated 4); 6 batches sent again; "
+        "last report to the database 3:20 ago"
     )
     assert figures.failed == {"cut_short": 5, "timeout": 2}
 
