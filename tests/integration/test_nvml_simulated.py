@@ -144,11 +144,12 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     one.read()
     run_id, process = one.start(gpu.uuid)
     of_run = {"run_id": run_id, "UUID": gpu.uuid, "gpu": str(BEFORE)}
-    busy = one.read_until(lambda body: sum(body.all(ENERGY, run_id=run_id)) > 1500)
+    one.read_until(lambda body: sum(body.all(ENERGY, run_id=run_id)) > 1500)
+    # Power is that of a moment, in which a busy machine may not have let the process work.
+    busy = one.read_until(lambda body: body.one("bench_gpu_power_watts") > MODELS["H100"].idle_watts)
     assert busy.one("bench_gpu_run_processes", **of_run) == 1
     assert 50e6 < busy.one("bench_gpu_run_memory_bytes", **of_run) < 200e6
     assert 0 < busy.one("bench_gpu_run_sm_utilization_ratio", **of_run) <= 1
-    assert busy.one("bench_gpu_power_watts") > MODELS["H100"].idle_watts
     assert abs(busy.one("bench_gpu_run_start_time_seconds", run_id=run_id) - time.time()) < 60
     assert 0 < busy.one("bench_gpu_sm_active_ratio") <= 1
     assert busy.labels("bench_gpu_info")[0]["activity"] == "gpm"

@@ -231,10 +231,14 @@ def test_an_instance_that_is_used_stays(nvml: SimulatedNvml, gpu: Any) -> None:
     instance, compute = make(nvml, gpu, ONE)
     (device,) = mig_devices(nvml, gpu)
     with on_gpu(nvml.nvmlDeviceGetUUID(device), IDLE) as process:
-        (found,) = eventually(lambda: nvml.nvmlDeviceGetComputeRunningProcesses(gpu))
+        (found,) = eventually(
+            lambda: nvml.nvmlDeviceGetComputeRunningProcesses(gpu),
+            lambda seen: any(
+                one.usedGpuMemory > 2**20 for one in seen
+            ),  # which one that has just begun does not have yet
+        )
         assert (found.pid, found.gpuInstanceId, found.computeInstanceId) == (process.pid, 7, 0)
         assert [one.pid for one in nvml.nvmlDeviceGetComputeRunningProcesses(device)] == [process.pid]
-        assert found.usedGpuMemory > 2**20
         with pytest.raises(pynvml.NVMLError_InUse):
             nvml.nvmlComputeInstanceDestroy(compute)
     nvml.nvmlComputeInstanceDestroy(compute)
