@@ -77,6 +77,12 @@ class Births:
                 births[ref] = run.started_at
         return births
 
+    def move(self, seconds: float) -> None:
+        """Go on by a clock that was set by as many seconds."""
+        self._since += seconds
+        for run in self._runs.values():
+            run.started_at += seconds
+
     def _meet(self, scrape: Scrape, at: float, last_time: float | None) -> None:
         starts = {
             ref: run_id

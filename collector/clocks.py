@@ -1,12 +1,13 @@
-"""How far a target's clock is from the collector's."""
+"""How far a target's clock is from the collector's, and when the collector's own was set."""
 
 from __future__ import annotations
 
 import math
 import threading
+import time
 from dataclasses import dataclass, field
 
-__all__ = ["CLOCK_METRIC", "Clock"]
+__all__ = ["CLOCK_METRIC", "Clock", "own_lead", "set_by"]
 
 # node_exporter's: the host's time while it answers.
 CLOCK_METRIC = "node_time_seconds"
@@ -16,6 +17,20 @@ _OFF_SECONDS = 1.0
 _AGREED_SECONDS = 0.05  # half of the shortest interval
 # What two clocks may drift apart, in seconds a second; ordinary quartz is within 50 ppm.
 _DRIFT = 1e-4
+# Reading two clocks takes less, and slewing, as NTP does it, moves both.
+_SET_SECONDS = 0.1
+
+
+def own_lead() -> float:
+    """Return by how many seconds this host's clock is ahead of the time since it was started: this changes as it is set."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def set_by(before: float | None, now: float | None) -> float:
+    """Return the seconds by which a clock was set between two readings of `own_lead`; 0 where one is not known."""
+    if before is None or now is None or abs(now - before) < _SET_SECONDS:
+        return 0.0
+    return now - before
 
 
 @dataclass(slots=True)
@@ -39,11 +54,18 @@ class Clock:
     shift: int = 0
     _read: float = 0.0
     _last: tuple[float, float] = (math.nan, math.nan)
+    _lead: float | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def read(self, says: float, asked: float, answered: float) -> None:
-        """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none. In any thread."""
+    def read(self, says: float, asked: float, answered: float, lead: float | None = None) -> None:
+        """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none. In any thread.
+
+        `lead` is the collector's `own_lead`. If its clock was set and this one was not, a single reading says so.
+        """
         with self._lock:
+            last, doubt = self._last
+            self._last = last - set_by(self._lead, lead), doubt
+            self._lead = lead
             self._take(says, asked, answered)
 
     def _take(self, says: float, asked: float, answered: float) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from collector.births import Births
 from collector.blanks import Blanks
-from collector.clocks import CLOCK_METRIC, Clock
+from collector.clocks import CLOCK_METRIC, Clock, set_by
 from collector.definitions import Definitions, Numbering
 from collector.exposition import Parser, Scrape, Series
 from collector.metrics import CollectorMetrics
@@ -42,6 +42,8 @@ class Followed:
         Unix seconds from which on it is followed.
     clock
         That of its host, which the other targets of the host go by as well.
+    lead
+        The collector's `own_lead` at the last scrape.
     per_second
         Samples a second, by its last scrape; 0 while it is down.
     unspooled
@@ -55,6 +57,7 @@ class Followed:
     began: float
     parser: Parser = field(default_factory=Parser)
     clock: Clock = field(default_factory=Clock)
+    lead: float | None = None
     up: bool | None = None
     error: str = ""
     last_time: float | None = None
@@ -91,11 +94,11 @@ class Followed:
         return self._crowded or not self.parser.series
 
     def read(
-        self, body: bytes, at: float, asked: float, answered: float, most_new: int | None = None
+        self, body: bytes, at: float, asked: float, answered: float, lead: float, most_new: int | None = None
     ) -> SpoolRecord | None:
         """Return what its next body adds, as `parse` and `take` do it; in any thread, one body after the other."""
         scrape = self.parse(body, most_new)
-        record = self.take(scrape, at, asked, answered)
+        record = self.take(scrape, at, asked, answered, lead)
         self.metrics.scraped.inc(len(scrape.refs))
         return record
 
@@ -113,7 +116,9 @@ class Followed:
             self._meet_anew()
         return self.parser.parse(body, most_new)
 
-    def take(self, scrape: Scrape, at: float, asked: float, answered: float) -> SpoolRecord | None:
+    def take(
+        self, scrape: Scrape, at: float, asked: float, answered: float, lead: float | None = None
+    ) -> SpoolRecord | None:
         """Return what `scrape` adds, ``None`` if nothing.
 
         Parameters
@@ -122,6 +127,8 @@ class Followed:
             The scrape's time; its samples get that of the target's host.
         asked, answered
             When it was asked for, and when the answer began; for the clock.
+        lead
+            The collector's `own_lead` when it was asked for.
 
         Raises
         ------
@@ -138,7 +145,7 @@ class Followed:
         if self._unbegun:
             scrape = replace(scrape, new={**self._unbegun, **scrape.new})
         whole = scrape
-        self._read_clock(scrape, asked, answered)
+        self._read_clock(scrape, asked, answered, lead)
         self._hold(scrape.new, self._beyond_limits(scrape))
         if self._unnamed:
             named = self._refs[scrape.refs] != _NO_REF
@@ -147,9 +154,13 @@ class Followed:
         self._hold(scrape.new, self._too_many(len(scrape.refs)))
         self._unbegun = {}
         seen = at
-        if self.clock.shift != self._shift:
+        turned, self._shift = self.clock.shift - self._shift, self.clock.shift
+        if step := set_by(self.lead, lead):
+            self._go_on(step, turned)
+        elif turned:
             every = self._go_by_another_time()
             scrape, whole = replace(scrape, new=every), replace(whole, new=every)
+        self.lead = lead
         at += self._shift
         before = None if self.last_time is None else self.last_time + self._shift
         births = self._births.of(whole, self.parser.series, at, before)
@@ -240,15 +251,22 @@ class Followed:
             return None
         return LimitExceeded("sample_limit", f"it shows {count} series, {limit} are allowed")
 
-    def _read_clock(self, scrape: Scrape, asked: float, answered: float) -> None:
+    def _read_clock(self, scrape: Scrape, asked: float, answered: float, lead: float | None) -> None:
         if self._clock_ref is not None:
             says = scrape.values[scrape.refs == self._clock_ref]
             if len(says) and np.isfinite(says[0]):
-                self.clock.read(float(says[0]), asked, answered)
+                self.clock.read(float(says[0]), asked, answered, lead)
+
+    def _go_on(self, step: float, turned: int) -> None:
+        """Go on where the collector's clock was set, and with it the host's unless that has `turned` as far from it."""
+        self.began += step
+        if self.last_time is not None:
+            self.last_time += step
+        self._rates.move(step + turned)
+        self._births.move(step + turned)
 
     def _go_by_another_time(self) -> dict[int, Series]:
         """Follow the host's clock, which is off or was set; return all series, which are new by that time."""
-        self._shift = self.clock.shift
         since = (self.last_time or self.began) + self._shift
         self._rates, self._births = Rates(self.target.interval, since), Births(since)
         return dict(enumerate(self.parser.series))

@@ -105,6 +105,11 @@ class Rates:
             times, refs, values, dts = times[given], refs[given], values[given], dts[given]
         return Samples(times, refs, values, dts.astype(np.float32), dropped)
 
+    def move(self, seconds: float) -> None:
+        """Go on by a clock that was set by as many seconds."""
+        self._since += seconds
+        self._times += seconds
+
     def _begin(self, scrape: Scrape, births: Mapping[int, float]) -> None:
         if not scrape.new:
             return

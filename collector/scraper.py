@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collector.clocks import Clock
+from collector.clocks import Clock, own_lead, set_by
 from collector.definitions import Definitions
 from collector.exposition import GarbageBody, ManyNew
 from collector.fetch import Body, Fetcher, FetchFailed
@@ -94,7 +94,9 @@ class Scraper:
         new = [(target_id, target) for target_id, target in targets.items() if target_id not in self._followed]
         for number, (target_id, target) in enumerate(new):
             clock = self._clocks.setdefault(target.host, Clock())
-            followed = Followed(target, target_id, self._definitions, self._metrics, time.time(), clock=clock)
+            followed = Followed(
+                target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=own_lead()
+            )
             unread = _Unread()
             self._followed[target_id] = _Following(
                 followed,
@@ -135,37 +137,41 @@ class Scraper:
     async def _ask(self, followed: Followed, unread: _Unread, after: float) -> None:
         """Ask for a body at each of its times, until told to stop and once more."""
         interval, shift = followed.target.interval, offset(followed.target)
+        lead = own_lead()
         slot = math.floor((time.time() + after - shift) / interval) + 1
         while True:
             scheduled = slot * interval + shift
-            await self._told_or(scheduled)
-            now = time.time()
+            await self._told_or(scheduled - lead)
+            before, lead = lead, own_lead()
+            now = _boot_time() + lead
             if self._told.is_set():
-                self._arrived(await self._fetch(followed, now), unread)
+                self._arrived(await self._fetch(followed, now, lead), unread)
                 return
+            if set_by(before, lead):
+                slot, scheduled = math.floor((now - shift) / interval), now
             self._metrics.lag_seconds.observe(max(now - scheduled, 0))
-            size = self._arrived(await self._fetch(followed, aligned(scheduled, now, interval)), unread)
+            size = self._arrived(await self._fetch(followed, aligned(scheduled, now, interval), lead), unread)
             if interval < 1 or size > _SMALL or not self._fetcher.has_room:
                 await unread.join()
             await unread.places.acquire()  # for what it says next
-            following = slot_after(slot, (time.time() - shift) / interval)
+            following = slot_after(slot, (_boot_time() + lead - shift) / interval)
             self._metrics.missed.inc(max(following - slot - 1, 0))
             slot = following
 
     async def _told_or(self, scheduled: float) -> None:
-        """Wait until then, or until told to stop: without the task that `asyncio.wait_for` would make for each."""
+        """Wait until then, by `_boot_time`, or until told to stop: without the task that `asyncio.wait_for` would make."""
         if self._told.is_set():
             return
         waking = asyncio.get_running_loop().create_future()
         self._waking.add(waking)
-        handle = waking.get_loop().call_later(max(scheduled - time.time(), 0), _wake, waking)
+        handle = waking.get_loop().call_later(max(scheduled - _boot_time(), 0), _wake, waking)
         try:
             await waking
         finally:
             handle.cancel()
             self._waking.discard(waking)
 
-    async def _fetch(self, followed: Followed, at: float) -> _Answer:
+    async def _fetch(self, followed: Followed, at: float, lead: float) -> _Answer:
         """Return what the target says when it is asked now."""
         target, began = followed.target, time.perf_counter()
         patience = min(target.patience, _LAST_SECONDS) if self._told.is_set() else target.patience
@@ -177,11 +183,11 @@ class Scraper:
                 patience=patience,
                 headers={"X-Prometheus-Scrape-Timeout-Seconds": f"{patience:g}"},
             )
-            return _Answer(at, body)
+            return _Answer(at, lead, body)
         except FetchFailed as error:
-            return _Answer(at, None, error.reason, str(error))
+            return _Answer(at, lead, None, error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - as where it is read
-            return _Answer(at, None, *_internal(followed, error))
+            return _Answer(at, lead, None, *_internal(followed, error))
         finally:
             self._metrics.scrape_seconds.observe(time.perf_counter() - began)
 
@@ -207,7 +213,7 @@ class Scraper:
         try:
             if answer.body is not None:
                 with answer.body as body:
-                    record = await self._take(followed, body, answer.at)
+                    record = await self._take(followed, body, answer)
                 if record is not None:
                     await self._keep(followed, record)
             else:
@@ -227,8 +233,8 @@ class Scraper:
         if said:
             followed.per_second = 0.0
 
-    async def _take(self, followed: Followed, body: Body, at: float) -> SpoolRecord | None:
-        parts = body.data, at, body.asked, body.answered
+    async def _take(self, followed: Followed, body: Body, answer: _Answer) -> SpoolRecord | None:
+        parts = body.data, answer.at, body.asked, body.answered, answer.lead
         if len(body.data) * (_NEW_COSTS if followed.is_heavy else 1) <= _PARSED_AT_ONCE:
             await self._turns.mine(len(body.data))
             with contextlib.suppress(ManyNew):
@@ -253,9 +259,10 @@ class Scraper:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Answer:
-    """What a target said at a time; or in a word, and in a line, why it said nothing."""
+    """What a target said at a time, by a clock of that `own_lead`; or in a word, and in a line, why it said nothing."""
 
     at: float
+    lead: float
     body: Body | None
     reason: str = "ok"
     error: str = ""
@@ -282,6 +289,11 @@ def _internal(followed: Followed, error: Exception) -> tuple[str, str]:
     """Log a fault of ours; return it in a word and in a line."""
     _log.error("%s: a scrape failed for a reason that lies here", followed.target.url, exc_info=error)
     return "internal", type(error).__name__
+
+
+def _boot_time() -> float:
+    """Return seconds by a clock that nobody sets."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _wake(waking: asyncio.Future[None]) -> None:

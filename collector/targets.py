@@ -159,8 +159,6 @@ def slot_after(slot: int, by_now: float) -> int:
     loop's core for a second, its targets are scraped late instead of not at all. What passed by more is skipped, not made
     up for: its moment is gone.
     """
-    if by_now < slot - 1:  # this host's clock was set back
-        return math.floor(by_now) + 1
     return max(math.ceil(by_now - _LATE), slot + 1)
 
 

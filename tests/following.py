@@ -26,11 +26,11 @@ class Scraped:
         self.followed = Followed(target, 7, Definitions(), self.metrics, began)
         self.clock = itertools.count(1000)
 
-    def take(self, body: str, at: float | None = None) -> dict[str, tuple[float, float]]:
+    def take(self, body: str, at: float | None = None, lead: float | None = None) -> dict[str, tuple[float, float]]:
         """Return time and value by the name of the series in the database."""
         at = next(self.clock) if at is None else at
         scrape = self.followed.parse(body.encode())
-        record = self.followed.take(scrape, at, at, at)
+        record = self.followed.take(scrape, at, at, at, lead)
         if record is None:
             return {}
         names = [self.name(record.series[ref]) for ref in record.refs.tolist()]

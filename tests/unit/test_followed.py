@@ -168,6 +168,46 @@ def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_fr
     assert scraped.take(body(1004), 1004)[gauge] == (1004, 5), "the clock was set, and what it says now is no older"
 
 
+@pytest.mark.parametrize("step", [-3600, 3600, -5])
+def test_a_clock_that_is_set_costs_no_sample(step: int) -> None:
+    """The collector's own, and with it that of its host."""
+    scraped = Scraped(target(), began=990)
+    run = '{run_id="' + "a" * 32 + '"}'
+
+    def take(even: int, ahead: int, more: str = "") -> dict[str, tuple[float, float]]:
+        body = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n{more}"
+        return scraped.take(body, even + ahead, lead=ahead)
+
+    take(1000, 0)
+    take(1001, 0)
+    found = take(1003, step)
+    assert (found["g{}"], found["c_total{}"]) == ((1003 + step, 1003), (1003 + step, 2.0))
+    begun = f"bench_run_start_time_seconds{run} {1003.5 + step}\n# TYPE x_total counter\nx_total{run} 0.25\n"
+    found = take(1004, step, begun)
+    of_run = f"x_total{{run_id={'a' * 32}}}"
+    assert (found[of_run], found["c_total{}"]) == ((1004 + step, 0.5), (1004 + step, 2.0))
+    assert take(1005, 0)["c_total{}"] == (1005, 2.0)
+    assert scraped.dropped("stale") == 0
+
+
+@pytest.mark.parametrize("ahead", [0, 300])
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_another_hosts_time_goes_on_where_the_collectors_clock_is_set(step: int, ahead: int) -> None:
+    scraped = Scraped(target(), began=990)
+
+    def take(even: int, step: int) -> dict[str, tuple[float, float]]:
+        body = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n"
+        return scraped.take(body, even + step, lead=step)
+
+    for even in range(1000, 1003):
+        take(even, 0)
+    for even in range(1003, 1006):
+        found = take(even, step)
+        assert (found["g{}"], found["c_total{}"]) == ((even + ahead, even), (even + ahead, 2.0))
+    assert take(1006, 0)["c_total{}"] == (1006 + ahead, 2.0)
+    assert scraped.dropped("stale") == 0
+
+
 def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
     scraped = Scraped(target())
     known = []
@@ -271,7 +311,7 @@ def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.Monke
         few = "".join(f'a{{n="{n}"}} {number}\n' for n in range(20))
         new = "".join(f'b{{n="{number}-{n}"}} {number}\n' for n in range(50))
         for followed, body in ((steady, few), (restless, new)):
-            record = followed.read(body.encode(), 1000.0 + number, 0.0, 0.0)
+            record = followed.read(body.encode(), 1000.0 + number, 0.0, 0.0, 0.0)
             assert record is not None
             spool.append(record)
             highest = max(highest, int(record.refs.max()))

@@ -106,6 +106,40 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     spool.close()
 
 
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_a_clock_that_is_set_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    clock, ahead = time.time, 0
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead)
+    answers: list[int] = []
+
+    def body() -> bytes:
+        answers.append(len(answers))
+        return b"answer %d\n" % answers[-1]
+
+    async def scrape(address: str) -> None:
+        nonlocal ahead
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=0.2)})
+            for set_to in (step, 0, 0):
+                count = len(answers) + 3
+                await asyncio.to_thread(wait_for, lambda: len(answers) > count, "some scrapes")  # noqa: B023
+                ahead = set_to
+            await scraper.stop()
+
+    metrics, spool = CollectorMetrics(), Spool(tmp_path)
+    with exporter(body) as address:
+        asyncio.run(scrape(address))
+    told: list[float] = []
+    while (record := spool.take()) is not None:
+        told += record.values.tolist()
+    assert told == answers
+    missed = metrics.registry.get_sample_value("bench_collector_missed_scrapes_total")
+    assert missed is not None
+    assert missed < abs(step), "no time has passed in which one was missed"
+    spool.close()
+
+
 @pytest.mark.parametrize("known", [0, 1000])
 def test_a_hundred_thousand_new_series_hold_the_loop_up_for_moments(tmp_path: Path, known: int) -> None:
     """By the CPU time of the loop's own thread, which others on the machine do not add to."""
