@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.e2e.home import Home
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 
@@ -96,7 +97,7 @@ def test_many_short_runs_leave_nothing(home: Home) -> None:
         assert grown <= SERVICE_BYTES_PER_RUN * len(runs), f"{name} has grown by {grown} bytes"
         assert now.descriptors <= before[name].descriptors + 3, name
         assert (now.threads, now.children) <= (before[name].threads + 2, before[name].children), name
-    assert connections(home) <= held
+    wait_for(lambda: connections(home) <= held, "the end of all connections that are open for a moment")
     assert files(home) == there
     assert len(list((home.path / "spool").rglob("*"))) <= spooled + 2
 

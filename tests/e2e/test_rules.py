@@ -152,9 +152,9 @@ def project(home: Home, receiver: Receiver, tmp_path_factory: pytest.TempPathFac
 def scene(project: Home) -> Scene:
     gate = project.folder / "gate"
     rows = [
-        "95,1,busy,{scripts}/clocked.py,--seconds 100,Busy:stop-run+Busy:tell-us",
+        "95,1,busy,{scripts}/clocked.py,--seconds 600,Busy:stop-run+Busy:tell-us",
         f"95,1,idle,{{scripts}}/gate.py,{gate},Busy:stop-workload",
-        "95,1,told,{scripts}/clocked.py,--seconds 100,Busy : tell-us",
+        "95,1,told,{scripts}/clocked.py,--seconds 600,Busy : tell-us",
         "95,2,short,{scripts}/clocked.py,--seconds 9,Busy:stop-run",
     ]
     sheet = project.sheet("rules", HEADER, rows)
