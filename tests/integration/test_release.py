@@ -81,6 +81,30 @@ def test_a_supervisor_that_dies_as_it_is_released_ends_its_run_alone(
     assert statuses(file) == ["stopped", "finished"]
 
 
+def test_runs_count_from_their_release_and_not_from_before_a_slow_database(
+    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_runs, answered = runs.start_runs, []
+
+    def slow_once(
+        connection: Connection, workload_id: int, placements: Sequence[runs.Placement], *, lease: float
+    ) -> float:
+        started_at = start_runs(connection, workload_id, placements, lease=lease)
+        time.sleep(0 if answered else 0.5)  # as where it is stopped while it commits
+        answered.append(time.time())
+        return started_at
+
+    monkeypatch.setattr(runs, "start_runs", slow_once)
+    assert [outcome.status for outcome in scheduler.run_file(file)] == ["finished"] * 2
+    with scheduler.database.session() as connection:
+        starts = connection.execute(
+            "select extract(epoch from r.started_at)::float8 from runs r"
+            " union all select extract(epoch from p.started_at)::float8 from placements p"
+        ).fetchall()
+    assert len(starts) == 4
+    assert all(started_at >= answered[0] for (started_at,) in starts)
+
+
 def test_runs_whose_supervisors_do_not_start_are_over_and_still_to_do(
     scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
