@@ -202,11 +202,18 @@ def mark_unsummarised(connection: Connection, runset_ids: Sequence[int]) -> None
 
 
 def summarise_ended_runs(connection: Connection, settled: float) -> int:
-    """Write the summaries of runs that ended `settled` seconds ago or earlier; return how many."""
+    """Write the summaries of runs that ended `settled` seconds ago or earlier; return how many.
+
+    Of several collectors one writes the summary of a run, and the others pass it over.
+    """
     rows = connection.execute(
         """
-        select summarise(run_id) from runs
-        where not summarised and started_at is not null and ended_at < now() - make_interval(secs => %s)
+        with due as materialized (
+            select run_id from runs
+            where not summarised and started_at is not null and ended_at < now() - make_interval(secs => %s)
+            for no key update skip locked
+        )
+        select summarise(run_id) from due
         """,
         (settled,),
     ).fetchall()

@@ -121,6 +121,15 @@ def test_a_run_starts_when_nothing_is_in_its_way_any_more(world: World, beside: 
         assert started.result(HUNG_SECONDS) >= free_at
 
 
+def test_of_two_collectors_one_writes_a_summary(world: World, beside: World) -> None:
+    now = time.time()
+    run_id = world.run(now - 120, now - 60)
+    with world.connection.transaction():
+        assert samples.summarise_ended_runs(world.connection, settled=0) == 1
+        assert samples.summarise_ended_runs(beside.connection, settled=0) == 0, "neither waits nor fails"
+    assert world.connection.execute("select summarised from runs where run_id = %s", (run_id,)).fetchall() == [(True,)]
+
+
 def silent(world: World, *run_ids: str) -> None:
     world.connection.execute(
         "update runs set lease_until = now() - interval '1 h' where run_id = any(%s)", (list(run_ids),)
