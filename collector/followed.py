@@ -155,16 +155,20 @@ class Followed:
         self._unbegun = {}
         seen = at
         turned, self._shift = self.clock.shift - self._shift, self.clock.shift
-        if step := set_by(self.lead, lead):
+        step, self.lead = set_by(self.lead, lead), lead
+        if step or turned:
+            self._run_ends.go_by_another_time()
+        if step:
             self._go_on(step, turned)
         elif turned:
             every = self._go_by_another_time()
             scrape, whole = replace(scrape, new=every), replace(whole, new=every)
-        self.lead = lead
         at += self._shift
         before = None if self.last_time is None else self.last_time + self._shift
         births = self._births.of(whole, self.parser.series, at, before)
         ends = self._run_ends.of(whole, self.parser.series)
+        if (over := self._run_ends.left_out(scrape, self.parser.series)) is not None:
+            scrape = _chosen(scrape, ~over)
         if (blank := self._blanks.find(scrape)) is not None:
             self._drop("blank", int(np.count_nonzero(blank)))
             scrape = _chosen(scrape, ~blank)

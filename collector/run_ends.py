@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from collector.exposition import Scrape, Series
 
@@ -26,6 +27,8 @@ class RunEnds:
 
     def __init__(self) -> None:
         self._lines: dict[int, Series] = {}
+        self._shown: set[str] = set()  # runs that the body before called ended
+        self._over: set[str] = set()
 
     def of(self, scrape: Scrape, series: Sequence[Series]) -> dict[str, float]:
         """Return when the runs ended that the body calls ended, in Unix seconds by run id.
@@ -37,6 +40,7 @@ class RunEnds:
         """
         self._lines |= {ref: one for ref, one in scrape.new.items() if _END_METRIC.fullmatch(one.metric)}
         if not self._lines:
+            self._shown, self._over = set(), set()
             return {}
         # For as long as the parser knows the line.
         self._lines = {ref: one for ref, one in self._lines.items() if series[ref] is one}
@@ -44,7 +48,19 @@ class RunEnds:
         ends = zip(scrape.refs[shown].tolist(), scrape.values[shown].tolist(), strict=True)
         found = {_run_id(self._lines[ref]): end for ref, end in ends if math.isfinite(end)}
         found.pop("", None)
+        self._shown = set(found)
+        self._over &= self._shown
         return found
+
+    def go_by_another_time(self) -> None:
+        """Have what is shown of runs that have ended by now left out: it is written, and would be dated a second time."""
+        self._over |= self._shown
+
+    def left_out(self, scrape: Scrape, series: Sequence[Series]) -> npt.NDArray[np.bool_] | None:
+        """Return of each line whether it is left out; ``None`` where none is."""
+        if not self._over:
+            return None
+        return np.array([_run_id(series[ref]) in self._over for ref in scrape.refs.tolist()], np.bool_)
 
     @staticmethod
     def date(scrape: Scrape, series: Sequence[Series], ends: Mapping[str, float]) -> None:

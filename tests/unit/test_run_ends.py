@@ -43,6 +43,17 @@ def test_they_get_the_runs_last_millisecond(metric: str, honored: bool) -> None:
         assert scraped.take("up 1\n" + line(metric, 1000.75) + line(SECONDS, 4), at).keys() == {"up{}"}
 
 
+def test_they_are_told_once_whatever_becomes_of_the_collectors_clock() -> None:
+    scraped = Scraped(target())
+    body = "up 1\n" + line(PROCESS, 5000.75) + line(SECONDS, 4)
+    scraped.take("up 1\n" + line(SECONDS, 1), 5000, 0)
+    assert scraped.take(body, 5001, 0).keys() == {"up{}", of(PROCESS), of(SECONDS)}
+    for at, lead in ((1402, -3600), (1403, -3600), (5004, 0), (5005, 0)):
+        assert scraped.take(body, at, lead).keys() == {"up{}"}
+    ended = body + line(PROCESS, 5005.5, OTHER)
+    assert scraped.take(ended, 5006, 0).keys() == {"up{}", of(PROCESS, OTHER)}
+
+
 def test_of_a_run_too_short_for_a_scrape_too() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
