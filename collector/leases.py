@@ -17,6 +17,7 @@ from collector.others import OthersTargets
 from collector.shares import Shares
 from collector.targets import Key, Target
 from sql.database import Connection, Database
+from sql.session import PASSING
 from sql.target_errors import report_errors
 from sql.targets import (
     Holder,
@@ -73,19 +74,23 @@ class Leases:
         self.held: dict[int, Target] = {}
 
     def begin(self, targets: Mapping[Key, Target]) -> None:
-        """Claim `targets`; where the database is away, take what no other collector is known to have.
+        """Claim `targets`; where the database is away, or takes nothing, take what no other collector is known to have.
 
         Raises
         ------
         BenchError, psycopg.Error
             It is not away, and fails all the same.
         """
-        if away := "" if self._database.opened else self._database.open_or_wait():
+        if not (away := "" if self._database.opened else self._database.open_or_wait()):
+            try:
+                self.claim(targets)
+            except PASSING as error:
+                away = str(error)
+                self.close()
+        if away:
             self._begin_unasked(targets)
             left = len(targets) - len(self.held)
             _log.warning("%s; %d targets are scraped%s", away, len(self.held), f", {left} are others'" if left else "")
-        else:
-            self.claim(targets)
 
     def _begin_unasked(self, targets: Mapping[Key, Target]) -> None:
         for key in targets:

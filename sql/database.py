@@ -10,7 +10,7 @@ from typing import Self
 from urllib.parse import quote, urlencode, urlsplit
 
 import psycopg
-from psycopg import conninfo, pq
+from psycopg import conninfo, errors, pq
 
 from bench.config import Settings
 from bench.errors import BadRequest, DatabaseUnavailable
@@ -116,6 +116,8 @@ class Database:
         except DatabaseUnavailable as error:
             if self.embedded or not isinstance(error.__cause__, psycopg.OperationalError):
                 raise
+            return str(error)
+        except errors.ReadOnlySqlTransaction as error:  # as a standby that is not promoted yet
             return str(error)
         return ""
 

@@ -239,3 +239,27 @@ def test_without_a_database_what_others_had_is_left_to_them(database: Database, 
     again = Leases(gone, "me", CollectorMetrics(), shared=shared, memory=memory)
     again.begin(wanted)
     assert list(again.held.values()) == ([] if shared else [target("b")])
+
+
+@pytest.mark.parametrize("outdated", [False, True])
+def test_where_a_database_is_read_only_at_the_start_targets_are_scraped_and_claimed_later(
+    database: Database, outdated: bool
+) -> None:
+    wanted = {target("a").key: target("a")}
+
+    def do(statement: str) -> None:
+        with psycopg.connect(database.dsn, autocommit=True) as connection:
+            connection.execute("set default_transaction_read_only = off")
+            connection.execute(statement.format(connection.info.dbname).encode())
+
+    if outdated:
+        do("delete from bench.functions_digest")
+    do('alter database "{}" set default_transaction_read_only = on')
+    leases = Leases(Database(database.settings), "me", CollectorMetrics(), shared=True)
+    leases.begin(wanted)
+    assert leases.held == {-1: target("a")}
+    do('alter database "{}" set default_transaction_read_only = off')
+    leases.keep(wanted, {})
+    assert list(leases.held.values()) == [target("a")]
+    assert min(leases.held) > 0
+    leases.close()
