@@ -15,6 +15,7 @@ from benchmarks import (
     capsules,
     commands,
     dashboards,
+    faults,
     gpu,
     ingest,
     overhead,
@@ -49,6 +50,7 @@ BENCHMARKS: dict[str, Callable[..., Figures]] = {
         "schedule": schedule,
         "soak": soak,
         "spans": spans,
+        "faults": faults,
     }.items()
 }
 
@@ -59,18 +61,23 @@ def main(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="How long `soak` goes on (60), each part of `scale` (5), or `overhead` tries to resolve the slow-down (20)."
+            help="How long `soak` and `faults` go on (60), each part of `scale` (5), or `overhead` tries to resolve the slow-down (20)."
         ),
     ] = None,
     server: Annotated[
         Kind | None,
         typer.Option(help="The database's server: with our settings, or stock, as a package installs it."),
     ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="What `faults` draws from; another one each time by default.")
+    ] = None,
+    only: Annotated[str | None, typer.Option(help="Some of the faults of `faults`, such as clock,server.")] = None,
 ) -> None:
     """Run one benchmark and print its figures."""
     if name not in BENCHMARKS:
         raise BadRequest(f"there is no benchmark {name!r}{did_you_mean(name, BENCHMARKS)}")
-    options = {option: value for option, value in (("minutes", minutes), ("server", server)) if value is not None}
+    given = {"minutes": minutes, "server": server, "seed": seed, "only": only}
+    options = {option: value for option, value in given.items() if value is not None}
     for option in options:
         if option not in inspect.signature(BENCHMARKS[name]).parameters:
             takers = (other for other, measure in BENCHMARKS.items() if option in inspect.signature(measure).parameters)
@@ -87,7 +94,7 @@ def main(
     else:
         for key, value in figures.items():
             print(f"{key:<28} {value:,.3f}" if isinstance(value, float) else f"{key:<28} {value}")
-    if figures.get("resolved") == "not resolved":
+    if figures.get("resolved") == "not resolved" or figures.get("findings"):
         raise typer.Exit(1)
 
 

@@ -154,14 +154,7 @@ class Followed:
         self._hold(scrape.new, self._too_many(len(scrape.refs)))
         self._unbegun = {}
         seen = at
-        turned, self._shift = self.clock.shift - self._shift, self.clock.shift
-        step, self.lead = set_by(self.lead, lead), lead
-        if step or turned:
-            self._run_ends.go_by_another_time()
-        if step:
-            self._go_on(step, turned)
-        elif turned:
-            every = self._go_by_another_time()
+        if every := self._go_by_another_time(lead):
             scrape, whole = replace(scrape, new=every), replace(whole, new=every)
         at += self._shift
         before = None if self.last_time is None else self.last_time + self._shift
@@ -261,16 +254,23 @@ class Followed:
             if len(says) and np.isfinite(says[0]):
                 self.clock.read(float(says[0]), asked, answered, lead)
 
-    def _go_on(self, step: float, turned: int) -> None:
-        """Go on where the collector's clock was set, and with it the host's unless that has `turned` as far from it."""
-        self.began += step
-        if self.last_time is not None:
-            self.last_time += step
-        self._rates.move(step + turned)
-        self._births.move(step + turned)
+    def _go_by_another_time(self, lead: float | None) -> dict[int, Series]:
+        """Follow clocks where they were set: the collector's, and the host's, which may be off from the beginning.
 
-    def _go_by_another_time(self) -> dict[int, Series]:
-        """Follow the host's clock, which is off or was set; return all series, which are new by that time."""
+        Returns the series that are new by that time: all, or none where it is known how far it was set.
+        """
+        turned, self._shift = self.clock.shift - self._shift, self.clock.shift
+        step, self.lead = set_by(self.lead, lead), lead
+        if not step and not turned:
+            return {}
+        self._run_ends.go_by_another_time()
+        if step:  # and with it the host's clock, unless that has turned as far from it
+            self.began += step
+            if self.last_time is not None:
+                self.last_time += step
+            self._rates.move(step + turned)
+            self._births.move(step + turned)
+            return {}
         since = (self.last_time or self.began) + self._shift
         self._rates, self._births = Rates(self.target.interval, since), Births(since)
         return dict(enumerate(self.parser.series))

@@ -1,0 +1,194 @@
+"""The database after a campaign, against what runs and exporters have written down themselves."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.answers import SERIES, Answers
+from benchmarks.sheets import Sheet
+from benchmarks.site import Site
+
+__all__ = ["audit"]
+
+_LONGEST_DIFFERENCE = 0.05
+_LONGEST_GAP = 20.0
+_PATIENCE = 90.0
+
+
+def audit(site: Site, excused: Callable[[float, float], bool]) -> dict[str, float | str]:
+    """Check everything, have findings reported, and return the figures; `excused` are gaps without an answer."""
+    figures: dict[str, float | str] = _runs(site)
+    _drain(site)
+    return {
+        **figures,
+        **_answers(site, excused),
+        "processes_left": float(site.left),
+        "schedules": float(len(site.sheets)),
+        "schedules_begun_again": float(sum(sheet.lives - 1 for sheet in site.sheets)),
+    }
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What the product says of one attempt."""
+
+    label: str
+    row: tuple[int, int]
+    run_id: str
+    status: str
+    code: int | None
+    reason: str
+    seconds: float | None
+
+
+def _runs(site: Site) -> dict[str, float | str]:
+    count = wrong = 0
+    longest = 0.0
+    for sheet in site.sheets:
+        attempts = _attempts(site, sheet.experiment)
+        accounts = sheet.accounts()
+        for unknown in accounts.keys() - {attempt.run_id for attempt in attempts}:
+            site.report(f"run {unknown[:8]} of experiment {sheet.experiment} ran and is not recorded")
+        for attempt in attempts:
+            count += 1
+            account = {said["what"]: said for said in accounts.get(attempt.run_id, [])}
+            killed = site.killed.get(attempt.run_id)
+            expected = _expected(account, killed is not None)
+            if (attempt.status, attempt.code) not in expected:
+                wrong += 1
+                at = account.get(
+                    "end", account.get("begin", {"at": killed or time.clock_gettime(time.CLOCK_BOOTTIME)})
+                )["at"]
+                says = f"{attempt.status}, {attempt.code}, {attempt.reason!r}"
+                site.report(f"run {attempt.label} is recorded as {says} and not as {expected}", at)
+            elif "end" in account and attempt.code is not None and attempt.seconds is not None:
+                off = attempt.seconds - (account["end"]["at"] - account["begin"]["started"])
+                longest = max(longest, abs(off), key=abs)
+                if abs(off) > _LONGEST_DIFFERENCE:
+                    what = f"run {attempt.label} lasted {attempt.seconds:.3f} s as recorded, {off:+.3f} s more than inside it"
+                    site.report(what, account["end"]["at"])
+        wrong += _rows(site, sheet, attempts)
+    return {"runs": float(count), "wrong_runs": float(wrong), "longest_difference_ms": 1000 * longest}
+
+
+def _attempts(site: Site, experiment: int) -> list[_Attempt]:
+    rows = site.ask(
+        """
+        select format('%%s/%%s/%%s@%%s', experiment_id, workload, position, attempt), workload, position, run_id, r.status,
+               exit_code, coalesce(reason, ''), extract(epoch from r.ended_at - r.started_at)::float8
+        from runs r join workloads using (workload_id) where experiment_id = %s order by workload, position, attempt
+        """,
+        experiment,
+    )
+    return [_Attempt(label, (workload, position), *rest) for label, workload, position, *rest in rows]  # type: ignore
+
+
+def _expected(account: dict[str, dict[str, Any]], killed: bool) -> list[tuple[str, int | None]]:
+    """Return the ends that may be recorded: status and exit code."""
+    expected: list[tuple[str, int | None]] = [("failed", None)] if killed else []
+    if "begin" not in account:
+        return [*expected, ("stopped", None)]  # a killed scheduler has not released it
+    if "end" in account:
+        code = account["end"]["code"]
+        told = account["begin"]["planned"] == "wait"
+        if not killed or "told" not in account:
+            expected.append(("timeout" if told else "finished" if code == 0 else "failed", code))
+    return expected
+
+
+def _rows(site: Site, sheet: Sheet, attempts: list[_Attempt]) -> int:
+    """Check each row of the file against its attempts; return how many are wrong."""
+    wrong = 0
+    by_row: dict[tuple[int, int], list[_Attempt]] = {}
+    for attempt in attempts:
+        by_row.setdefault(attempt.row, []).append(attempt)
+    last = {tries[-1].run_id: tries for tries in by_row.values()}
+    for number, row in enumerate(sheet.rows, 1):
+        where = f"row {number} of experiment {sheet.experiment}"
+        if (tries := last.get(row.get("Run", ""))) is None:
+            problem = f"names the run {row.get('Run')!r}, which is no last attempt"
+        elif row["Status"] != tries[-1].status:
+            problem = f"says {row['Status']}, and its run {tries[-1].label} {tries[-1].status}"
+        elif any(attempt.status == "finished" for attempt in tries[:-1]):
+            problem = "was repeated after it had finished"
+        # A killed scheduler forgets how often it has repeated what, and leaves alone what had failed by then.
+        elif not sheet.kills and tries[-1].status != "finished" and len(tries) != 1 + sheet.RETRIES:
+            problem = f"was tried {len(tries)} times"
+        else:
+            continue
+        wrong += 1
+        site.report(f"{where} {problem}")
+    return wrong
+
+
+def _drain(site: Site) -> None:
+    """Wait until the collector has written what it has scraped, and stop it."""
+    deadline = time.monotonic() + _PATIENCE
+    while (site.figure("bench_collector_spool_records") or 0) > 5 and time.monotonic() < deadline:
+        time.sleep(0.5)
+    site.stop_collector()
+
+
+def _answers(site: Site, excused: Callable[[float, float], bool]) -> dict[str, float | str]:
+    found = [_answers_of(site, job, Answers.read(log)) for job, log in site.logs.items()]
+    given, stored, lost, twice = (float(sum(counts)) for counts in zip(*found, strict=True))
+    if lost * SERIES > site.lost > 0:
+        site.report(f"{lost:g} answers are lost, and {site.lost / SERIES:g} counted as lost")
+    # Counters over a step of the clock overlap with what followed, and both are divided where runs begin and end.
+    same = "select count(*) from samples group by series_id, time, value, dt having count(*) > 1"
+    [(double,)] = site.ask(f"select count(*)::int from ({same}) x")
+    if double:
+        site.report(f"{double} samples are there twice")
+    return {
+        "answers_given": given,
+        "answers_stored": stored,
+        "answers_lost": lost,
+        "answers_counted_as_lost": site.lost / SERIES,
+        "answers_twice": twice,
+        "samples_twice": float(str(double)),
+        "longest_gap_seconds": max(
+            _longest_gap(site, job, Answers.read(log), excused) for job, log in site.logs.items()
+        ),
+    }
+
+
+def _answers_of(site: Site, job: str, answers: Answers) -> tuple[int, int, int, int]:
+    """Return how many answers of an exporter were given, are stored, lost, and there twice."""
+    counts = _stored(site, job)
+    lost = sorted(answers.sure - counts.keys())
+    if not site.lost:
+        for number in lost:
+            site.report(f"answer {number} of {job} is not there", answers.given[number])
+    for number in sorted(counts.keys() - answers.given.keys()):
+        site.report(f"answer {number} of {job} was never given")
+    wrong = {number: count for number, count in counts.items() if count != SERIES}
+    for number, count in wrong.items():
+        what = f"answer {number} of {job} has {count} samples instead of {SERIES}"
+        site.report(what, answers.given.get(number))
+    return len(answers.given), len(counts), len(lost), sum(count > SERIES for count in wrong.values())
+
+
+def _longest_gap(site: Site, job: str, answers: Answers, excused: Callable[[float, float], bool]) -> float:
+    """Return the longest time in seconds in which an exporter was not asked though it could have been."""
+    longest = 0.0
+    for before, after in itertools.pairwise(answers.given.values()):
+        if excused(before, after):
+            continue
+        longest = max(longest, after - before)
+        if after - before > _LONGEST_GAP:
+            site.report(f"{job} was not scraped for {after - before:.0f} s", before)
+    return longest
+
+
+def _stored(site: Site, job: str) -> dict[int, int]:
+    """Return how many samples of each answer of an exporter there are."""
+    rows = site.ask(
+        "select value::int, count(*)::int from samples join series using (series_id) join targets using (target_id)"
+        " where listener = %s and metric = 'truth' group by 1",
+        job,
+    )
+    return {int(str(number)): int(str(count)) for number, count in rows}

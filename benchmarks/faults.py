@@ -1,0 +1,268 @@
+"""A campaign of random faults over schedules, and what independent logs say that must be there after it.
+
+Runs and exporters write down themselves what they did. After the campaign the database has to agree: how each run ended and how
+long it took, and each answer of the exporters once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from benchmarks.audit import audit
+from benchmarks.servers import Kind
+from benchmarks.site import Site, boot_time
+
+__all__ = ["measure"]
+
+_FULL_MINUTES = 15.0  # a shorter campaign has fewer workloads, and shorter faults
+
+
+class NotNow(Exception):
+    """There is nothing to disturb at the moment."""
+
+
+@contextmanager
+def _collector(site: Site, _: random.Random) -> Iterator[str]:
+    site.kill_collector()
+    try:
+        yield "the collector is killed"
+    finally:
+        site.start_collector()
+
+
+@contextmanager
+def _measuring(site: Site, _: random.Random) -> Iterator[str]:
+    # Not while the stack starts: a service that ends then ends the command as well.
+    if not site.scheduling or not site.running() or (service := site.measuring()) is None:
+        raise NotNow
+    os.kill(service.pid, signal.SIGKILL)
+    yield "the stack's collector is killed"
+    if site.scheduling and site.measuring() in (None, service):
+        site.report("the stack's collector is not started again")
+
+
+@contextmanager
+def _scheduler(site: Site, _: random.Random) -> Iterator[str]:
+    if not site.scheduling:
+        raise NotNow
+    site.kill_schedule()
+    try:
+        yield f"the scheduler of experiment {site.sheets[-1].experiment} is killed"
+    finally:
+        site.start_schedule()
+
+
+@contextmanager
+def _supervisor(site: Site, chance: random.Random) -> Iterator[str]:
+    if not (running := site.running()):
+        raise NotNow
+    folder = chance.choice(running)
+    state = folder.state()
+    assert state is not None
+    site.killed[folder.run_id] = boot_time()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(state.pid, signal.SIGKILL)
+    yield f"the supervisor of run {folder.run_id[:8]} is killed"
+
+
+@contextmanager
+def _server(site: Site, _: random.Random) -> Iterator[str]:
+    first, *others = site.server_processes()
+    first.kill()
+    psutil.wait_procs([first, *others], 60)
+    try:
+        yield "the server is killed"
+    finally:
+        site.start_server()
+
+
+@contextmanager
+def _frozen(site: Site, _: random.Random) -> Iterator[str]:
+    site.signal_server(signal.SIGSTOP)
+    try:
+        yield "the server is stopped by SIGSTOP"
+    finally:
+        site.signal_server(signal.SIGCONT)
+
+
+@contextmanager
+def _read_only(site: Site, _: random.Random) -> Iterator[str]:
+    site.do("alter system set default_transaction_read_only = on")
+    site.do("select pg_reload_conf()")
+    try:
+        yield "the server is read-only"
+    finally:
+        site.do("alter system reset default_transaction_read_only")
+        site.do("select pg_reload_conf()")
+
+
+@contextmanager
+def _spool(site: Site, chance: random.Random) -> Iterator[str]:
+    frozen = chance.random() < 0.5
+    ballast = site.second / "spool" / "ballast"
+    with _frozen(site, chance) if frozen else contextlib.nullcontext():
+        try:
+            _fill(ballast)
+            yield f"the spool's disk is full{', and the server stopped' if frozen else ''}"
+        finally:
+            ballast.unlink(missing_ok=True)
+
+
+@contextmanager
+def _clock(site: Site, chance: random.Random) -> Iterator[str]:
+    seconds = chance.choice((-7200, 7200))  # further than a campaign lasts, or times would meet
+    site.set_clock(seconds)
+    try:
+        yield f"the clock is set by {seconds:+} s"
+    finally:
+        site.set_clock(0)
+
+
+@contextmanager
+def _network(site: Site, _: random.Random) -> Iterator[str]:
+    site.set_network(False)
+    try:
+        yield "a host's network is away"
+    finally:
+        site.set_network(True)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault; it lasts for as many seconds as drawn between two bounds."""
+
+    begin: Callable[[Site, random.Random], AbstractContextManager[str]]
+    least: float
+    most: float
+    whole: bool = False  # also in a short campaign
+
+
+FAULTS = {
+    "collector": Fault(_collector, 0, 6),
+    "measuring": Fault(_measuring, 30, 30, whole=True),
+    "scheduler": Fault(_scheduler, 0, 8),
+    "supervisor": Fault(_supervisor, 0, 0),
+    "server": Fault(_server, 0, 10),
+    "frozen": Fault(_frozen, 30, 30),
+    "read_only": Fault(_read_only, 20, 20),
+    "spool": Fault(_spool, 20, 30),
+    "clock": Fault(_clock, 10, 40),
+    "network": Fault(_network, 60, 60),
+}
+
+
+def measure(
+    minutes: float = 60.0, server: Kind | None = None, seed: int | None = None, only: str | None = None
+) -> dict[str, float | str]:
+    """Return how often each fault was made, what was checked, and the findings."""
+    seed = random.randrange(2**32) if seed is None else seed
+    chance = random.Random(seed)
+    folder = Path(tempfile.mkdtemp(prefix="bench-faults-"))
+    folder.chmod(0o755)  # the server may be of another user
+    workloads = 30 if minutes >= _FULL_MINUTES else max(3, round(2 * minutes))
+    kind = server or Kind.POSTGRESQL
+    site = Site(folder, kind.make(folder / "server"), workloads, chance)
+    figures: dict[str, float | str] = {"seed": float(seed), "minutes": minutes}
+    try:
+        site.open(timescaledb=kind in (Kind.TIMESCALEDB, Kind.STOCK_TIMESCALEDB))
+        campaign = Campaign(site, chance, minutes * 60, only.split(",") if only else None)
+        campaign.run()
+        figures |= {f"{name}_faults": float(campaign.made[name]) for name in FAULTS}
+        figures |= {f"{name}_left_out": why for name, why in site.left_out.items()}
+        figures |= audit(site, campaign.excused)
+        for number, (at, problem) in enumerate(site.problems, 1):
+            figures[f"finding_{number}"] = f"{problem} ({campaign.before(at)})"
+    finally:
+        site.close()
+    if site.problems:
+        figures["kept"] = str(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {**figures, "findings": float(len(site.problems))}
+
+
+class Campaign:
+    """One fault after another, as long as the campaign lasts; then the last schedule ends by itself."""
+
+    def __init__(self, site: Site, chance: random.Random, seconds: float, only: list[str] | None) -> None:
+        self.made: Counter[str] = Counter()
+        self._site, self._chance = site, chance
+        self._began = boot_time()
+        self._until = self._began + seconds
+        self._share = min(seconds / 60 / _FULL_MINUTES, 1.0)
+        self._names = [name for name in only or FAULTS if name not in site.left_out]
+        self._deck: list[str] = []
+        self._log: list[tuple[float, str, str]] = []
+
+    def run(self) -> None:
+        """Run it."""
+        active = contextlib.ExitStack()
+        ends = next_at = self._began + self._pause()
+        going = False
+        with active:
+            while self._site.tick(more=boot_time() < self._until):
+                now = boot_time()
+                if going and now >= ends:
+                    active.close()
+                    self._site.count_lost()
+                    going, next_at = False, boot_time() + self._pause()
+                elif not going and next_at <= now < self._until:
+                    lasts = self._begin(active)
+                    going, ends = lasts is not None, now + (lasts or 0)
+                    next_at = now + 1
+                time.sleep(0.1)
+
+    def before(self, at: float) -> str:
+        """Return the last fault before a moment."""
+        made = [f"{moment - self._began:.0f} s: {what}" for moment, _, what in self._log if moment <= at]
+        return f"at {at - self._began:.0f} s, after {made[-1]}" if made else "before any fault"
+
+    def excused(self, since: float, until: float) -> bool:
+        """Return whether nobody could scrape between two moments: the collector was killed, or a network away."""
+        names = ("collector", "network")
+        return any(name in names and since - 5 <= at <= until + 5 for at, name, _ in self._log)
+
+    def _begin(self, active: contextlib.ExitStack) -> float | None:
+        """Begin the next fault that can be; return how long it lasts."""
+        if not self._deck:
+            self._deck = self._chance.sample(self._names, len(self._names))
+        for name in self._deck:
+            fault = FAULTS[name]
+            at = boot_time()
+            try:
+                what = active.enter_context(fault.begin(self._site, self._chance))
+            except NotNow:
+                continue
+            self._deck.remove(name)
+            self.made[name] += 1
+            self._log.append((at, name, what))
+            lasts = self._chance.uniform(fault.least, fault.most) * (1.0 if fault.whole else self._share)
+            print(f"{at - self._began:7.1f} s  {what}, for {lasts:.1f} s", file=sys.stderr, flush=True)
+            return lasts
+        return None
+
+    def _pause(self) -> float:
+        return self._chance.uniform(4, 16) * max(self._share, 0.5)
+
+
+def _fill(ballast: Path) -> None:
+    """Leave no room on a disk."""
+    with ballast.open("wb") as file:
+        free = os.statvfs(ballast.parent)
+        for size in (free.f_bavail * free.f_frsize, free.f_frsize):
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)

@@ -1,0 +1,351 @@
+"""A site under test: its server, exporters, collector and schedules, each to be killed, frozen and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+from random import Random
+
+import psutil
+import psycopg
+
+from bench.runfolder import RunFolder
+from bench.services import Service, free_port
+from benchmarks import answers
+from benchmarks.sheets import Sheet
+from scheduler.supervision import goes_on
+from sql.embedded import EmbeddedServer
+
+__all__ = ["Site", "boot_time"]
+
+_COMMAND = (sys.executable, "-P", "-m", "bench.cli")
+_OPTIONS = ("--retries", f"{Sheet.RETRIES}", "--timeout", "15")
+_CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
+_HERE, _AWAY = "10.89.0.1", "10.89.0.2"
+_SPOOL = "24m"  # three segments
+# Supervisors that outlive a schedule deliver to MLflow, and services end after them.
+_SETTLE_SECONDS = 120.0
+
+
+def boot_time() -> float:
+    """Return seconds since the host booted, which no step of a clock changes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Site:
+    """Everything that a campaign disturbs, in one folder; `close` ends all of it.
+
+    Attributes
+    ----------
+    left_out
+        Why this machine does not allow a fault, by its name.
+    logs
+        The logs of the exporters, by job.
+    killed
+        When the campaign killed the supervisor of a run, by the run's id.
+    lost
+        Samples that the collector has counted as lost.
+    problems
+        Findings, each with its time.
+    """
+
+    def __init__(self, folder: Path, server: EmbeddedServer, workloads: int, chance: Random) -> None:
+        self.folder, self.server = folder, server
+        self.home, self.second = folder / "home", folder / "second"
+        self.sheets: list[Sheet] = []
+        self.left_out: dict[str, str] = {}
+        self.logs: dict[str, Path] = {}
+        self.killed: dict[str, float] = {}
+        self.lost = self._lost = 0.0
+        self.problems: list[tuple[float, str]] = []
+        self.left = 0
+        self.refused = 0
+        self._workloads, self._chance = workloads, chance
+        self._stack = contextlib.ExitStack()
+        self._schedule: subprocess.Popen[bytes] | None = None
+        self._ended: float | None = None  # when the schedule did
+        self._killed = False
+        self._collector: subprocess.Popen[bytes] | None = None
+
+    def open(self, *, timescaledb: bool) -> None:
+        """Start server, exporters and collector."""
+        isolation = _isolate()
+        self._stack.callback(self.server.release)
+        dsn = self.server.acquire()
+        if timescaledb:
+            self.do("create extension timescaledb")
+        others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
+        self._environment = {**others, "BENCH_DSN": dsn, **self._clock()}
+        (self.second / "spool").mkdir(parents=True)
+        targets = {"near": self._exporter("near", "127.0.0.1")}
+        if isolation is None:
+            _run("mount", "-t", "tmpfs", "-o", f"size={_SPOOL}", "tmpfs", str(self.second / "spool"))
+            targets["far"] = self._exporter("far", _AWAY)
+        else:
+            self.left_out |= {"network": isolation, "spool": isolation}
+        groups = [{"targets": [address], "labels": {"job": job}} for job, address in targets.items()]
+        (self.folder / "targets.json").write_text(json.dumps(groups))
+        self._stack.callback(self._end_all)
+        self.start_collector()
+
+    def close(self) -> None:
+        """End everything, by pid; safe to call twice."""
+        self._stack.close()
+
+    # The schedule.
+
+    def tick(self, more: bool) -> bool:
+        """Start what is next; return whether anything is left to do. Without `more`, no further schedule begins."""
+        if self._collector is not None and self._collector.poll() is not None:
+            self.report(f"the collector ended by itself, with status {self._collector.returncode}")
+            self.start_collector()
+        if self._killed:
+            return True
+        if self._schedule is None:
+            if self._ended is not None and not self._is_settled():
+                return True
+            self._ended = None
+            if more:
+                number = len(self.sheets) + 1
+                self.sheets.append(Sheet.make(self.folder, number, self._workloads, self._chance))
+                self.start_schedule()
+            return more
+        if (status := self._schedule.poll()) is None:
+            return True
+        sheet, self._schedule = self.sheets[-1], None
+        if sheet.due:
+            self._gave_up(sheet, status)
+            self.start_schedule()
+        else:
+            self._ended = boot_time()
+            if status != (expected := sheet.expected_status):
+                self.report(f"schedule {sheet.experiment} ended with status {status} instead of {expected}")
+        return True
+
+    def start_schedule(self) -> None:
+        """Run ``bench schedule`` on the newest file."""
+        sheet, self._killed = self.sheets[-1], False
+        sheet.begin()
+        self._schedule = self._bench(self.home, sheet.output, "schedule", str(sheet.path), *_OPTIONS)
+
+    def kill_schedule(self) -> None:
+        """Kill ``bench schedule``, and nothing that it has started."""
+        assert self._schedule is not None
+        self._schedule.kill()
+        self._schedule.wait()
+        self._schedule, self._killed = None, True
+        self.sheets[-1].kills.append(boot_time())
+
+    @property
+    def scheduling(self) -> bool:
+        """Whether a schedule goes on."""
+        return self._schedule is not None and self._schedule.poll() is None
+
+    def _gave_up(self, sheet: Sheet, status: int) -> None:
+        said = " ".join(sheet.output.read_text(errors="replace").split())[-300:]
+        # A command that was never connected is told at once that the database is away.
+        if status and sheet.due == sheet.found and re.search("database|read-only transaction", said):
+            self.refused += 1
+            time.sleep(1)
+        else:
+            self.report(f"schedule {sheet.experiment} gave up with status {status}: {said}")
+
+    def _is_settled(self) -> bool:
+        """Whether nothing of the home's is left; after some time it is a finding, and ended."""
+        assert self._ended is not None
+        if not (left := self.processes()):
+            return True
+        if boot_time() - self._ended < _SETTLE_SECONDS:
+            time.sleep(0.5)
+            return False
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                self.left += 1
+                self.report(f"process {process.pid} is left: {' '.join(process.cmdline())[:200]}")
+                process.kill()
+        return True
+
+    def processes(self) -> list[psutil.Process]:
+        """Return all processes of the home: services, supervisors, runs."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("BENCH_HOME") == str(self.home) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    def running(self) -> list[RunFolder]:
+        """Return the runs that go on."""
+        return [
+            folder
+            for folder in RunFolder.all(self.home / "runs")
+            if goes_on(folder) and (state := folder.state()) and state.started_at
+        ]
+
+    def measuring(self) -> Service | None:
+        """Return the collector of the schedule's own stack, while it runs."""
+        service = Service.read(self.home / "stack" / "collector.service")
+        return service if service is not None and service.alive else None
+
+    # The collector.
+
+    def start_collector(self) -> None:
+        """Start the collector of the exporters."""
+        self._port = free_port()
+        words = ("--targets", str(self.folder / "targets.json"), "--port", str(self._port))
+        self._collector = self._bench(self.second, self.folder / "collector.txt", "collector", "run", *words)
+
+    def kill_collector(self) -> None:
+        """Kill it."""
+        assert self._collector is not None
+        self.count_lost()
+        self._collector.kill()
+        self._collector.wait()
+        self._collector = None
+        self.lost, self._lost = self.lost + self._lost, 0.0
+
+    def stop_collector(self) -> None:
+        """Stop it in order, so that its spool is written."""
+        assert self._collector is not None
+        self.count_lost()
+        self.lost += self._lost
+        self._collector.terminate()
+        if status := self._collector.wait(_SETTLE_SECONDS):
+            self.report(f"the collector stopped with status {status}")
+        self._collector = None
+
+    def figure(self, name: str) -> float | None:
+        """Return one of the collector's own figures, where it answers."""
+        with contextlib.suppress(OSError), urllib.request.urlopen(
+            f"http://127.0.0.1:{self._port}/metrics", timeout=5
+        ) as answer:  # fmt: skip
+            found = re.search(rf"^{name} (\S+)$", answer.read().decode(), re.MULTILINE)
+            return float(found[1]) if found else None
+        return None
+
+    def count_lost(self) -> None:
+        """Take over what the collector has counted as lost."""
+        before, self._lost = self._lost, self.figure("bench_collector_lost_samples_total") or self._lost
+        if self._lost > before:
+            print(f"           {self._lost - before:g} samples are counted as lost", file=sys.stderr, flush=True)
+
+    # The server.
+
+    def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
+        """Ask the database."""
+        with psycopg.connect(self.server.dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
+            connection.execute("set default_transaction_read_only = off")
+            return connection.execute(query.encode(), values).fetchall()
+
+    def do(self, statement: str) -> None:
+        """Execute a statement, also where the server is read-only."""
+        with psycopg.connect(self.server.dsn, autocommit=True) as connection:
+            connection.execute("set default_transaction_read_only = off")
+            connection.execute(statement.encode())
+
+    def server_processes(self) -> list[psutil.Process]:
+        """Return the server's processes, its first one before its backends."""
+        pid = int((self.server.data / "postmaster.pid").read_text().split("\n", 1)[0])
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+
+    def signal_server(self, number: signal.Signals) -> list[psutil.Process]:
+        """Send a signal to all of them."""
+        processes = self.server_processes()
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+        return processes
+
+    def start_server(self) -> None:
+        """Start it again."""
+        self.server.programs.start(self.server.data, self.server.socket_dir, self.server.folder / "server.log")
+
+    # The rest.
+
+    def set_clock(self, seconds: int) -> None:
+        """Set the clock of all but server and exporters ahead, or back."""
+        with (self.folder / "clock").open("r+b", buffering=0) as file:
+            file.write(struct.pack("q", seconds))
+
+    def set_network(self, up: bool) -> None:
+        """Connect the other exporter's host, or take its network away."""
+        _run("ip", "link", "set", "bench0", "up" if up else "down")
+
+    def report(self, problem: str, at: float | None = None) -> None:
+        """Take down a finding, of now or of another moment."""
+        self.problems.append((boot_time() if at is None else at, problem))
+        print(f"!! {problem}", file=sys.stderr, flush=True)
+
+    def _bench(self, home: Path, output: Path, *words: str) -> subprocess.Popen[bytes]:
+        with output.open("ab") as file:
+            return subprocess.Popen(
+                [*_COMMAND, *words], stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd=self.folder,
+                env={**self._environment, "BENCH_HOME": str(home)}, start_new_session=True,
+            )  # fmt: skip
+
+    def _clock(self) -> dict[str, str]:
+        """Return the variables of programs whose clock the campaign sets."""
+        file, library = self.folder / "clock", self.folder / "clock.so"
+        file.write_bytes(bytes(8))
+        if (compiler := shutil.which("cc")) is None:
+            self.left_out["clock"] = "there is no C compiler (cc)"
+            return {}
+        _run(compiler, "-shared", "-fPIC", "-o", str(library), str(Path(__file__).with_name("clock.c")))
+        return {"LD_PRELOAD": str(library), "CLOCK_FILE": str(file)}
+
+    def _exporter(self, job: str, address: str) -> str:
+        log = self.logs[job] = self.folder / f"{job}.log"
+        apart = address != "127.0.0.1"
+        words = [sys.executable, answers.__file__, str(log), "0.0.0.0" if apart else address]
+        process = subprocess.Popen([*(("unshare", "--net") if apart else ()), *words], stdout=subprocess.PIPE)
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        if apart:
+            _run("ip", "link", "add", "bench0", "type", "veth", "peer", "name", "bench1", "netns", str(process.pid))
+            there = ("nsenter", "--net", "--target", str(process.pid))
+            for where, own, device in (((), _HERE, "bench0"), (there, _AWAY, "bench1")):
+                _run(*where, "ip", "address", "add", f"{own}/24", "dev", device)
+                _run(*where, "ip", "link", "set", device, "up")
+        return f"{address}:{port}"
+
+    def _end_all(self) -> None:
+        with contextlib.suppress(OSError, psutil.Error):
+            self.signal_server(signal.SIGCONT)
+        for process in (self._schedule, self._collector):
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+        for one in self.processes():
+            with contextlib.suppress(psutil.Error):
+                one.kill()
+
+
+def _isolate() -> str | None:
+    """Give this process a network and mounts of its own, which go when all is ended; return why that cannot be."""
+    for program in ("ip", "mount", "unshare", "nsenter"):
+        if shutil.which(program) is None:
+            return f"there is no {program}"
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(_CLONE_NEWNET | _CLONE_NEWNS):
+        return f"it takes root: {os.strerror(ctypes.get_errno())}"
+    _run("ip", "link", "set", "lo", "up")
+    _run("mount", "--make-rprivate", "/")
+    return None
+
+
+def _run(*words: str) -> None:
+    subprocess.run(words, check=True, capture_output=True)
