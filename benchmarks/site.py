@@ -154,8 +154,8 @@ class Site:
 
     def _gave_up(self, sheet: Sheet, status: int) -> None:
         said = " ".join(sheet.output.read_text(errors="replace").split())[-300:]
-        # A command that was never connected is told at once that the database is away.
-        if status and sheet.due == sheet.found and re.search("database|read-only transaction", said):
+        # A command that was never connected, or whose MLflow was not, is told at once that the database is away.
+        if status and sheet.due == sheet.found and re.search("database|read-only transaction|mlflow ended", said):
             self.refused += 1
             time.sleep(1)
         else:
