@@ -134,54 +134,56 @@ def _drain(site: Site) -> None:
 
 
 def _answers(site: Site, excused: Callable[[float, float], bool]) -> dict[str, float | str]:
-    found = [_answers_of(site, job, Answers.read(log)) for job, log in site.logs.items()]
-    given, stored, lost, twice = (float(sum(counts)) for counts in zip(*found, strict=True))
-    if lost * SERIES > site.lost > 0:
-        site.report(f"{lost:g} answers are lost, and {site.lost / SERIES:g} counted as lost")
-    # Counters over a step of the clock overlap with what followed, and both are divided where runs begin and end.
-    same = "select count(*) from samples group by series_id, time, value, dt having count(*) > 1"
-    [(double,)] = site.ask(f"select count(*)::int from ({same}) x")
+    found = [_Kept.of(site, job, excused) for job in site.logs]
+    given, stored, lost = (sum(getattr(one, name) for one in found) for name in ("given", "stored", "lost"))
+    if not lost * SERIES <= site.lost <= (given - stored) * SERIES:
+        site.report(f"{lost} to {given - stored} answers are lost, and {site.lost / SERIES:g} counted as lost")
+    [(double,)] = site.ask(
+        # Counters over a step of the clock overlap with what followed, and both are divided where runs begin and end.
+        "select count(*)::int from (select from samples group by series_id, time, value, dt having count(*) > 1) x"
+    )
     if double:
         site.report(f"{double} samples are there twice")
     return {
-        "answers_given": given,
-        "answers_stored": stored,
-        "answers_lost": lost,
+        "answers_given": float(given),
+        "answers_stored": float(stored),
+        "answers_lost": float(lost),
         "answers_counted_as_lost": site.lost / SERIES,
-        "answers_twice": twice,
+        "answers_twice": float(sum(one.twice for one in found)),
         "samples_twice": float(str(double)),
-        "longest_gap_seconds": max(
-            _longest_gap(site, job, Answers.read(log), excused) for job, log in site.logs.items()
-        ),
+        "longest_gap_seconds": max(one.gap for one in found),
     }
 
 
-def _answers_of(site: Site, job: str, answers: Answers) -> tuple[int, int, int, int]:
-    """Return how many answers of an exporter were given, are stored, lost, and there twice."""
-    counts = _stored(site, job)
-    lost = sorted(answers.sure - counts.keys())
-    if not site.lost:
-        for number in lost:
+@dataclass(frozen=True)
+class _Kept:
+    """What there is of one exporter's answers; those that are `lost` the collector had certainly read."""
+
+    given: int
+    stored: int
+    lost: int
+    twice: int
+    gap: float
+
+    @classmethod
+    def of(cls, site: Site, job: str, excused: Callable[[float, float], bool]) -> _Kept:
+        """Compare an exporter's log with the database."""
+        answers, counts = Answers.read(site.logs[job]), _stored(site, job)
+        lost = answers.sure - counts.keys()
+        for number in sorted(lost if not site.lost else ()):
             site.report(f"answer {number} of {job} is not there", answers.given[number])
-    for number in sorted(counts.keys() - answers.given.keys()):
-        site.report(f"answer {number} of {job} was never given")
-    wrong = {number: count for number, count in counts.items() if count != SERIES}
-    for number, count in wrong.items():
-        what = f"answer {number} of {job} has {count} samples instead of {SERIES}"
-        site.report(what, answers.given.get(number))
-    return len(answers.given), len(counts), len(lost), sum(count > SERIES for count in wrong.values())
-
-
-def _longest_gap(site: Site, job: str, answers: Answers, excused: Callable[[float, float], bool]) -> float:
-    """Return the longest time in seconds in which an exporter was not asked though it could have been."""
-    longest = 0.0
-    for before, after in itertools.pairwise(answers.given.values()):
-        if excused(before, after):
-            continue
-        longest = max(longest, after - before)
-        if after - before > _LONGEST_GAP:
-            site.report(f"{job} was not scraped for {after - before:.0f} s", before)
-    return longest
+        for number in sorted(counts.keys() - answers.given.keys()):
+            site.report(f"answer {number} of {job} was never given")
+        for number, count in counts.items():
+            if count != SERIES:
+                what = f"answer {number} of {job} has {count} samples instead of {SERIES}"
+                site.report(what, answers.given.get(number))
+        gaps = [pair for pair in itertools.pairwise(answers.given.values()) if not excused(*pair)]
+        for before, after in gaps:
+            if after - before > _LONGEST_GAP:
+                site.report(f"{job} was not scraped for {after - before:.0f} s", before)
+        longest = max((after - before for before, after in gaps), default=0.0)
+        return cls(len(answers.given), len(counts), len(lost), sum(n > SERIES for n in counts.values()), longest)
 
 
 def _stored(site: Site, job: str) -> dict[int, int]:

@@ -81,33 +81,36 @@ def _supervisor(site: Site, chance: random.Random) -> Iterator[str]:
 
 @contextmanager
 def _server(site: Site, _: random.Random) -> Iterator[str]:
-    first, *others = site.server_processes()
-    first.kill()
-    psutil.wait_procs([first, *others], 60)
-    try:
-        yield "the server is killed"
-    finally:
-        site.start_server()
+    with site.disturbing():
+        first, *others = site.server_processes()
+        first.kill()
+        psutil.wait_procs([first, *others], 60)
+        try:
+            yield "the server is killed"
+        finally:
+            site.start_server()
 
 
 @contextmanager
 def _frozen(site: Site, _: random.Random) -> Iterator[str]:
-    site.signal_server(signal.SIGSTOP)
-    try:
-        yield "the server is stopped by SIGSTOP"
-    finally:
-        site.signal_server(signal.SIGCONT)
+    with site.disturbing():
+        site.signal_server(signal.SIGSTOP)
+        try:
+            yield "the server is stopped by SIGSTOP"
+        finally:
+            site.signal_server(signal.SIGCONT)
 
 
 @contextmanager
 def _read_only(site: Site, _: random.Random) -> Iterator[str]:
-    site.do("alter system set default_transaction_read_only = on")
-    site.do("select pg_reload_conf()")
-    try:
-        yield "the server is read-only"
-    finally:
-        site.do("alter system reset default_transaction_read_only")
+    with site.disturbing():
+        site.do("alter system set default_transaction_read_only = on")
         site.do("select pg_reload_conf()")
+        try:
+            yield "the server is read-only"
+        finally:
+            site.do("alter system reset default_transaction_read_only")
+            site.do("select pg_reload_conf()")
 
 
 @contextmanager
@@ -177,6 +180,8 @@ def measure(
     kind = server or Kind.POSTGRESQL
     site = Site(folder, kind.make(folder / "server"), workloads, chance)
     figures: dict[str, float | str] = {"seed": float(seed), "minutes": minutes}
+    for sent in (signal.SIGINT, signal.SIGTERM):  # a shell's background has the first ignored
+        signal.signal(sent, signal.default_int_handler)
     try:
         site.open(timescaledb=kind in (Kind.TIMESCALEDB, Kind.STOCK_TIMESCALEDB))
         campaign = Campaign(site, chance, minutes * 60, only.split(",") if only else None)

@@ -37,6 +37,7 @@ class Sheet:
     found: list[int] = field(default_factory=list)
     kills: list[float] = field(default_factory=list)
     lives: int = 0
+    begun_at: float = 0.0
 
     @classmethod
     def make(cls, folder: Path, experiment: int, workloads: int, chance: Random) -> Sheet:
@@ -75,9 +76,10 @@ class Sheet:
         rows = self.rows
         return int(any(rows[number]["Status"] != "finished" for number in self.found))
 
-    def begin(self) -> None:
+    def begin(self, at: float) -> None:
         """Take down that another command begins."""
         self.lives += 1
+        self.begun_at = at
         self.found = self.due
 
     def accounts(self) -> dict[str, list[dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -76,6 +78,7 @@ class Site:
         self._schedule: subprocess.Popen[bytes] | None = None
         self._ended: float | None = None  # when the schedule did
         self._killed = False
+        self._disturbed = -math.inf  # until when the server was; endless as long as it is
         self._collector: subprocess.Popen[bytes] | None = None
 
     def open(self, *, timescaledb: bool) -> None:
@@ -91,6 +94,7 @@ class Site:
         targets = {"near": self._exporter("near", "127.0.0.1")}
         if isolation is None:
             _run("mount", "-t", "tmpfs", "-o", f"size={_SPOOL}", "tmpfs", str(self.second / "spool"))
+            self._stack.callback(_run, "umount", "--lazy", str(self.second / "spool"))
             targets["far"] = self._exporter("far", _AWAY)
         else:
             self.left_out |= {"network": isolation, "spool": isolation}
@@ -136,7 +140,7 @@ class Site:
     def start_schedule(self) -> None:
         """Run ``bench schedule`` on the newest file."""
         sheet, self._killed = self.sheets[-1], False
-        sheet.begin()
+        sheet.begin(boot_time())
         self._schedule = self._bench(self.home, sheet.output, "schedule", str(sheet.path), *_OPTIONS)
 
     def kill_schedule(self) -> None:
@@ -154,8 +158,8 @@ class Site:
 
     def _gave_up(self, sheet: Sheet, status: int) -> None:
         said = " ".join(sheet.output.read_text(errors="replace").split())[-300:]
-        # A command that was never connected, or whose MLflow was not, is told at once that the database is away.
-        if status and sheet.due == sheet.found and re.search("database|read-only transaction|mlflow ended", said):
+        # A command that finds no database, or services that find none, is told so at once.
+        if status and sheet.due == sheet.found and self._disturbed >= sheet.begun_at:
             self.refused += 1
             time.sleep(1)
         else:
@@ -253,6 +257,13 @@ class Site:
         with psycopg.connect(self.server.dsn, autocommit=True) as connection:
             connection.execute("set default_transaction_read_only = off")
             connection.execute(statement.encode())
+
+    @contextlib.contextmanager
+    def disturbing(self) -> Iterator[None]:
+        """Take down that the server is disturbed meanwhile."""
+        self._disturbed = math.inf
+        yield
+        self._disturbed = boot_time()
 
     def server_processes(self) -> list[psutil.Process]:
         """Return the server's processes, its first one before its backends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+import benchmarks
+
 __all__ = ["Host", "another_clock", "hosts"]
 
 _PREFIX = "bench-test"
-_CLOCK = Path(__file__).parent / "data" / "clock.c"
+_CLOCK = Path(benchmarks.__file__).with_name("clock.c")
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,9 @@ def another_clock(folder: Path, seconds: int) -> dict[str, str]:
     library = folder / "clock.so"
     if not library.exists():
         _run([compiler, "-shared", "-fPIC", "-o", str(library), str(_CLOCK)])
-    return {"LD_PRELOAD": str(library), "CLOCK_AHEAD": str(seconds)}
+    ahead = folder / f"clock{seconds:+}"
+    ahead.write_bytes(struct.pack("q", seconds))
+    return {"LD_PRELOAD": str(library), "CLOCK_FILE": str(ahead)}
 
 
 @contextlib.contextmanager
