@@ -20,11 +20,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from benchmarks.audit import audit
+from benchmarks.disturbed_server import DisturbedServer, boot_time
 from benchmarks.servers import Kind
-from benchmarks.site import Site, boot_time
+from benchmarks.site import Site
 
 __all__ = ["measure"]
 
@@ -81,43 +80,27 @@ def _supervisor(site: Site, chance: random.Random) -> Iterator[str]:
 
 @contextmanager
 def _server(site: Site, _: random.Random) -> Iterator[str]:
-    with site.disturbing():
-        first, *others = site.server_processes()
-        first.kill()
-        psutil.wait_procs([first, *others], 60)
-        try:
-            yield "the server is killed"
-        finally:
-            site.start_server()
+    with site.server.killed():
+        yield "the server is killed"
 
 
 @contextmanager
 def _frozen(site: Site, _: random.Random) -> Iterator[str]:
-    with site.disturbing():
-        site.signal_server(signal.SIGSTOP)
-        try:
-            yield "the server is stopped by SIGSTOP"
-        finally:
-            site.signal_server(signal.SIGCONT)
+    with site.server.frozen():
+        yield "the server is stopped by SIGSTOP"
 
 
 @contextmanager
 def _read_only(site: Site, _: random.Random) -> Iterator[str]:
-    with site.disturbing():
-        site.do("alter system set default_transaction_read_only = on")
-        site.do("select pg_reload_conf()")
-        try:
-            yield "the server is read-only"
-        finally:
-            site.do("alter system reset default_transaction_read_only")
-            site.do("select pg_reload_conf()")
+    with site.server.read_only():
+        yield "the server is read-only"
 
 
 @contextmanager
 def _spool(site: Site, chance: random.Random) -> Iterator[str]:
     frozen = chance.random() < 0.5
     ballast = site.second / "spool" / "ballast"
-    with _frozen(site, chance) if frozen else contextlib.nullcontext():
+    with site.server.frozen() if frozen else contextlib.nullcontext():
         try:
             _fill(ballast)
             yield f"the spool's disk is full{', and the server stopped' if frozen else ''}"
@@ -178,7 +161,7 @@ def measure(
     folder.chmod(0o755)  # the server may be of another user
     workloads = 30 if minutes >= _FULL_MINUTES else max(3, round(2 * minutes))
     kind = server or Kind.POSTGRESQL
-    site = Site(folder, kind.make(folder / "server"), workloads, chance)
+    site = Site(folder, DisturbedServer(kind.make(folder / "server")), workloads, chance)
     figures: dict[str, float | str] = {"seed": float(seed), "minutes": minutes}
     for sent in (signal.SIGINT, signal.SIGTERM):  # a shell's background has the first ignored
         signal.signal(sent, signal.default_int_handler)

@@ -5,31 +5,27 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import math
 import os
 import re
 import shutil
-import signal
 import struct
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import psutil
-import psycopg
 
 from bench.runfolder import RunFolder
 from bench.services import Service, free_port
 from benchmarks import answers
+from benchmarks.disturbed_server import DisturbedServer, boot_time
 from benchmarks.sheets import Sheet
 from scheduler.supervision import goes_on
-from sql.embedded import EmbeddedServer
 
-__all__ = ["Site", "boot_time"]
+__all__ = ["Site"]
 
 _COMMAND = (sys.executable, "-P", "-m", "bench.cli")
 _OPTIONS = ("--retries", f"{Sheet.RETRIES}", "--timeout", "15")
@@ -38,11 +34,6 @@ _HERE, _AWAY = "10.89.0.1", "10.89.0.2"
 _SPOOL = "24m"  # three segments
 # Supervisors that outlive a schedule deliver to MLflow, and services end after them.
 _SETTLE_SECONDS = 120.0
-
-
-def boot_time() -> float:
-    """Return seconds since the host booted, which no step of a clock changes."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Site:
@@ -62,7 +53,7 @@ class Site:
         Findings, each with its time.
     """
 
-    def __init__(self, folder: Path, server: EmbeddedServer, workloads: int, chance: Random) -> None:
+    def __init__(self, folder: Path, server: DisturbedServer, workloads: int, chance: Random) -> None:
         self.folder, self.server = folder, server
         self.home, self.second = folder / "home", folder / "second"
         self.sheets: list[Sheet] = []
@@ -78,16 +69,14 @@ class Site:
         self._schedule: subprocess.Popen[bytes] | None = None
         self._ended: float | None = None  # when the schedule did
         self._killed = False
-        self._disturbed = -math.inf  # until when the server was; endless as long as it is
         self._collector: subprocess.Popen[bytes] | None = None
 
     def open(self, *, timescaledb: bool) -> None:
         """Start server, exporters and collector."""
         isolation = _isolate()
-        self._stack.callback(self.server.release)
-        dsn = self.server.acquire()
+        dsn = self._stack.enter_context(self.server.running())
         if timescaledb:
-            self.do("create extension timescaledb")
+            self.server.do("create extension timescaledb")
         others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
         self._environment = {**others, "BENCH_DSN": dsn, **self._clock()}
         (self.second / "spool").mkdir(parents=True)
@@ -159,7 +148,7 @@ class Site:
     def _gave_up(self, sheet: Sheet, status: int) -> None:
         said = " ".join(sheet.output.read_text(errors="replace").split())[-300:]
         # A command that finds no database, or services that find none, is told so at once.
-        if status and sheet.due == sheet.found and self._disturbed >= sheet.begun_at:
+        if status and sheet.due == sheet.found and self.server.disturbed >= sheet.begun_at:
             self.refused += 1
             time.sleep(1)
         else:
@@ -244,45 +233,6 @@ class Site:
         if self._lost > before:
             print(f"           {self._lost - before:g} samples are counted as lost", file=sys.stderr, flush=True)
 
-    # The server.
-
-    def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
-        """Ask the database."""
-        with psycopg.connect(self.server.dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
-            connection.execute("set default_transaction_read_only = off")
-            return connection.execute(query.encode(), values).fetchall()
-
-    def do(self, statement: str) -> None:
-        """Execute a statement, also where the server is read-only."""
-        with psycopg.connect(self.server.dsn, autocommit=True) as connection:
-            connection.execute("set default_transaction_read_only = off")
-            connection.execute(statement.encode())
-
-    @contextlib.contextmanager
-    def disturbing(self) -> Iterator[None]:
-        """Take down that the server is disturbed meanwhile."""
-        self._disturbed = math.inf
-        yield
-        self._disturbed = boot_time()
-
-    def server_processes(self) -> list[psutil.Process]:
-        """Return the server's processes, its first one before its backends."""
-        pid = int((self.server.data / "postmaster.pid").read_text().split("\n", 1)[0])
-        first = psutil.Process(pid)
-        return [first, *first.children(recursive=True)]
-
-    def signal_server(self, number: signal.Signals) -> list[psutil.Process]:
-        """Send a signal to all of them."""
-        processes = self.server_processes()
-        for process in processes:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
-        return processes
-
-    def start_server(self) -> None:
-        """Start it again."""
-        self.server.programs.start(self.server.data, self.server.socket_dir, self.server.folder / "server.log")
-
     # The rest.
 
     def set_clock(self, seconds: int) -> None:
@@ -334,8 +284,6 @@ class Site:
         return f"{address}:{port}"
 
     def _end_all(self) -> None:
-        with contextlib.suppress(OSError, psutil.Error):
-            self.signal_server(signal.SIGCONT)
         for process in (self._schedule, self._collector):
             if process is not None and process.poll() is None:
                 process.kill()

@@ -1,0 +1,110 @@
+"""A database server that is killed, frozen or made read-only for a while, by its processes."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+import psycopg
+
+from sql.embedded import EmbeddedServer
+
+__all__ = ["DisturbedServer", "boot_time"]
+
+
+def boot_time() -> float:
+    """Return seconds since the host booted, which no step of a clock changes."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class DisturbedServer:
+    """A server, and what is done to it.
+
+    Attributes
+    ----------
+    disturbed
+        Until when it was disturbed, by `boot_time`; endless as long as it is.
+    """
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self._server = server
+        self.disturbed = -math.inf
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[str]:
+        """Yield the connection string; the server ends with the context, frozen or not."""
+        try:
+            yield self._server.acquire()
+        finally:
+            with contextlib.suppress(OSError, psutil.Error):
+                self._signal(signal.SIGCONT)
+            self._server.release()
+
+    def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
+        """Ask the database."""
+        with psycopg.connect(self._server.dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
+            connection.execute("set default_transaction_read_only = off")
+            return connection.execute(query.encode(), values).fetchall()
+
+    def do(self, *statements: str) -> None:
+        """Execute statements, also where the server is read-only."""
+        with psycopg.connect(self._server.dsn, autocommit=True) as connection:
+            connection.execute("set default_transaction_read_only = off")
+            for statement in statements:
+                connection.execute(statement.encode())
+
+    @contextlib.contextmanager
+    def killed(self) -> Iterator[None]:
+        """Kill it; on leaving it is started again."""
+        with self._disturbing():
+            first, *others = self._processes()
+            first.kill()
+            psutil.wait_procs([first, *others], 60)
+            try:
+                yield
+            finally:
+                one = self._server
+                one.programs.start(one.data, one.socket_dir, one.folder / "server.log")
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Stop all its processes by SIGSTOP; on leaving they go on."""
+        with self._disturbing():
+            self._signal(signal.SIGSTOP)
+            try:
+                yield
+            finally:
+                self._signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def read_only(self) -> Iterator[None]:
+        """Have it refuse whoever writes, as a primary does that has become a standby."""
+        with self._disturbing():
+            self.do("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
+            try:
+                yield
+            finally:
+                self.do("alter system reset default_transaction_read_only", "select pg_reload_conf()")
+
+    @contextlib.contextmanager
+    def _disturbing(self) -> Iterator[None]:
+        self.disturbed = math.inf
+        try:
+            yield
+        finally:
+            self.disturbed = boot_time()
+
+    def _processes(self) -> list[psutil.Process]:
+        """Return its processes, the first one before its backends."""
+        pid = int((self._server.data / "postmaster.pid").read_text().split("\n", 1)[0])
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process in self._processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
