@@ -150,6 +150,13 @@ class Stack:
         """Let go of the services; the last holder stops them, unless ``bench up`` keeps them."""
         self._holders.leave(self._stop_unless_kept)
 
+    def stop_unheld(self) -> None:
+        """Stop the services where nobody holds or keeps them: whoever held them was killed."""
+        if self.services():
+            with self._holders.alone() as alone:
+                if alone:
+                    self._stop_unless_kept()
+
     def _stop_unless_kept(self) -> None:
         if not self.kept:
             self.stop_all()

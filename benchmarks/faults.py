@@ -48,9 +48,11 @@ def _measuring(site: Site, _: random.Random) -> Iterator[str]:
     # Not while the stack starts: a service that ends then ends the command as well.
     if not site.scheduling or not site.running() or (service := site.measuring()) is None:
         raise NotNow
+    begun_at = site.sheets[-1].begun_at
     os.kill(service.pid, signal.SIGKILL)
     yield "the stack's collector is killed"
-    if site.scheduling and site.measuring() in (None, service):
+    goes_on = site.scheduling and site.sheets[-1].begun_at == begun_at
+    if goes_on and site.measuring() in (None, service):
         site.report("the stack's collector is not started again")
 
 

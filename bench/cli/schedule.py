@@ -18,6 +18,7 @@ from bench.config import Settings
 from bench.errors import BadRequest
 from bench.gpu import inventory
 from bench.runfolder import RunFolder
+from bench.services import Stack
 from bench.terminal import Terminal
 from scheduler import checks
 from scheduler.cells import Collocation
@@ -26,6 +27,7 @@ from scheduler.executors.registry import LOCAL, load_executor
 from scheduler.experiment_file import ExperimentFile
 from scheduler.plan import is_due
 from scheduler.policy import Policy
+from scheduler.supervision import goes_on
 from sql.database import Database
 from sql.selection import select_run
 
@@ -104,6 +106,7 @@ def schedule(
         raise BadRequest("an experiment file is missing; `bench init` writes one, --from-run RUN repeats a run")
     elsewhere = load_executor(settings.executor)
     if not dry_run and _is_done(settings, file, rerun):
+        _tidy(settings)
         _conclude_nothing()
         return
     checked = _checked(settings, file, policy, elsewhere)
@@ -130,6 +133,12 @@ def _is_done(settings: Settings, path: Path, rerun: str | None) -> bool:
         return False
     folders = [RunFolder(settings.runs_dir / row.run) for row in file.rows if row.run]
     return all(folder.delivered or folder.end() is None for folder in folders)
+
+
+def _tidy(settings: Settings) -> None:
+    """Stop a stack that was left by a command that was killed, unless runs of another one still need it."""
+    if not any(goes_on(folder) for folder in RunFolder.all(settings.runs_dir)):
+        Stack(settings).stop_unheld()
 
 
 def _checked(settings: Settings, file: Path, policy: Policy, elsewhere: Executor | None) -> ExperimentFile:

@@ -72,6 +72,18 @@ def record(tmp_path: Path, service: Service, **more: object) -> None:
     (tmp_path / "stack" / "listener.service").write_text(json.dumps(asdict(service) | more))
 
 
+@pytest.mark.parametrize("why", ["held", "kept", None])
+def test_what_a_killed_command_has_left_is_stopped(tmp_path: Path, stack: Stack, why: str | None) -> None:
+    service = started(tmp_path, "sleep", "600")
+    other = Stack(Settings(home=tmp_path))
+    if why == "held":
+        other.hold(lambda: None)
+    stack.keep(why == "kept")
+    stack.stop_unheld()
+    assert service.alive == (why is not None)
+    other.release()
+
+
 @pytest.mark.parametrize("change", [{"created": -1.0}, {"world": "before the host was restarted"}])
 def test_a_process_that_has_its_pid_now_is_left_alone(
     tmp_path: Path, stack: Stack, innocent: subprocess.Popen[bytes], change: dict[str, object]
