@@ -17,7 +17,7 @@ from benchmarks.servers import installed_timescale
 from sql.embedded import EmbeddedServer
 from sql.flavour import Flavour
 from tests.conftest import HOW_TO_GET_ONE
-from tests.waiting import HUNG_SECONDS
+from tests.waiting import HUNG_SECONDS, wait_for
 
 _SIGNALS = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
@@ -52,8 +52,15 @@ class OwnServer:
             time.sleep(0.002)
         self._server.release()
 
+    @property
+    def gone(self) -> bool:
+        """Whether it does not run; one that recovers does."""
+        return not (self.folder / "data" / "postmaster.pid").exists()
+
     def start(self) -> None:
-        """Start it again."""
+        """Start it where it does not run."""
+        if self.gone:
+            self._server.release()
         self._server.acquire()
 
     def crash(self) -> None:
@@ -77,17 +84,18 @@ class OwnServer:
                 assert time.monotonic() < deadline, "no COPY was begun"
                 time.sleep(0.005)
 
-    def wait(self, timeout: float = HUNG_SECONDS) -> None:
+    @property
+    def answers(self) -> bool:
+        """Whether it takes connections."""
+        try:
+            psycopg.connect(self.dsn).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def wait(self) -> None:
         """Wait until it answers."""
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                psycopg.connect(self.dsn).close()
-            except psycopg.OperationalError:
-                assert time.monotonic() < deadline, f"the server does not answer within {timeout:g} s"
-                time.sleep(0.02)
-            else:
-                return
+        wait_for(lambda: self.answers, "the server")
 
 
 @contextlib.contextmanager

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from sql.flavour import Flavour
@@ -78,8 +76,7 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
             collector.wait_for_scrapes(exporter, 5)
             ballast.unlink()
             # Without room for its log a server gives up; whoever runs it then starts it, but nobody the collector.
-            with contextlib.suppress(psycopg.OperationalError):
-                server.wait(timeout=5)
+            wait_for(lambda: server.answers or server.gone, "the server, or its end")
             server.start()
             account.wait_for_scrapes(exporter)
             assert collector.figures()["bench_collector_lost_samples_total"] == 0

@@ -15,5 +15,5 @@ print(
 )
 with track("inside"):
     until = time.monotonic() + 2.0
-    while time.monotonic() < until:
+    while time.monotonic() < until or time.process_time() < 0.6:  # a busy machine gives less than a core
         sum(range(10_000))
