@@ -152,10 +152,9 @@ class Stack:
 
     def stop_unheld(self) -> None:
         """Stop the services where nobody holds or keeps them: whoever held them was killed."""
-        if self.services():
-            with self._holders.alone() as alone:
-                if alone:
-                    self._stop_unless_kept()
+        with self._holders.alone() as alone:
+            if alone:
+                self._stop_unless_kept()
 
     def _stop_unless_kept(self) -> None:
         if not self.kept:

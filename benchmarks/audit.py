@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bench.uptime import uptime
 from benchmarks.answers import SERIES, Answers
 from benchmarks.sheets import Sheet
 from benchmarks.site import Site
@@ -60,9 +61,7 @@ def _runs(site: Site) -> dict[str, float | str]:
             expected = _expected(account, killed is not None)
             if (attempt.status, attempt.code) not in expected:
                 wrong += 1
-                at = account.get(
-                    "end", account.get("begin", {"at": killed or time.clock_gettime(time.CLOCK_BOOTTIME)})
-                )["at"]
+                at = account.get("end", account.get("begin", {"at": killed or uptime()}))["at"]
                 says = f"{attempt.status}, {attempt.code}, {attempt.reason!r}"
                 site.report(f"run {attempt.label} is recorded as {says} and not as {expected}", at)
             elif "end" in account and attempt.code is not None and attempt.seconds is not None:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import contextlib
 import math
 import signal
-import time
 from collections.abc import Iterator
 
 import psutil
 import psycopg
 
+from bench.uptime import uptime
 from sql.embedded import EmbeddedServer
 
-__all__ = ["DisturbedServer", "boot_time"]
+__all__ = ["DisturbedServer"]
 
 _END_SECONDS = 10.0
-
-
-def boot_time() -> float:
-    """Return seconds since the host booted, which no step of a clock changes."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class DisturbedServer:
@@ -29,7 +24,7 @@ class DisturbedServer:
     Attributes
     ----------
     disturbed
-        Until when it was disturbed, by `boot_time`; endless as long as it is.
+        Until when it was disturbed, by `uptime`; endless as long as it is.
     """
 
     def __init__(self, server: EmbeddedServer) -> None:
@@ -102,7 +97,7 @@ class DisturbedServer:
         try:
             yield
         finally:
-            self.disturbed = boot_time()
+            self.disturbed = uptime()
 
     def _processes(self) -> list[psutil.Process]:
         """Return its processes, the first one before its backends."""

@@ -20,8 +20,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.uptime import uptime
 from benchmarks.audit import audit
-from benchmarks.disturbed_server import DisturbedServer, boot_time
+from benchmarks.disturbed_server import DisturbedServer
 from benchmarks.servers import Kind
 from benchmarks.site import Site
 
@@ -74,7 +75,7 @@ def _supervisor(site: Site, chance: random.Random) -> Iterator[str]:
     folder = chance.choice(running)
     state = folder.state()
     assert state is not None
-    site.killed[folder.run_id] = boot_time()
+    site.killed[folder.run_id] = uptime()
     with contextlib.suppress(ProcessLookupError):
         os.kill(state.pid, signal.SIGKILL)
     yield f"the supervisor of run {folder.run_id[:8]} is killed"
@@ -191,7 +192,7 @@ class Campaign:
     def __init__(self, site: Site, chance: random.Random, seconds: float, only: list[str] | None) -> None:
         self.made: Counter[str] = Counter()
         self._site, self._chance = site, chance
-        self._began = boot_time()
+        self._began = uptime()
         self._until = self._began + seconds
         self._share = min(seconds / 60 / _FULL_MINUTES, 1.0)
         self._names = [name for name in only or FAULTS if name not in site.left_out]
@@ -204,12 +205,12 @@ class Campaign:
         ends = next_at = self._began + self._pause()
         going = False
         with active:
-            while self._site.tick(more=boot_time() < self._until):
-                now = boot_time()
+            while self._site.tick(more=uptime() < self._until):
+                now = uptime()
                 if going and now >= ends:
                     active.close()
                     self._site.count_lost()
-                    going, next_at = False, boot_time() + self._pause()
+                    going, next_at = False, uptime() + self._pause()
                 elif not going and next_at <= now < self._until:
                     lasts = self._begin(active)
                     going, ends = lasts is not None, now + (lasts or 0)
@@ -232,7 +233,7 @@ class Campaign:
             self._deck = self._chance.sample(self._names, len(self._names))
         for name in self._deck:
             fault = FAULTS[name]
-            at = boot_time()
+            at = uptime()
             try:
                 what = active.enter_context(fault.begin(self._site, self._chance))
             except NotNow:

@@ -20,8 +20,9 @@ import psutil
 
 from bench.runfolder import RunFolder
 from bench.services import Service, free_port
+from bench.uptime import uptime
 from benchmarks import answers
-from benchmarks.disturbed_server import DisturbedServer, boot_time
+from benchmarks.disturbed_server import DisturbedServer
 from benchmarks.sheets import Sheet
 from scheduler.supervision import goes_on
 
@@ -121,7 +122,7 @@ class Site:
             self._gave_up(sheet, status)
             self.start_schedule()
         else:
-            self._ended = boot_time()
+            self._ended = uptime()
             if status != (expected := sheet.expected_status):
                 self.report(f"schedule {sheet.experiment} ended with status {status} instead of {expected}")
         return True
@@ -129,7 +130,7 @@ class Site:
     def start_schedule(self) -> None:
         """Run ``bench schedule`` on the newest file."""
         sheet, self._killed = self.sheets[-1], False
-        sheet.begin(boot_time())
+        sheet.begin(uptime())
         self._schedule = self._bench(self.home, sheet.output, "schedule", str(sheet.path), *_OPTIONS)
 
     def kill_schedule(self) -> None:
@@ -138,7 +139,7 @@ class Site:
         self._schedule.kill()
         self._schedule.wait()
         self._schedule, self._killed = None, True
-        self.sheets[-1].kills.append(boot_time())
+        self.sheets[-1].kills.append(uptime())
 
     @property
     def scheduling(self) -> bool:
@@ -159,7 +160,7 @@ class Site:
         assert self._ended is not None
         if not (left := self.processes()):
             return True
-        if boot_time() - self._ended < _SETTLE_SECONDS:
+        if uptime() - self._ended < _SETTLE_SECONDS:
             time.sleep(0.5)
             return False
         for process in left:
@@ -246,7 +247,7 @@ class Site:
 
     def report(self, problem: str, at: float | None = None) -> None:
         """Take down a finding, of now or of another moment."""
-        self.problems.append((boot_time() if at is None else at, problem))
+        self.problems.append((uptime() if at is None else at, problem))
         print(f"!! {problem}", file=sys.stderr, flush=True)
 
     def _bench(self, home: Path, output: Path, *words: str) -> subprocess.Popen[bytes]:

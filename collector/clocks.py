@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from dataclasses import dataclass, field
 
-__all__ = ["CLOCK_METRIC", "Clock", "own_lead", "set_by"]
+__all__ = ["CLOCK_METRIC", "Clock", "set_by"]
 
 # node_exporter's: the host's time while it answers.
 CLOCK_METRIC = "node_time_seconds"
@@ -21,13 +20,8 @@ _DRIFT = 1e-4
 _SET_SECONDS = 0.1
 
 
-def own_lead() -> float:
-    """Return by how many seconds this host's clock is ahead of the time since it was started: this changes as it is set."""
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 def set_by(before: float | None, now: float | None) -> float:
-    """Return the seconds by which a clock was set between two readings of `own_lead`; 0 where one is not known."""
+    """Return the seconds by which a clock was set between two readings of `booted_at`; 0 where one is not known."""
     if before is None or now is None or abs(now - before) < _SET_SECONDS:
         return 0.0
     return now - before
@@ -60,7 +54,7 @@ class Clock:
     def read(self, says: float, asked: float, answered: float, lead: float | None = None) -> None:
         """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none. In any thread.
 
-        `lead` is the collector's `own_lead`. If its clock was set and this one was not, a single reading says so.
+        `lead` is the collector's `booted_at`. If its clock was set and this one was not, a single reading says so.
         """
         with self._lock:
             last, doubt = self._last

@@ -43,7 +43,7 @@ class Followed:
     clock
         That of its host, which the other targets of the host go by as well.
     lead
-        The collector's `own_lead` at the last scrape.
+        The collector's `booted_at` at the last scrape.
     per_second
         Samples a second, by its last scrape; 0 while it is down.
     unspooled
@@ -128,7 +128,7 @@ class Followed:
         asked, answered
             When it was asked for, and when the answer began; for the clock.
         lead
-            The collector's `own_lead` when it was asked for.
+            The collector's `booted_at` when it was asked for.
 
         Raises
         ------

@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collector.clocks import Clock, own_lead, set_by
+from bench.uptime import booted_at, uptime
+from collector.clocks import Clock, set_by
 from collector.definitions import Definitions
 from collector.exposition import GarbageBody, ManyNew
 from collector.fetch import Body, Fetcher, FetchFailed
@@ -95,7 +96,7 @@ class Scraper:
         for number, (target_id, target) in enumerate(new):
             clock = self._clocks.setdefault(target.host, Clock())
             followed = Followed(
-                target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=own_lead()
+                target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=booted_at()
             )
             unread = _Unread()
             self._followed[target_id] = _Following(
@@ -137,13 +138,13 @@ class Scraper:
     async def _ask(self, followed: Followed, unread: _Unread, after: float) -> None:
         """Ask for a body at each of its times, until told to stop and once more."""
         interval, shift = followed.target.interval, offset(followed.target)
-        lead = own_lead()
+        lead = booted_at()
         slot = math.floor((time.time() + after - shift) / interval) + 1
         while True:
             scheduled = slot * interval + shift
             await self._told_or(scheduled - lead)
-            before, lead = lead, own_lead()
-            now = _boot_time() + lead
+            before, lead = lead, booted_at()
+            now = uptime() + lead
             if self._told.is_set():
                 self._arrived(await self._fetch(followed, now, lead), unread)
                 return
@@ -154,17 +155,17 @@ class Scraper:
             if interval < 1 or size > _SMALL or not self._fetcher.has_room:
                 await unread.join()
             await unread.places.acquire()  # for what it says next
-            following = slot_after(slot, (_boot_time() + lead - shift) / interval)
+            following = slot_after(slot, (uptime() + lead - shift) / interval)
             self._metrics.missed.inc(max(following - slot - 1, 0))
             slot = following
 
     async def _told_or(self, scheduled: float) -> None:
-        """Wait until then, by `_boot_time`, or until told to stop: without the task that `asyncio.wait_for` would make."""
+        """Wait until then, by `uptime`, or until told to stop: without the task that `asyncio.wait_for` would make."""
         if self._told.is_set():
             return
         waking = asyncio.get_running_loop().create_future()
         self._waking.add(waking)
-        handle = waking.get_loop().call_later(max(scheduled - _boot_time(), 0), _wake, waking)
+        handle = waking.get_loop().call_later(max(scheduled - uptime(), 0), _wake, waking)
         try:
             await waking
         finally:
@@ -259,7 +260,7 @@ class Scraper:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Answer:
-    """What a target said at a time, by a clock of that `own_lead`; or in a word, and in a line, why it said nothing."""
+    """What a target said at a time, by a clock of that `booted_at`; or in a word, and in a line, why it said nothing."""
 
     at: float
     lead: float
@@ -289,11 +290,6 @@ def _internal(followed: Followed, error: Exception) -> tuple[str, str]:
     """Log a fault of ours; return it in a word and in a line."""
     _log.error("%s: a scrape failed for a reason that lies here", followed.target.url, exc_info=error)
     return "internal", type(error).__name__
-
-
-def _boot_time() -> float:
-    """Return seconds by a clock that nobody sets."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _wake(waking: asyncio.Future[None]) -> None:

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Collection
 from pathlib import Path
 
-__all__ = ["booted_at", "cache_tags"]
-
-
-def booted_at() -> float:
-    """Return when this host was started, in Unix seconds."""
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+__all__ = ["cache_tags"]
 
 
 def cache_tags(position: int, run_before: Collection[int], root: Path = Path("/")) -> dict[str, str]:

@@ -16,12 +16,12 @@ from bench.config import Settings, config_file
 from bench.polling import readable
 from bench.processes import end_run as end_processes
 from bench.runfolder import RunFolder
+from bench.uptime import booted_at
 from scheduler.active import READY_SECONDS, ActiveRun, launched_with, new_run
 from scheduler.devices import Devices, Given
 from scheduler.events import Event, Outcome, label
 from scheduler.job import Job
 from scheduler.launch import client_folder
-from scheduler.page_cache import booted_at
 from scheduler.policy import FAILURES, Policy
 from scheduler.record import Recorder
 from scheduler.software import SoftwareWatch

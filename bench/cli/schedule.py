@@ -137,8 +137,9 @@ def _is_done(settings: Settings, path: Path, rerun: str | None) -> bool:
 
 def _tidy(settings: Settings) -> None:
     """Stop a stack that was left by a command that was killed, unless runs of another one still need it."""
-    if not any(goes_on(folder) for folder in RunFolder.all(settings.runs_dir)):
-        Stack(settings).stop_unheld()
+    stack = Stack(settings)
+    if stack.services() and not any(goes_on(folder) for folder in RunFolder.all(settings.runs_dir)):
+        stack.stop_unheld()
 
 
 def _checked(settings: Settings, file: Path, policy: Policy, elsewhere: Executor | None) -> ExperimentFile:

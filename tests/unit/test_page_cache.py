@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.page_cache import booted_at, cache_tags
+from bench.uptime import booted_at
+from scheduler.page_cache import cache_tags
 
 MEMINFO = "MemTotal:       16316412 kB\nSwapCached:            8 kB\nCached:          2048 kB\n"
 

@@ -13,6 +13,7 @@ from bench.gpu.simulated.ledger import GpuState, Ledger, WorldState
 from bench.gpu.simulated.load import Watch
 from bench.gpu.simulated.mig import create_compute_instance, create_instance
 from bench.gpu.specification import SpecifiedGpu, parse
+from bench.uptime import uptime
 
 __all__ = ["World", "WorldReplaced"]
 
@@ -67,7 +68,7 @@ class World:
     def now(self) -> WorldState:
         """Return the world brought forward to now, not to be changed; raises what `state` raises."""
         state = self.state()
-        if _uptime() - state["at"] < _STEP_SECONDS:
+        if uptime() - state["at"] < _STEP_SECONDS:
             return state
         with self.change() as state:
             return state
@@ -78,7 +79,7 @@ class World:
         with self._ledger.locked():
             state = self._own(self._ledger.copy())
             clients = self._watch.scan(key for key, one in state["processes"].items() if one["ended"] is None)
-            now = _uptime()
+            now = uptime()
             if now - state["at"] >= _STEP_SECONDS:
                 physics.advance(state, self._models, clients, now)
                 state["time"] = time.time()
@@ -126,7 +127,7 @@ class World:
             "boot": _boot(),
             "driver": 1,
             "serial": 0,
-            "at": _uptime(),
+            "at": uptime(),
             "time": time.time(),
             "gpus": [],
             "devices": {},
@@ -156,10 +157,6 @@ def next_serial(state: WorldState) -> int:
     """Return a number that nothing in this world has had."""
     state["serial"] += 1
     return state["serial"]
-
-
-def _uptime() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _boot() -> str:
