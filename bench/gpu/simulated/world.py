@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +54,8 @@ class World:
         BadRequest
             The specification cannot be read.
         """
-        return cls(parse(specification, str(folder.resolve()) if folder else ""), Ledger(folder))
+        world = str(folder.resolve()) if folder else f"process {os.getpid()}"
+        return cls(parse(specification, world), Ledger(folder))
 
     def state(self) -> WorldState:
         """Return the world as it was last written, not to be changed.
