@@ -37,8 +37,8 @@ __all__ = ["Workload"]
 
 # The least between two looks at how the runs go on.
 _LOOK_SECONDS = 0.005
-# How long the database may take to place runs.
-_PLACED_SECONDS = 0.03
+# How much earlier than they begin runs may start by the database.
+_EARLY_SECONDS = 0.01
 
 
 class Workload:
@@ -160,25 +160,20 @@ class Workload:
         except Exception:
             self._dismiss(session, starting)
             raise
-        # One moment for all: the placement is in the database before the first of them begins.
+        # The placement is in the database before the first of them begins: no sample of theirs is without their tag.
         placements = [placement for active in starting for placement in active.placements]
-        started_at = self._place(session, workload_id, placements)
-        self.began = self.began or started_at
+        placed_at = session(runs.start_runs, workload_id, placements, lease=self.settings.lease)
+        # One moment for all, from which their durations count: however long the database took, no run has that time.
+        released_at = time.time()
+        self.began = self.began or released_at
         for active in starting:
-            active.release(started_at)
+            active.release(released_at)
+        if not 0 <= released_at - placed_at <= _EARLY_SECONDS:
+            session(
+                runs.move_starts, workload_id, [active.folder.run_id for active in starting], placed_at, released_at
+            )
         for active in starting:
             self._tell("started", active)
-
-    def _place(self, session: Session, workload_id: int, placements: Sequence[runs.Placement]) -> float:
-        """Place runs from now on, and return that moment, in Unix seconds.
-
-        Their durations count from there, and they begin when the database has it. Where it stood still meanwhile they are
-        placed anew; one that is far away is no faster the second time.
-        """
-        started_at = session(runs.start_runs, workload_id, placements, lease=self.settings.lease)
-        if time.time() - started_at > _PLACED_SECONDS:
-            started_at = session(runs.start_runs, workload_id, placements, lease=self.settings.lease)
-        return started_at
 
     def _prepare(self, run_id: str, job: Job, given: Given) -> ActiveRun:
         folder = RunFolder(self.settings.runs_dir / run_id)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from psycopg.rows import class_row
+from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Jsonb
 
 from bench.config import LEASE_SECONDS
@@ -23,6 +24,7 @@ __all__ = [
     "host_of",
     "known_runs",
     "last_sign_of_life",
+    "move_starts",
     "positions_started",
     "renew_lease",
     "set_mlflow_run",
@@ -160,6 +162,25 @@ def start_runs(
             [(p.run_id, p.host, p.gpu_uuid, p.gpu_instance_id, p.mig_uuid, started_at) for p in placements],
         )
     return started_at
+
+
+def move_starts(connection: Connection, workload_id: int, run_ids: Sequence[str], before: float, now: float) -> None:
+    """Have runs of a workload that were placed at `before` start at `now`, both in Unix seconds; again is harmless."""
+    with connection.transaction():
+        connection.execute("select from tag_version for update")
+        connection.execute(
+            "update workloads set started_at = to_timestamp(%s) where workload_id = %s and started_at = to_timestamp(%s)",
+            (now, workload_id, before),
+        )
+        for table in ("runs", "placements"):  # a lost run may have ended with its last sign of life, before that
+            connection.execute(
+                SQL("""
+                update {} set started_at = to_timestamp(%(now)s),
+                    ended_at = case when ended_at < to_timestamp(%(now)s) then to_timestamp(%(now)s) else ended_at end
+                where run_id = any(%(runs)s)
+                """).format(Identifier(table)),
+                {"now": now, "runs": list(run_ids)},
+            )
 
 
 def renew_lease(connection: Connection, run_id: str, root_pid: int, lease: float) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import sys
 import threading
@@ -72,9 +70,9 @@ def test_a_supervisor_that_dies_as_it_is_released_ends_its_run_alone(
         started_at = start_runs(connection, workload_id, placements, lease=lease)
         state = RunFolder(settings.runs_dir / placements[0].run_id).state()
         assert state is not None
-        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):  # where runs are placed anew
-            os.kill(state.pid, signal.SIGKILL)
-            psutil.wait_procs([psutil.Process(state.pid)], timeout=10)
+        supervisor = psutil.Process(state.pid)
+        supervisor.kill()
+        psutil.wait_procs([supervisor], timeout=10)
         return started_at
 
     monkeypatch.setattr(runs, "start_runs", kill_one)
@@ -89,20 +87,24 @@ def test_runs_count_from_their_release_and_not_from_before_a_slow_database(
     start_runs = runs.start_runs
     answered: list[float] = []
 
-    def slow_once(
+    def slowly(
         connection: Connection, workload_id: int, placements: Sequence[runs.Placement], *, lease: float
     ) -> float:
         started_at = start_runs(connection, workload_id, placements, lease=lease)
-        time.sleep(0 if answered else 0.5)  # as where it is stopped while it commits
+        time.sleep(0.5)  # as where it is stopped while it commits
         answered.append(time.time())
         return started_at
 
-    monkeypatch.setattr(runs, "start_runs", slow_once)
+    monkeypatch.setattr(runs, "start_runs", slowly)
     assert [outcome.status for outcome in scheduler.run_file(file)] == ["finished"] * 2
     with scheduler.database.session() as connection:
         starts = connection.execute(
-            "select extract(epoch from r.started_at)::float8 from runs r"
-            " union all select extract(epoch from p.started_at)::float8 from placements p"
+            """
+            select extract(epoch from min(started_at))::float8 from (
+                select 1 as n, started_at from runs union all select 2, started_at from placements
+                union all select 3, started_at from workloads union all select 4, started_at from run_sets) x
+            group by n
+            """
         ).fetchall()
     assert len(starts) == 4
     assert all(started_at >= answered[0] for (started_at,) in starts)
