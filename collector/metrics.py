@@ -70,7 +70,9 @@ class CollectorMetrics:
             "bench_collector_retagged_samples_total", "Samples that got another tag.", registry=self.registry
         )
         self.replayed_batches = Counter(
-            "bench_collector_replayed_batches_total", "Batches sent again that were there.", registry=self.registry
+            "bench_collector_replayed_batches_total",
+            "Batches of an earlier life or a failed write that were there.",
+            registry=self.registry,
         )
         self.write_errors = Counter(
             "bench_collector_write_errors_total", "Times the database failed.", registry=self.registry

@@ -2,7 +2,7 @@
 
 A record is in the kernel when `Spool.append` returns, so it survives a ``kill -9``; every 5 s it is on the disk, which is
 what a power cut may cost. The folder holds segments ``NNNN.spool``, named by their first batch and deleted when all in
-them is accepted. Where the database stands is not kept here: its ledger of batches makes a replay harmless.
+them is accepted. Where the database stands is not kept here: whoever writes asks its ledger of batches (`Spool.settle`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,6 +86,7 @@ class Spool:
         Places found in which a whole record was expected and none was.
     dropped_records, dropped_samples
         What went without being accepted, for the bound, a full disk, or a definition of which both copies are damaged.
+        What may be in the database all the same counts once `settle` was told that it is not.
 
     Raises
     ------
@@ -103,6 +104,10 @@ class Spool:
         self._backlog: deque[_Entry] = deque()  # older than all of the next
         self._live: deque[_Entry] = deque()
         self._taken: dict[int, _Entry] = {}
+        self._unsure: set[int] = (
+            set()
+        )  # batches that may be in the database: of an earlier life, or of a write that failed
+        self._gone: dict[int, _Entry] = {}  # what was given up of these, and of those that are being written
         self._known: dict[Path, tuple[int, KnownSeries]] = {}
         self._numbering = 0
         self._synced = self._appended = time.monotonic()
@@ -114,6 +119,7 @@ class Spool:
             self._next = self._reserved = int(self._recall("next", r"[0-9]+") or 1)
             for path in sorted(directory.glob("[0-9]*.spool")):
                 self._recover(path)
+            self._unsure = {entry.batch for entry in self._backlog}
             self._era = self._next
         except (OSError, BenchError) as error:
             self.close()
@@ -151,7 +157,7 @@ class Spool:
             frame = entry.segment.read(entry.offset, entry.length)
             if frame is None:
                 self.damaged += 1
-                self._settle(entry)
+                self._release(entry)
                 continue
             self._taken[entry.batch] = entry
             record = SpoolRecord.decode(frame, self._definitions(entry.segment), entry.segment.era)
@@ -169,13 +175,36 @@ class Spool:
     def accept(self, batches: Iterable[int]) -> None:
         """Let go of those records, as far as they are taken: they are in the database."""
         for batch in batches:
+            self._gone.pop(batch, None)
             if (entry := self._taken.pop(batch, None)) is not None:
-                self._settle(entry)
+                self._release(entry)
 
     def give_back(self) -> None:
         """Have the records that were taken and not accepted taken again."""
+        self._unsure |= self._taken.keys() | self._gone.keys()
         self._backlog = deque(sorted([*self._taken.values(), *self._backlog], key=lambda entry: entry.batch))
         self._taken.clear()
+
+    @property
+    def unsure(self) -> int | None:
+        """The lowest batch that may be in the database without having been accepted; ``None`` if there is none."""
+        return min(self._unsure, default=None)
+
+    def settle(self, written: Collection[int]) -> int:
+        """Let go of what the database has, of all batches from `unsure` on, and count what it has not and is gone.
+
+        Returns how many batches it has.
+        """
+        gone = [entry for batch, entry in self._gone.items() if batch in self._unsure and batch not in written]
+        self._count_dropped(gone)
+        self._gone = {batch: entry for batch, entry in self._gone.items() if batch not in self._unsure}
+        there = self._unsure.intersection(written)
+        for entry in self._backlog:
+            if entry.batch in there:
+                self._release(entry)
+        self._backlog = deque(entry for entry in self._backlog if entry.batch not in there)
+        self._unsure.clear()
+        return len(there)
 
     @property
     def oldest(self) -> int:
@@ -280,7 +309,7 @@ class Spool:
             if active.pending == 0:
                 self._delete(active)
 
-    def _settle(self, entry: _Entry) -> None:
+    def _release(self, entry: _Entry) -> None:
         entry.segment.pending -= 1
         if entry.segment.pending == 0 and not entry.segment.open:
             self._delete(entry.segment)
@@ -297,12 +326,17 @@ class Spool:
         if not self._segments or (oldest := self._segments[0]) is self._active:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         lost = [entry for entry in (*self._taken.values(), *self._backlog, *self._live) if entry.segment is oldest]
-        self.dropped_records += len(lost)
-        self.dropped_samples += sum(entry.samples for entry in lost)
+        known = self._taken.keys() | self._unsure
+        self._gone |= {entry.batch: entry for entry in lost if entry.batch in known}
+        self._count_dropped([entry for entry in lost if entry.batch not in known])
         self._taken = {batch: entry for batch, entry in self._taken.items() if entry.segment is not oldest}
         self._backlog = deque(entry for entry in self._backlog if entry.segment is not oldest)
         self._live = deque(entry for entry in self._live if entry.segment is not oldest)
         self._delete(oldest)
+
+    def _count_dropped(self, entries: Sequence[_Entry]) -> None:
+        self.dropped_records += len(entries)
+        self.dropped_samples += sum(entry.samples for entry in entries)
 
     def _recover(self, path: Path) -> None:
         data = path.read_bytes()

@@ -78,6 +78,7 @@ class Writer(threading.Thread):
         while True:
             try:
                 with self._database.connect() as connection:
+                    self._settle(connection)
                     self._work(connection)
                     return
             except (BenchError, psycopg.Error) as error:
@@ -88,6 +89,16 @@ class Writer(threading.Thread):
                 self._give_back()
                 if self._stopping.wait(self._backoff.failed()):
                     return  # the spool keeps what is left
+
+    def _settle(self, connection: Connection) -> None:
+        """Ask the ledger about what may have been written though nobody heard of it, in an earlier life or at a failure."""
+        with self._lock:
+            unsure = self._spool.unsure
+        if unsure is not None:
+            written = samples.written_batches(connection, self._spool.source, unsure)
+            with self._lock:
+                there = self._spool.settle(written)
+            self._metrics.replayed_batches.inc(there)
 
     def _work(self, connection: Connection) -> None:
         while True:
@@ -131,7 +142,7 @@ class Writer(threading.Thread):
             with connection.transaction():
                 count = self._enter(connection, taken)
         except _REFUSALS as error:
-            self._refused(records, error)
+            self._refused(connection, records, error)
             return True
         with self._lock:
             self._spool.accept([record.batch for record in records])
@@ -141,7 +152,7 @@ class Writer(threading.Thread):
         self._metrics.write_seconds.observe(time.monotonic() - began)
         return True
 
-    def _refused(self, records: list[SpoolRecord], error: psycopg.Error) -> None:
+    def _refused(self, connection: Connection, records: list[SpoolRecord], error: psycopg.Error) -> None:
         """Have records written one by one, and so the bad one found.
 
         One that is refused though it went alone, and less what its targets may not say, will be so again: it goes.
@@ -154,6 +165,7 @@ class Writer(threading.Thread):
                 self._spool.accept([records[0].batch])
         self._at_once = 0
         self._give_back()
+        self._settle(connection)
 
     def _give_back(self) -> None:
         with self._lock:

@@ -28,6 +28,7 @@ __all__ = [
     "summarise_ended_runs",
     "taken_over",
     "worth_compressing",
+    "written_batches",
 ]
 
 # Samples of a series in one transaction from which on they are worth being compressed as they are written.
@@ -129,6 +130,12 @@ def run_set_segments(connection: Connection, since: float) -> list[Segment]:
         (since,),
     ).fetchall()
     return [Segment(*row) for row in rows]
+
+
+def written_batches(connection: Connection, source: str, since: int) -> set[int]:
+    """Return the batches of the ledger from `since` on."""
+    rows = connection.execute("select batch from batches where source = %s and batch >= %s", (source, since))
+    return {batch for (batch,) in rows}
 
 
 def forget_batches(connection: Connection, source: str, below: int) -> None:

@@ -34,7 +34,7 @@ class CollectorFigures:
     dropped, failed
         Lines that gave no sample and scrapes that gave none, by reason.
     retried
-        Batches that were sent again.
+        Batches of an earlier life, or of a write that failed, that the database had.
     report_seconds
         How long ago the database was told how targets are.
     """
@@ -101,7 +101,7 @@ class CollectorFigures:
             parts.append(f"begin {_milliseconds(self.lag_seconds)} late")
         parts.append(f"spool {self.spool_records} records, {tables.figure('_bytes', self.spool_bytes)}")
         parts += [f"{sum(found.values())} {what} ({_reasons(found)})" for what, found in self._problems() if found]
-        parts += [f"{self.retried} batches sent again"] if self.retried else []
+        parts += [f"{self.retried} batches found written"] if self.retried else []
         if self.report_seconds > _REPORT_SECONDS:
             parts.append(f"last report to the database {tables.duration(self.report_seconds)} ago")
         return "; ".join(parts)

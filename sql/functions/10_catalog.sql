@@ -76,7 +76,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_collector_lost_samples_total', '{}', 'collector_lost_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Scraped samples that the spool gave up.'),
     ('bench_collector_damaged_records_total', '{}', 'collector_damaged_records', 'events/s', 1, 'counter', 'sum', 1, false, 'Records of the spool that were not whole.'),
     ('bench_collector_retagged_samples_total', '{}', 'collector_retagged_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Samples that got another run''s tag afterwards.'),
-    ('bench_collector_replayed_batches_total', '{}', 'collector_replayed_batches', 'events/s', 1, 'counter', 'sum', 1, false, 'Batches sent again that were there.'),
+    ('bench_collector_replayed_batches_total', '{}', 'collector_replayed_batches', 'events/s', 1, 'counter', 'sum', 1, false, 'Batches of an earlier life or a failed write that were there.'),
     ('bench_collector_write_errors_total', '{}', 'collector_write_errors', 'events/s', 1, 'counter', 'sum', 1, false, 'Times the database failed.'),
     ('bench_collector_discovery_errors_total', '{}', 'collector_discovery_errors', 'events/s', 1, 'counter', 'sum', 1, false, 'Times a list of targets could not be read.'),
     ('bench_collector_unread_seconds', '{}', 'collector_unread_age', 'seconds', 1, 'gauge', 'max', 1, false, 'Age of the oldest answer that is to be read.'),

@@ -104,7 +104,7 @@ returns table (what text, reason text, times double precision) language sql stab
         select s.series_id, w.what, coalesce(s.labels ->> 'outcome', s.labels ->> 'reason', '') as reason
         from (values ('collector_scrapes', 'scrapes failed'), ('collector_missed_scrapes', 'scrapes came too late'),
                      ('collector_dropped_lines', 'lines gave no sample'), ('collector_lost_samples', 'samples lost'),
-                     ('collector_write_errors', 'writes failed'), ('collector_replayed_batches', 'batches sent again'),
+                     ('collector_write_errors', 'writes failed'), ('collector_replayed_batches', 'batches found written'),
                      ('collector_retimed_lines', 'lines from the future'),
                      ('collector_damaged_records', 'records of the spool damaged'),
                      ('collector_discovery_errors', 'lists of targets not read')) as w (quantity, what)

@@ -37,7 +37,7 @@ def test_one_line_for_a_collector() -> None:
     figures = CollectorFigures.parse(generate_latest(lived().registry).decode())
     assert figures.line() == (
         "1234 samples/s of 1234 series; 3 up 1 taken; scrapes take 3.0 ms; begin 0.5 ms late; spool 2 records, 2 KiB; "
-        "7 scrapes failed (cut_short 5, timeout 2); 4 lines dropped (repeated 4); 6 batches sent again; "
+        "7 scrapes failed (cut_short 5, timeout 2); 4 lines dropped (repeated 4); 6 batches found written; "
         "last report to the database 3:20 ago"
     )
     assert figures.failed == {"cut_short": 5, "timeout": 2}

@@ -218,10 +218,48 @@ def test_at_the_bound_the_oldest_go_first_and_are_counted(opened: Opener, tmp_pa
     left = [taken.batch for taken in drain(spool)]
     assert left == numbers[-len(left) :]
     assert len(left) >= 40
+    assert spool.dropped_records == 279 - len(left), "of those taken it is not known yet"
+    assert spool.settle(()) == 0
     assert spool.dropped_records == 300 - len(left)
     assert spool.dropped_samples == 100 * spool.dropped_records
     spool.accept(numbers)
     assert spool.depth == 0
+
+
+def test_what_the_database_has_is_not_lost_when_it_is_given_up(opened: Opener) -> None:
+    spool = opened(max_bytes=200_000)
+    numbers = [spool.append(record(n, samples=100)) for n in range(30)]
+    spool = opened(max_bytes=200_000)
+    assert spool.unsure == numbers[0]
+    numbers += [spool.append(record(n, samples=100)) for n in range(30, 300)]
+    counted = spool.dropped_records
+    assert counted == 270 - spool.depth > 0, "of the first it is not known"
+    assert spool.settle(set(numbers[:20])) == 20
+    assert spool.dropped_records == counted + 10
+
+
+def test_what_is_given_up_while_it_is_written_is_lost_only_if_it_was_not(opened: Opener) -> None:
+    spool = opened(max_bytes=200_000)
+    numbers = [spool.append(record(n, samples=100)) for n in range(20)]
+    assert len(drain(spool)) == 20
+    numbers += [spool.append(record(n, samples=100)) for n in range(20, 300)]
+    gone = spool.dropped_records
+    spool.accept(numbers[:10])
+    spool.give_back()
+    assert spool.settle({numbers[10]}) == 1
+    assert spool.dropped_records == gone + 9
+
+
+def test_what_the_database_has_is_not_taken_again(opened: Opener) -> None:
+    spool = opened()
+    numbers = [spool.append(record(n)) for n in range(5)]
+    assert len(drain(spool)) == 5
+    spool.give_back()
+    assert spool.unsure == numbers[0]
+    assert spool.settle(set(numbers[:3])) == 3
+    assert [taken.batch for taken in drain(spool)] == numbers[3:]
+    spool.accept(numbers[3:])
+    assert (spool.depth, spool.dropped_records) == (0, 0)
 
 
 def test_a_record_beyond_the_bound_costs_itself_alone(opened: Opener) -> None:
