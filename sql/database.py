@@ -195,13 +195,18 @@ class Database:
         with self.connect() as connection:
             try:
                 yield connection
-            # The second is what a view of `bench_own` says of writing.
-            except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState) as error:
-                said = error.diag.message_primary
-                raise StatementFailed(f"{connection.info.user} may not do this in the database: {said}") from error
             except psycopg.Error as error:
-                cancelled = self._reading and isinstance(error, replica.conflicts)
-                raise StatementFailed(_CANCELLED if cancelled else str(error).strip()) from error
+                raise self.failure(error, connection) from error
+
+    def failure(self, error: psycopg.Error, connection: Connection | None) -> StatementFailed:
+        """Return what the driver says as an error of ours."""
+        # The second is what a view of `bench_own` says of writing.
+        forbidden = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
+        if connection is not None and isinstance(error, forbidden):
+            said = error.diag.message_primary
+            return StatementFailed(f"{connection.info.user} may not do this in the database: {said}")
+        cancelled = self._reading and isinstance(error, replica.conflicts)
+        return StatementFailed(_CANCELLED if cancelled else str(error).strip())
 
     def libpq_environment(self) -> dict[str, str]:
         """Return the variables by which psql and other programs of PostgreSQL find the database."""

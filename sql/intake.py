@@ -23,8 +23,12 @@ from sql.archive import Manifest, opened, part_member
 from sql.columns import Columns
 from sql.database import Connection, Database, StatementFailed
 from sql.parts import unpacked
+from sql.session import Session
 
 __all__ = ["Imported", "take_in"]
+
+# For a server that is restarted meanwhile, or a policy's job that is in the way: all is done again, or nothing.
+_PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +69,31 @@ def take_in(
     BadRequest
         The file is damaged, none of ours, or of a newer release; or its experiment, or the place of a run in it, is taken.
     """
-    with opened(path, "capsule") as (archive, manifest), database.session() as connection:
-        with connection.transaction():
-            connection.execute(
-                "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;"
-                "select pg_advisory_xact_lock(hashtext('bench.import'))"
-            )
-            try:
-                imported = _write(connection, archive, manifest, into, tell)
-                staging.clear(connection)
-            except BadRequest as error:
-                raise BadRequest(str(error), file=path) from None
+    with opened(path, "capsule") as (archive, manifest), Session(database, _PATIENCE_SECONDS) as session:
+        try:
+            imported = session(_write, archive, manifest, into, tell)
+        except BadRequest as error:
+            raise BadRequest(str(error), file=path) from None
         if imported.runs:
-            _settle(connection)
+            session(_settle)
         return imported
 
 
 def _write(
+    connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, into: int | None,
+    tell: Callable[[int, int], None],
+) -> Imported:  # fmt: skip
+    with connection.transaction():
+        connection.execute(
+            "set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0;"
+            "select pg_advisory_xact_lock(hashtext('bench.import'))"
+        )
+        imported = _bring_in(connection, archive, manifest, into, tell)
+        staging.clear(connection)
+        return imported
+
+
+def _bring_in(
     connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, into: int | None,
     tell: Callable[[int, int], None],
 ) -> Imported:  # fmt: skip

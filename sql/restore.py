@@ -7,7 +7,6 @@ through the same migrations as a database of that release.
 from __future__ import annotations
 
 import graphlib
-import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,10 +22,12 @@ from sql.database import Connection, Database
 from sql.flavour import Flavour, inspect
 from sql.members import copy_in
 from sql.migrate import lock, migrate, pending
+from sql.session import Session
 
 __all__ = ["restore"]
 
-_ATTEMPTS = 3
+# For a policy's job that is at what has to go: all is done again, or nothing.
+_PATIENCE_SECONDS = 60.0
 # Samples are sorted in a backup, so they can be compressed as they come.
 _DIRECT_COMPRESS = ("timescaledb.enable_direct_compress_copy", "timescaledb.enable_direct_compress_copy_client_sorted")
 
@@ -40,22 +41,19 @@ def restore(database: Database, path: Path, say: Callable[[str], None] = lambda 
         The file is damaged, of a newer release, or none of ours; or the database is not empty, or in use.
     """
     say("Checking the file …")
-    with opened(path) as (archive, manifest), database.session() as connection:
-        flavour = inspect(connection).flavour
-        for attempt in range(_ATTEMPTS):
-            try:
-                with connection.transaction():
-                    _clear(connection)
-                    _fill(connection, flavour, archive, manifest, say)
-                break
-            except psycopg.errors.DeadlockDetected:  # a policy's job was at what has to go
-                if attempt + 1 == _ATTEMPTS:
-                    raise
-                time.sleep(1)
+    with opened(path) as (archive, manifest), Session(database, _PATIENCE_SECONDS) as session:
+        session(_replace, archive, manifest, say)
         say("Refreshing the aggregates …")
-        refresh(connection)
-        connection.execute("analyze")
+        session(refresh)
+        session(psycopg.Connection.execute, "analyze")
     return manifest
+
+
+def _replace(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, say: Callable[[str], None]) -> None:
+    flavour = inspect(connection).flavour
+    with connection.transaction():
+        _clear(connection)
+        _fill(connection, flavour, archive, manifest, say)
 
 
 def _clear(connection: Connection) -> None:

@@ -154,9 +154,8 @@ class Session:
                 self._connection.close()
             self._connection = None
 
-    @staticmethod
-    def _failed(error: Exception) -> DatabaseUnavailable:
-        return error if isinstance(error, DatabaseUnavailable) else StatementFailed(str(error).strip())
+    def _failed(self, error: psycopg.Error | DatabaseUnavailable) -> DatabaseUnavailable:
+        return error if isinstance(error, DatabaseUnavailable) else self._database.failure(error, self._connection)
 
 
 def _process(connection: Connection) -> tuple[int, object]:

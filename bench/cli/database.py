@@ -30,10 +30,14 @@ from sql.embedded import EmbeddedServer
 from sql.flavour import inspect
 from sql.migrate import applied, migrate, pending
 from sql.restore import restore
+from sql.session import Session
 from sql.tuning import costly_settings
 from sql.upgrade import upgrade
 
 __all__ = ["register"]
+
+# For a policy's job that is in the way, or a server that is restarted meanwhile.
+_PATIENCE_SECONDS = 60.0
 
 app = typer.Typer(help="The database: schema, address, shell, backup.", no_args_is_help=True)
 
@@ -117,11 +121,11 @@ def maintain(
     """Do now what policies do in time: refresh aggregates, compress, and delete raw samples that are not to be kept."""
     if keep_raw not in (None, "forever") and not re.fullmatch("[1-9][0-9]{0,4}", keep_raw or ""):
         raise BadRequest(f"--keep-raw is a number of days, 1 or more, or 'forever', not {keep_raw!r}")
-    with Database(Settings.load()) as database, database.session() as connection:
+    with Database(Settings.load()) as database, Session(database, _PATIENCE_SECONDS) as session:
         if keep_raw is not None:
-            aggregates.keep_raw(connection, None if keep_raw == "forever" else int(keep_raw))
-        aggregates.maintain(connection)
-        found = aggregates.retention(connection)
+            session(aggregates.keep_raw, None if keep_raw == "forever" else int(keep_raw))
+        session(aggregates.maintain)
+        found = session(aggregates.retention)
     kept = f"kept for {found.keep_raw.days} days" if found.keep_raw else "kept for ever"
     gone = (
         f"; those before {datetime.fromtimestamp(found.edge, UTC):%Y-%m-%d} UTC are gone"

@@ -6,6 +6,7 @@ import json
 import time
 import zipfile
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from sql.intake import Imported, take_in
 from sql.selection import select_runs
 from sql.software import SpanRecord, store_spans
 from tests.backups import OTHER, Empty
+from tests.waiting import HUNG_SECONDS, wait_for
 from tests.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours
@@ -202,6 +204,22 @@ def test_again_changes_nothing_and_says_so(told: World, flavour: Flavour, empty:
     assert take_in(told.database, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
     with there.session() as connection:
         assert _counts(connection) == before
+
+
+def test_a_deadlock_is_waited_out(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
+    export(told.connection, tmp_path / "all.capsule", "20")
+    there = empty(flavour).open()
+    with ThreadPoolExecutor(1) as pool, there.connect() as other, there.connect() as asking:
+        with other.transaction():  # as a job of TimescaleDB's, which has chunks in its hands
+            other.execute("set local deadlock_timeout = '1h'; lock table samples in share mode")
+            importing: Future[Imported] = pool.submit(take_in, there, tmp_path / "all.capsule")
+            waits = (
+                "select from pg_stat_activity where backend_type = 'client backend' and wait_event_type = 'Lock'"
+                " and datname = current_database()"
+            )
+            wait_for(lambda: asking.execute(waits).fetchone() is not None, "that it waits")
+            other.execute("lock table runs in share mode")
+        assert importing.result(HUNG_SECONDS).runs == 6
 
 
 def test_what_comes_later_joins_what_is_here(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
