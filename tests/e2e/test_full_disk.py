@@ -44,12 +44,16 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
         ballast.unlink()
         collector.wait_for_scrapes(exporter, 3)
         server.start()
-        kept = scrapes - int(lost(collector)) // series
-        backlog = "select count(*), min(value) from samples join series using (series_id) where metric = 'backlog'"
-        wait_for(
-            lambda: account.ask(backlog) == [(kept * series, scrapes - kept)], "the newer of the backlog", PATIENCE
-        )
         account.wait_for_scrapes(exporter)
+        backlog = "select count(*), min(value) from samples join series using (series_id) where metric = 'backlog'"
+
+        def newer() -> int | None:
+            """Return how many scrapes of the backlog are kept, once all the others are counted."""
+            # Those that were being written as the server stopped count when it has said that it has not got them.
+            kept = scrapes - int(lost(collector)) // series
+            return kept if account.ask(backlog) == [(kept * series, scrapes - kept)] else None
+
+        kept = wait_for(newer, "the newer of the backlog", PATIENCE)
         assert 0 < kept < scrapes
         assert lost(collector) == (scrapes - kept) * series
         collector.stop()
