@@ -4,14 +4,19 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/bench
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
-COPY bench bench
+COPY cli cli
+COPY client client
 COPY collector collector
+COPY core core
 COPY dashboards dashboards
 COPY exporters exporters
+COPY gpu gpu
 COPY insight insight
 COPY scheduler scheduler
+COPY simulation simulation
 COPY sql sql
-RUN /opt/bench/bin/pip install '.[s3]'
+COPY src src
+RUN /opt/bench/bin/pip install '.[all,s3]'
 
 FROM python:3.12.13-slim-bookworm
 # The folder that a volume is laid over gives it its owner.

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from bench.errors import BadRequest, did_you_mean
 from benchmarks import (
     capsules,
     commands,
@@ -30,6 +29,7 @@ from benchmarks import (
     tracking,
 )
 from benchmarks.servers import Kind
+from hypergauge.core.errors import BadRequest, did_you_mean
 
 Figures = Mapping[str, float | str]
 BENCHMARKS: dict[str, Callable[..., Figures]] = {

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from bench.uptime import uptime
 from benchmarks.answers import SERIES, Answers
 from benchmarks.sheets import Sheet
 from benchmarks.site import Site
+from hypergauge.core.system.uptime import uptime
 
 __all__ = ["audit"]
 

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.runfolder import RunEnd
 from benchmarks.servers import Kind, own_database
-from insight.samples_file import FORMS, write_samples
-from sql import capsule, experiments, runs, samples, targets
-from sql.database import Connection
-from sql.flavour import inspect
-from sql.intake import take_in
-from sql.selection import select_runs
+from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.insight.export.samples_file import FORMS, write_samples
+from hypergauge.sql.ingest import samples, targets
+from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.server.database import Connection
+from hypergauge.sql.transfer import capsule
+from hypergauge.sql.transfer.intake import take_in
 
 __all__ = ["measure"]
 

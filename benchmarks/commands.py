@@ -57,7 +57,7 @@ def _bench(words: Sequence[str], folder: Path, environment: Mapping[str, str]) -
     """Run the command to its end; return the seconds that passed, and those of CPU time."""
     before, began = _children(), time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "bench.cli", *words], env=environment, cwd=folder, capture_output=True, check=False
+        [sys.executable, "-m", "hypergauge.cli", *words], env=environment, cwd=folder, capture_output=True, check=False
     )
     taken = time.perf_counter() - began
     if done.returncode:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks import grafana, query, week
 from benchmarks.servers import Kind, own_database
-from sql.database import Connection
-from sql.flavour import inspect
-from sql.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["measure"]
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import psutil
 import psycopg
 
-from bench.uptime import uptime
-from sql.embedded import EmbeddedServer
+from hypergauge.core.system.uptime import uptime
+from hypergauge.sql.server.embedded import EmbeddedServer
 
 __all__ = ["DisturbedServer"]
 

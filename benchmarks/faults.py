@@ -20,11 +20,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.uptime import uptime
 from benchmarks.audit import audit
 from benchmarks.disturbed_server import DisturbedServer
 from benchmarks.servers import Kind
 from benchmarks.site import Site
+from hypergauge.core.system.uptime import uptime
 
 __all__ = ["measure"]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.parse import SERIES, body
 from benchmarks.servers import exporter
-from sql.database import Database
+from hypergauge.sql.server.database import Database
 
 __all__ = ["freshness"]
 
@@ -37,7 +37,7 @@ def freshness(database: Database, folder: Path) -> dict[str, float]:
         ]
         targets.write_text(json.dumps(groups))
         collector = subprocess.Popen(
-            [sys.executable, "-m", "bench.cli", "collector", "run", "--targets", str(targets), "--interval", "1"],
+            [sys.executable, "-m", "hypergauge.cli", "collector", "run", "--targets", str(targets), "--interval", "1"],
             env={**os.environ, "BENCH_DSN": database.dsn, "BENCH_HOME": str(folder / "home")},
         )
         try:

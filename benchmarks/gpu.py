@@ -20,10 +20,10 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.gpu import inventory, load
-from bench.gpu.reader import GpuReader
-from bench.gpu.reading import GpuReading
 from benchmarks.stack import cpu_seconds, served
+from hypergauge.gpu import inventory, load
+from hypergauge.gpu.reader import GpuReader
+from hypergauge.gpu.reading import GpuReading
 
 __all__ = ["measure"]
 

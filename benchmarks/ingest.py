@@ -16,15 +16,15 @@ import psutil
 from benchmarks.freshness import freshness
 from benchmarks.parse import SERIES, body
 from benchmarks.servers import Kind, own_database
-from collector.exposition import Parser
-from collector.metrics import CollectorMetrics
-from collector.rates import Rates
-from collector.segments import SeriesDefinition, SpoolRecord
-from collector.spool import Spool
-from collector.writer import Writer
-from sql import samples, targets
-from sql.database import Connection, Database
-from sql.flavour import Flavour, inspect
+from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.exposition import Parser
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.write.writer import Writer
+from hypergauge.sql.ingest import samples, targets
+from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["WholePath", "measure"]
 

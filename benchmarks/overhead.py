@@ -30,8 +30,8 @@ from benchmarks import telemetry
 from benchmarks.recording import LISTENERS, SCRIPT
 from benchmarks.servers import Kind, exporter, own_database
 from benchmarks.stack import RunningStack, cpu_seconds, running
-from sql.database import Database
-from sql.flavour import inspect
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.server.database import Database
 
 __all__ = ["measure"]
 

@@ -11,13 +11,13 @@ from typing import LiteralString
 
 from psycopg import pq
 
-from bench.errors import BenchError
 from benchmarks import week
 from benchmarks.servers import Kind, own_database
-from sql import samples
-from sql.aggregates import refresh
-from sql.database import Connection, Database
-from sql.flavour import Flavour, inspect
+from hypergauge.core.errors import BenchError
+from hypergauge.sql.ingest import samples
+from hypergauge.sql.schema.aggregates import refresh
+from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["load", "measure", "milliseconds", "settle"]
 

@@ -22,10 +22,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.config import Settings
-from bench.runfolder import RunFolder
-from bench.services import Service, Stack
-from collector.targets import Target, aligned, offset
+from hypergauge.collector.discovery.targets import Target, aligned, offset
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.services import Service, Stack
 
 __all__ = ["FILE", "LISTENERS", "SCRIPT", "Body", "RecordedRun", "Recording", "read", "record"]
 
@@ -85,7 +85,7 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
             )
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
         schedule = subprocess.Popen(
-            [sys.executable, "-m", "bench.cli", "schedule", str(sheet)],
+            [sys.executable, "-m", "hypergauge.cli", "schedule", str(sheet)],
             env={**environment, "BENCH_HOME": str(home)},
             stdout=sys.stderr,
         )

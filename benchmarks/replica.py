@@ -22,18 +22,18 @@ from pathlib import Path
 import psutil
 import psycopg
 
-from bench.config import Settings
-from bench.errors import BenchError
 from benchmarks import week
 from benchmarks.ingest import WholePath
 from benchmarks.parse import SERIES
 from benchmarks.query import settle
 from benchmarks.servers import Kind, following
-from sql import samples
-from sql.database import Connection, Database
-from sql.embedded import EmbeddedServer
-from sql.flavour import inspect
-from sql.replica import has_replayed, wal_position
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BenchError
+from hypergauge.sql.ingest import samples
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.server.replica import has_replayed, wal_position
 
 __all__ = ["measure"]
 

@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from bench.services import free_port
 from benchmarks.imitation import SERIES, imitated
 from benchmarks.servers import Kind, own_database
 from benchmarks.stack import cpu_seconds
-from sql.database import Database
-from sql.flavour import inspect
+from hypergauge.core.services import free_port
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.server.database import Database
 
 __all__ = ["measure"]
 
@@ -108,7 +108,7 @@ class _Site:
         words = ("collector", "run", "--targets", str(self.folder / "targets.json"), "--port", str(port))
         others = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
         self.collectors[port] = subprocess.Popen(
-            [sys.executable, "-m", "bench.cli", *words],
+            [sys.executable, "-m", "hypergauge.cli", *words],
             env={**others, "BENCH_DSN": self.database.dsn, "BENCH_HOME": str(self.folder / f"home-{port}")},
         )
 

@@ -63,7 +63,7 @@ class _Scheduling:
     def bench(self, *words: str) -> None:
         """Run the command to its end."""
         done = subprocess.run(
-            [sys.executable, "-m", "bench.cli", *words], env=self._environment, cwd=self._folder, capture_output=True,
+            [sys.executable, "-m", "hypergauge.cli", *words], env=self._environment, cwd=self._folder, capture_output=True,
             check=False,
         )  # fmt: skip
         if done.returncode:

@@ -19,10 +19,10 @@ from pathlib import Path
 import psycopg
 from psycopg import conninfo
 
-from bench.config import Settings
-from bench.errors import BadRequest, DatabaseUnavailable
-from sql.database import Database
-from sql.embedded import CONFIGURATION, EmbeddedServer
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, DatabaseUnavailable
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.embedded import CONFIGURATION, EmbeddedServer
 
 __all__ = ["Kind", "exporter", "following", "installed_timescale", "own_database"]
 

@@ -18,17 +18,17 @@ from random import Random
 
 import psutil
 
-from bench.runfolder import RunFolder
-from bench.services import Service, free_port
-from bench.uptime import uptime
 from benchmarks import answers
 from benchmarks.disturbed_server import DisturbedServer
 from benchmarks.sheets import Sheet
-from scheduler.supervision import goes_on
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.services import Service, free_port
+from hypergauge.core.system.uptime import uptime
+from hypergauge.scheduler.supervisor.supervision import goes_on
 
 __all__ = ["Site"]
 
-_COMMAND = (sys.executable, "-P", "-m", "bench.cli")
+_COMMAND = (sys.executable, "-P", "-m", "hypergauge.cli")
 _OPTIONS = ("--retries", f"{Sheet.RETRIES}", "--timeout", "15")
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _HERE, _AWAY = "10.89.0.1", "10.89.0.2"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 
-from bench.gpu import inventory
 from benchmarks.servers import Kind, own_database
 from benchmarks.stack import RunningStack, cpu_seconds, running
+from hypergauge.gpu import inventory
 
 __all__ = ["measure"]
 

@@ -6,7 +6,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.client import Track
+from hypergauge.client.track import Track
 
 __all__ = ["measure"]
 

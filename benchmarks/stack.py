@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.services import free_port
-from sql.database import Database
+from hypergauge.core.services import free_port
+from hypergauge.sql.server.database import Database
 
 __all__ = ["RunningStack", "cpu_seconds", "running", "served"]
 
@@ -62,7 +62,7 @@ def running(
     others
         More targets, by job, as ``host:port``.
     simulate
-        Simulated GPUs, see `bench.gpu.load`.
+        Simulated GPUs, see `hypergauge.gpu.load`.
     """
     with contextlib.ExitStack() as started:
         processes, urls = {}, {}
@@ -108,7 +108,7 @@ def cpu_seconds(pid: int) -> float:
 def _process(words: Sequence[str], variables: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.cli", *words],
+        [sys.executable, "-m", "hypergauge.cli", *words],
         env={**environment, **variables},
         stdout=subprocess.PIPE,
         text=True,

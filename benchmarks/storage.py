@@ -21,19 +21,20 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.runfolder import RunEnd
 from benchmarks import recording, telemetry
 from benchmarks.recording import Body, RecordedRun, Recording
 from benchmarks.servers import Kind, own_database
-from collector.exposition import Parser
-from collector.metrics import CollectorMetrics
-from collector.rates import Rates
-from collector.segments import SeriesDefinition, SpoolRecord
-from collector.spool import Spool
-from collector.writer import Writer
-from sql import experiments, runs, targets
-from sql.aggregates import refresh
-from sql.database import Connection, Database
+from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.exposition import Parser
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.write.writer import Writer
+from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.sql.ingest import targets
+from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.schema.aggregates import refresh
+from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["measure"]
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.gpu import Gpu, MigInstance
-from bench.gpu.reading import DeviceReading, GpuReading, Reading
-from exporters.dcgm import DcgmExporter
-from exporters.nvml import NvmlExporter
-from exporters.registry import ExporterOptions
-from exporters.text import render
+from hypergauge.exporters.dcgm import DcgmExporter
+from hypergauge.exporters.nvml.exporter import NvmlExporter
+from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.exporters.serving.text import render
+from hypergauge.gpu import Gpu, MigInstance
+from hypergauge.gpu.reading import DeviceReading, GpuReading, Reading
 
 __all__ = ["INSTANCES", "Host", "Part", "SimulatedBoard"]
 

@@ -28,20 +28,21 @@ os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when it is imp
 from mlflow.entities import Metric
 from mlflow.tracking import MlflowClient
 
-from bench.runfolder import RunEnd
-from bench.services import free_port
 from benchmarks import telemetry
 from benchmarks.servers import Kind, own_database
-from collector.exposition import Parser
-from collector.metrics import CollectorMetrics
-from collector.rates import Rates
-from collector.segments import SeriesDefinition, SpoolRecord
-from collector.spool import Spool
-from collector.writer import Writer
-from sql import experiments, runs, targets
-from sql.aggregates import refresh
-from sql.database import Connection, Database
-from sql.flavour import inspect
+from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.exposition import Parser
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.write.writer import Writer
+from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.core.services import free_port
+from hypergauge.sql.ingest import targets
+from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.schema.aggregates import refresh
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["measure"]
 

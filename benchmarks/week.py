@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bench.runfolder import RunEnd
-from sql import experiments, runs, samples, targets
-from sql.database import Connection
+from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.sql.ingest import samples, targets
+from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["EXPERIMENT", "HOUR", "LONG", "SHORT_RUNS", "WEEK", "Cluster", "build", "rows"]
 

@@ -14,19 +14,19 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
-from bench.errors import ServiceFailed
-from bench.web.server import MetricsServer
-from collector.announced import announced
-from collector.discovery import Discovery
-from collector.fetch import Fetcher
-from collector.leases import Leases
-from collector.metrics import CollectorMetrics
-from collector.reporter import Reporter
-from collector.scraper import Scraper
-from collector.spool import Spool
-from collector.targets import Key, Shard, Target
-from collector.writer import Writer
-from sql.database import Database
+from hypergauge.collector.discovery.announced import announced
+from hypergauge.collector.discovery.discovery import Discovery
+from hypergauge.collector.discovery.targets import Key, Shard, Target
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.fetch import Fetcher
+from hypergauge.collector.scrape.scraper import Scraper
+from hypergauge.collector.sharing.leases import Leases
+from hypergauge.collector.sharing.reporter import Reporter
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.write.writer import Writer
+from hypergauge.core.errors import ServiceFailed
+from hypergauge.core.http.server import MetricsServer
+from hypergauge.sql.server.database import Database
 
 __all__ = ["collect"]
 

@@ -7,7 +7,7 @@ import time
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from collector.spool import Spool
+from hypergauge.collector.spool.queue import Spool
 
 __all__ = ["CollectorMetrics"]
 

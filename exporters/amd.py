@@ -12,9 +12,9 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from bench.processes import RunProcesses, RunTree
-from exporters.figures import Figure, families
-from exporters.registry import ExporterOptions
+from hypergauge.core.system.processes import RunProcesses, RunTree
+from hypergauge.exporters.serving.figures import Figure, families
+from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["AmdExporter"]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from exporters.figures import Figure, families
-from exporters.registry import ExporterOptions
-from exporters.tool import Tool
+from hypergauge.exporters.serving.figures import Figure, families
+from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.exporters.serving.tool import Tool
 
 __all__ = ["AppleExporter", "parse_line"]
 

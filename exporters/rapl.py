@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from exporters.registry import ExporterOptions
+from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["RaplExporter"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from bench.config import Settings
-from bench.processes import is_alive
-from bench.runfolder import RunFolder
-from sql.database import Connection
-from sql.selection import select_runs
-from sql.summaries import just_ended, unsummarised
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.system.processes import is_alive
+from hypergauge.sql.queries.summaries import just_ended, unsummarised
+from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["await_figures"]
 

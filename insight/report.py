@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from bench.errors import NoData
-from insight import neighbours
-from insight.chart import Chart, chart
-from insight.comparison import Comparison, compare
-from insight.entry import Further
-from insight.highlights import Highlight, of_runs
-from insight.sharing.collocation import interference, remarks, verdict
-from insight.sharing.interference import Interference
-from insight.trust import trust
-from sql.charts import software_keys
-from sql.database import Connection
-from sql.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, steps
-from sql.selection import ExperimentInfo, RunInfo, list_experiments, select_runs
-from sql.summaries import coverage
+from hypergauge.core.errors import NoData
+from hypergauge.insight.charts.chart import Chart, chart
+from hypergauge.insight.comparison import neighbours
+from hypergauge.insight.comparison.comparison import Comparison, compare
+from hypergauge.insight.comparison.entry import Further
+from hypergauge.insight.comparison.trust import trust
+from hypergauge.insight.highlights import Highlight, of_runs
+from hypergauge.insight.sharing.collocation import interference, remarks, verdict
+from hypergauge.insight.sharing.interference import Interference
+from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, steps
+from hypergauge.sql.queries.summaries import coverage
+from hypergauge.sql.runs.selection import ExperimentInfo, RunInfo, list_experiments, select_runs
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["Report", "report"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from bench.errors import BadRequest, DatabaseUnavailable
-from bench.selectors import Selector
-from sql import replica
-from sql.database import Connection, Database
-from sql.experiments import being_scheduled
-from sql.live import Position, Recent, holding_rules, positions, recent_figures
-from sql.selection import RunInfo, has_runs, select_runs
+from hypergauge.core.errors import BadRequest, DatabaseUnavailable
+from hypergauge.core.selectors import Selector
+from hypergauge.sql.queries.live import Position, Recent, holding_rules, positions, recent_figures
+from hypergauge.sql.runs.experiments import being_scheduled
+from hypergauge.sql.runs.selection import RunInfo, has_runs, select_runs
+from hypergauge.sql.server import replica
+from hypergauge.sql.server.database import Connection, Database
 
 __all__ = ["QUANTITIES", "Level", "Watched", "WatchedRun", "watch"]
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from bench import private
-from bench.errors import ServiceFailed
-from bench.polling import readable
-from bench.runfolder import RunEnd, RunFolder
-from scheduler import profilers
-from scheduler.devices import Given
-from scheduler.job import Job
-from scheduler.launch import launched
-from scheduler.supervision import ask_to_stop, is_supervised
-from scheduler.supervisor import Order
-from sql import runs
+from hypergauge.core.errors import ServiceFailed
+from hypergauge.core.files import private
+from hypergauge.core.files.run_folder import RunEnd, RunFolder
+from hypergauge.core.system.polling import readable
+from hypergauge.scheduler import profilers
+from hypergauge.scheduler.devices.devices import Given
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.launch.launch import launched
+from hypergauge.scheduler.supervisor.supervision import ask_to_stop, is_supervised
+from hypergauge.scheduler.supervisor.supervisor import Order
+from hypergauge.sql.runs import runs
 
 __all__ = ["ActiveRun", "launched_with", "new_run"]
 
@@ -91,7 +91,7 @@ class ActiveRun:
         own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
         with private.opened(self.folder.supervisor_log, "ab") as log:
             self.process = subprocess.Popen(
-                [*through, sys.executable, "-m", "scheduler.supervisor", str(self.folder.path)],
+                [*through, sys.executable, "-m", "hypergauge.scheduler.supervisor.supervisor", str(self.folder.path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

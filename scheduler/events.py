@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scheduler.job import Job
+from hypergauge.scheduler.job import Job
 
 __all__ = ["Event", "Outcome", "label"]
 

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench.gpu import Gpu, Inventory
-from scheduler import parameters
-from scheduler.cells import Collocation
-from scheduler.commands import command_of
-from scheduler.experiment_file import ExperimentFile, Row, fingerprint
-from scheduler.launch import Command
-from scheduler.parameters import HIDDEN
-from sql.runs import KnownRun
+from hypergauge.gpu import Gpu, Inventory
+from hypergauge.scheduler.experiment import parameters
+from hypergauge.scheduler.experiment.cells import Collocation
+from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row, fingerprint
+from hypergauge.scheduler.experiment.parameters import HIDDEN
+from hypergauge.scheduler.launch.commands import command_of
+from hypergauge.scheduler.launch.launch import Command
+from hypergauge.sql.runs.runs import KnownRun
 
 __all__ = ["Job", "job_from_command", "job_from_row"]
 

@@ -9,31 +9,31 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from bench.config import Settings
-from bench.errors import BadRequest
-from bench.gpu import Gpu, Inventory
-from bench.runfolder import RunFolder
-from scheduler.commands import make_environments
-from scheduler.cooldown import Cooldown
-from scheduler.delivery import deliver, deliver_leftovers
-from scheduler.devices import Devices
-from scheduler.events import Event, Outcome
-from scheduler.experiment_file import ExperimentFile
-from scheduler.file_turns import FileTurns, WriteBack, claim, planned, writer
-from scheduler.job import Job
-from scheduler.plan import Action, PlannedRun, PlannedWorkload
-from scheduler.policy import Policy
-from scheduler.record import Recorder, differences
-from scheduler.recorded import RecordedRun
-from scheduler.repetition import turns
-from scheduler.retries import run_with_retries
-from scheduler.supervision import end_lost_run, is_supervised, was_seen
-from scheduler.tracking import Tracking
-from scheduler.workload import Workload
-from sql import experiments, jobs, runs
-from sql.database import Database
-from sql.newest import newest_figures
-from sql.session import Session
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.gpu import Gpu, Inventory
+from hypergauge.scheduler.devices.devices import Devices
+from hypergauge.scheduler.events import Event, Outcome
+from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.launch.commands import make_environments
+from hypergauge.scheduler.plan.cooldown import Cooldown
+from hypergauge.scheduler.plan.file_turns import FileTurns, WriteBack, claim, planned, writer
+from hypergauge.scheduler.plan.plan import Action, PlannedRun, PlannedWorkload
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.plan.repetition import turns
+from hypergauge.scheduler.plan.retries import run_with_retries
+from hypergauge.scheduler.provenance.record import Recorder, differences
+from hypergauge.scheduler.provenance.recorded import RecordedRun
+from hypergauge.scheduler.supervisor.supervision import end_lost_run, is_supervised, was_seen
+from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.scheduler.workload import Workload
+from hypergauge.sql.queries.newest import newest_figures
+from hypergauge.sql.runs import experiments, jobs, runs
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
 
 __all__ = ["Scheduler"]
 

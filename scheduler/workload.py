@@ -12,26 +12,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from bench.config import Settings, config_file
-from bench.polling import readable
-from bench.processes import end_run as end_processes
-from bench.runfolder import RunFolder
-from bench.uptime import booted_at
-from scheduler.active import READY_SECONDS, ActiveRun, launched_with, new_run
-from scheduler.devices import Devices, Given
-from scheduler.events import Event, Outcome, label
-from scheduler.job import Job
-from scheduler.launch import client_folder
-from scheduler.policy import FAILURES, Policy
-from scheduler.record import Recorder
-from scheduler.software import SoftwareWatch
-from scheduler.supervision import end_lost_run
-from scheduler.supervisor import Order
-from scheduler.tracked import TrackedRuns
-from scheduler.tracking import Tracking
-from sql import experiments, runs
-from sql.database import Database
-from sql.session import Session
+from hypergauge.core.config.settings import Settings, config_file
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.system.polling import readable
+from hypergauge.core.system.processes import end_run as end_processes
+from hypergauge.core.system.uptime import booted_at
+from hypergauge.scheduler.active import READY_SECONDS, ActiveRun, launched_with, new_run
+from hypergauge.scheduler.devices.devices import Devices, Given
+from hypergauge.scheduler.events import Event, Outcome, label
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.launch.launch import client_folder
+from hypergauge.scheduler.plan.policy import FAILURES, Policy
+from hypergauge.scheduler.provenance.record import Recorder
+from hypergauge.scheduler.supervisor.supervision import end_lost_run
+from hypergauge.scheduler.supervisor.supervisor import Order
+from hypergauge.scheduler.tracking.software import SoftwareWatch
+from hypergauge.scheduler.tracking.tracked import TrackedRuns
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
 
 __all__ = ["Workload"]
 

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from psycopg import conninfo
 
-from bench.config import Settings
 from benchmarks.servers import installed_timescale
-from sql.database import Database
-from sql.embedded import CONFIGURATION, EmbeddedServer
-from sql.flavour import Flavour, inspect
+from hypergauge.core.config.settings import Settings
+from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.embedded import CONFIGURATION, EmbeddedServer
 
 Command = Callable[..., tuple[int, str, str]]
 NewFolder = Callable[[], Path]
@@ -221,7 +221,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """The command in an empty folder, to be called with words: its status, its output, and the words that it says beside that."""
-    from bench.cli import main
+    from hypergauge.cli import main
 
     monkeypatch.chdir(tmp_path)
 

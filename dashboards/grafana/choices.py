@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dashboards.grafana.queries import Json, texts
-from dashboards.grafana.variables import choice, custom, textbox
+from hypergauge.dashboards.grafana.model.variables import choice, custom, textbox
+from hypergauge.dashboards.grafana.queries import Json, texts
 
 __all__ = [
     "ALIGN",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dashboards.grafana.choices import ALIGN
-from dashboards.grafana.fields import by_label, for_regexp
-from dashboards.grafana.queries import Json, query
+from hypergauge.dashboards.grafana.choices import ALIGN
+from hypergauge.dashboards.grafana.model.fields import by_label, for_regexp
+from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = [
     "CHOOSE",

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from dashboards.grafana.boards import BOARDS, board
-from dashboards.grafana.choices import with_mlflow
-from dashboards.grafana.queries import Json
-from dashboards.grafana.validity import faults
+from hypergauge.dashboards.grafana.boards import BOARDS, board
+from hypergauge.dashboards.grafana.choices import with_mlflow
+from hypergauge.dashboards.grafana.queries import Json
+from hypergauge.dashboards.grafana.validity import faults
 
 __all__ = ["FOLDER", "differences", "rendered", "write"]
 

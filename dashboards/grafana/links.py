@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence, Set
 from urllib.parse import urlencode
 
-from bench.errors import BadRequest
-from insight.view import Found, ViewChart
+from hypergauge.core.errors import BadRequest
+from hypergauge.insight.charts.view import Found, ViewChart
 
 __all__ = ["view_link"]
 

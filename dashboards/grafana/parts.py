@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dashboards.grafana import panels
-from dashboards.grafana.choices import ALIGN
-from dashboards.grafana.curves import CHOOSE, MAX_BANDS, MAX_SERIES, RANGE, or_words
-from dashboards.grafana.fields import by_label, color, for_name, for_regexp, link, values
-from dashboards.grafana.layout import annotation
-from dashboards.grafana.queries import Json, query
+from hypergauge.dashboards.grafana.choices import ALIGN
+from hypergauge.dashboards.grafana.curves import CHOOSE, MAX_BANDS, MAX_SERIES, RANGE, or_words
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import by_label, color, for_name, for_regexp, link, values
+from hypergauge.dashboards.grafana.model.layout import annotation
+from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = [
     "CHOOSE",

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from bench.addresses import without_login
-from bench.errors import BadRequest, GrafanaUnavailable
-from dashboards.grafana.queries import DATASOURCE, Json
+from hypergauge.core.addresses import without_login
+from hypergauge.core.errors import BadRequest, GrafanaUnavailable
+from hypergauge.dashboards.grafana.queries import DATASOURCE, Json
 
 __all__ = ["FOLDER", "Grafana", "Pushed"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bench.errors import BadRequest
+from hypergauge.core.errors import BadRequest
 
 __all__ = ["DATASOURCE", "Json", "literal", "literals", "query", "texts"]
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import yaml
 
-from bench import private
-from bench.errors import BadRequest
-from bench.runfolder import write_atomically
-from dashboards.grafana import files
-from sql.flavour import Flavour
-from sql.reader import Reader
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files import private
+from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.dashboards.grafana import files
+from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.server.reader import Reader
 
 __all__ = ["HOW_TO_GET_ONE", "GrafanaServer", "admin_password"]
 

@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from dashboards.grafana.layout import SCHEMA
-from dashboards.grafana.queries import Json
+from hypergauge.dashboards.grafana.model.layout import SCHEMA
+from hypergauge.dashboards.grafana.queries import Json
 
 __all__ = ["faults"]
 

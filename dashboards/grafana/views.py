@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 
-from bench.errors import BadRequest, did_you_mean
-from dashboards.grafana import choices, curves, panels, parts
-from dashboards.grafana.fields import by_label, for_query
-from dashboards.grafana.layout import aligned_dashboard, board_link
-from dashboards.grafana.queries import Json, literal, literals
-from insight.view import Found, ViewChart
-from sql.charts import software_keys
-from sql.database import Connection
-from sql.selection import RunInfo
-from sql.summaries import coverage
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.dashboards.grafana import choices, curves, parts
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import by_label, for_query
+from hypergauge.dashboards.grafana.model.layout import aligned_dashboard, board_link
+from hypergauge.dashboards.grafana.queries import Json, literal, literals
+from hypergauge.insight.charts.view import Found, ViewChart
+from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.summaries import coverage
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["from_view"]
 

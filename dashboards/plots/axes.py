@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from insight.quantities import spoken
+from hypergauge.insight.quantities import spoken
 
 __all__ = ["Axis", "figure_axis", "time_axis"]
 

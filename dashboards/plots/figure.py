@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 
-from dashboards.plots.palette import DASHES
-from dashboards.plots.panels import BarLayout, Layout
-from dashboards.plots.styles import Style, applied
+from hypergauge.dashboards.plots.palette import DASHES
+from hypergauge.dashboards.plots.panels import BarLayout, Layout
+from hypergauge.dashboards.plots.styles import Style, applied
 
 __all__ = ["ENDINGS", "Looks", "draw", "em", "empty", "saved"]
 
@@ -46,7 +46,7 @@ class Looks:
     Attributes
     ----------
     style
-        The name of one of `dashboards.plots.styles.STYLES` or of matplotlib's, or the path of a file in matplotlib's form.
+        The name of one of `hypergauge.dashboards.plots.styles.STYLES` or of matplotlib's, or the path of a file in matplotlib's form.
     size
         Width and height in inches; by default what the style has for so many panels.
     notes

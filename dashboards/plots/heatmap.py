@@ -8,9 +8,9 @@ from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from dashboards.plots.figure import Looks, em, empty, saved
-from dashboards.plots.styles import applied
-from dashboards.sharing import Grid
+from hypergauge.dashboards.plots.figure import Looks, em, empty, saved
+from hypergauge.dashboards.plots.styles import applied
+from hypergauge.dashboards.terminal.sharing import Grid
 
 __all__ = ["draw_heatmap"]
 
@@ -19,7 +19,7 @@ _HIGH, _WIDE, _LETTER = 3.2, 7.5, 0.54
 
 
 def draw_heatmap(grids: Sequence[Grid], notes: Sequence[str], ending: str, looks: Looks) -> bytes:
-    """Return a figure as a file with one of `dashboards.plots.figure.ENDINGS`.
+    """Return a figure as a file with one of `hypergauge.dashboards.plots.figure.ENDINGS`.
 
     Raises
     ------

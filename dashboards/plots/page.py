@@ -12,9 +12,9 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from dashboards.plots import palette
-from dashboards.plots.panels import Layout, Line
-from insight.chart import Floats
+from hypergauge.dashboards.plots import palette
+from hypergauge.dashboards.plots.panels import Layout, Line
+from hypergauge.insight.charts.chart import Floats
 
 __all__ = ["chart_data", "environment", "page"]
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dashboards.plots.axes import Axis, figure_axis, time_axis
-from dashboards.tables import SIMULATED
-from insight.bars import Bar, Bars
-from insight.chart import Chart, Floats, Series
+from hypergauge.dashboards.plots.axes import Axis, figure_axis, time_axis
+from hypergauge.dashboards.terminal.tables import SIMULATED
+from hypergauge.insight.charts.bars import Bar, Bars
+from hypergauge.insight.charts.chart import Chart, Floats, Series
 
 __all__ = ["BarLayout", "BarPanel", "Layout", "Line", "Panel", "lay_out", "lay_out_bars"]
 
-# Behind the name of a run; see `dashboards.tables` for the other mark.
+# Behind the name of a run; see `hypergauge.dashboards.terminal.tables` for the other mark.
 PROFILED = " ◆"
 # How bars are read.
 _READ = {

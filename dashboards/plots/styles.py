@@ -11,8 +11,8 @@ from typing import Any
 from cycler import cycler
 from matplotlib import style as styles
 
-from bench.errors import BadRequest, did_you_mean
-from dashboards.plots import palette
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.dashboards.plots import palette
 
 __all__ = ["STYLES", "Style", "applied"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from exporters.registry import ExporterOptions
+from hypergauge.exporters.serving.registry import ExporterOptions
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

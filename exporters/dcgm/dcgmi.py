@@ -9,13 +9,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench.errors import ServiceFailed
-from bench.gpu import Inventory, inventory
-from bench.gpu.library import Nvml
-from exporters.dcgm.dmon import Dmon, Key
-from exporters.dcgm.entities import Entity, Value
-from exporters.dcgm.fields import PROFILING, Field, known_fields
-from exporters.dcgm.output import Board, Instance, Rows, parse_hierarchy, parse_list
+from hypergauge.core.errors import ServiceFailed
+from hypergauge.exporters.dcgm.dmon import Dmon, Key
+from hypergauge.exporters.dcgm.entities import Entity, Value
+from hypergauge.exporters.dcgm.fields import PROFILING, Field, known_fields
+from hypergauge.exporters.dcgm.output import Board, Instance, Rows, parse_hierarchy, parse_list
+from hypergauge.gpu import Inventory, inventory
+from hypergauge.gpu.library import Nvml
 
 __all__ = ["DcgmiSource"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from bench.errors import ServiceFailed
-from exporters.child import Child
-from exporters.dcgm.entities import Value
-from exporters.dcgm.fields import Field
-from exporters.dcgm.output import Rows
+from hypergauge.core.errors import ServiceFailed
+from hypergauge.exporters.dcgm.entities import Value
+from hypergauge.exporters.dcgm.fields import Field
+from hypergauge.exporters.dcgm.output import Rows
+from hypergauge.exporters.serving.child import Child
 
 __all__ = ["Dmon", "Key"]
 

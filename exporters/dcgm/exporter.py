@@ -11,16 +11,16 @@ from pathlib import Path
 
 from prometheus_client.core import Metric
 
-from bench.errors import BenchError, ExporterUnavailable, ServiceFailed
-from bench.gpu.library import Nvml, load
-from bench.gpu.reader import GpuReader
-from bench.gpu.reading import Reader
-from exporters.dcgm.dcgmi import DcgmiSource
-from exporters.dcgm.fields import default_list, read_list
-from exporters.dcgm.jobs import read_jobs
-from exporters.dcgm.nvml import NvmlSource
-from exporters.dcgm.rendering import render_families
-from exporters.registry import ExporterOptions
+from hypergauge.core.errors import BenchError, ExporterUnavailable, ServiceFailed
+from hypergauge.exporters.dcgm.dcgmi import DcgmiSource
+from hypergauge.exporters.dcgm.fields import default_list, read_list
+from hypergauge.exporters.dcgm.jobs import read_jobs
+from hypergauge.exporters.dcgm.nvml import NvmlSource
+from hypergauge.exporters.dcgm.rendering import render_families
+from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.gpu.library import Nvml, load
+from hypergauge.gpu.reader import GpuReader
+from hypergauge.gpu.reading import Reader
 
 __all__ = ["DcgmExporter"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from bench.errors import BadRequest, did_you_mean
+from hypergauge.core.errors import BadRequest, did_you_mean
 
 __all__ = ["PROFILING", "Counter", "Field", "default_list", "known_fields", "read_list"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from bench.gpu.reading import DeviceReading, GpuReading, Reader
-from exporters.dcgm.entities import Entity, Value
+from hypergauge.exporters.dcgm.entities import Entity, Value
+from hypergauge.gpu.reading import DeviceReading, GpuReading, Reader
 
 __all__ = ["NvmlSource"]
 

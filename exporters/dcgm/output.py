@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from exporters.dcgm.entities import Value
-from exporters.dcgm.fields import Field
+from hypergauge.exporters.dcgm.entities import Value
+from hypergauge.exporters.dcgm.fields import Field
 
 __all__ = ["Board", "Instance", "Rows", "parse_hierarchy", "parse_list"]
 

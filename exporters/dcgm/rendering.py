@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from exporters.dcgm.entities import Entity, Value
-from exporters.dcgm.fields import Counter
-from exporters.text import WrittenFamily, escaped
+from hypergauge.exporters.dcgm.entities import Entity, Value
+from hypergauge.exporters.dcgm.fields import Counter
+from hypergauge.exporters.serving.text import WrittenFamily, escaped
 
 __all__ = ["render_families"]
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from insight.highlights.segments import noise_of
-from insight.highlights.signals import Signals
+from hypergauge.insight.highlights.segments import noise_of
+from hypergauge.insight.highlights.signals import Signals
 
 __all__ = ["Phase", "phases", "scaled", "similar"]
 

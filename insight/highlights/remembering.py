@@ -1,4 +1,4 @@
-"""Keeps the highlights of runs that have ended: ``python -m insight.highlights.remembering RUN_ID…``.
+"""Keeps the highlights of runs that have ended: ``python -m hypergauge.insight.highlights.remembering RUN_ID…``.
 
 In a process of its own, for its libraries take more memory than all that judges runs while they go on.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from bench.config import Settings
-from insight.highlights import remember
-from sql.database import Database
+from hypergauge.core.config.settings import Settings
+from hypergauge.insight.highlights import remember
+from hypergauge.sql.server.database import Database
 
 
 def main(run_ids: list[str]) -> None:

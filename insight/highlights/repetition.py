@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from insight.highlights.phases import Phase
+from hypergauge.insight.highlights.phases import Phase
 
 __all__ = ["Node", "Repetition", "folded", "unfolded"]
 

@@ -9,10 +9,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sql.charts import Curve, run_curves
-from sql.database import Connection
-from sql.report import qualities
-from sql.selection import RunInfo
+from hypergauge.sql.queries.charts import Curve, run_curves
+from hypergauge.sql.queries.report import qualities
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["Signal", "Signals", "read"]
 

@@ -1,6 +1,6 @@
 """A run in ten lines: its phases, what came time and again, where it changed, and what was far off.
 
-All is read from what was measured (`insight.highlights.signals`); spans that the run tracked only lend their names.
+All is read from what was measured (`hypergauge.insight.highlights.signals`); spans that the run tracked only lend their names.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from bench.errors import NoData
-from insight.highlights import outliers
-from insight.highlights.phases import phases, scaled
-from insight.highlights.repetition import Repetition, folded
-from insight.highlights.segments import edges, spikes, without_spikes
-from insight.highlights.signals import Signals, read
-from insight.highlights.telling import Line, Telling, lasting
-from sql import highlights as kept
-from sql.database import Connection
-from sql.highlights import Highlight, slow_steps
-from sql.report import Phase as Tracked
-from sql.report import phases as tracked_phases
-from sql.selection import RunInfo, runs_by_id
+from hypergauge.core.errors import NoData
+from hypergauge.insight.highlights import outliers
+from hypergauge.insight.highlights.phases import phases, scaled
+from hypergauge.insight.highlights.repetition import Repetition, folded
+from hypergauge.insight.highlights.segments import edges, spikes, without_spikes
+from hypergauge.insight.highlights.signals import Signals, read
+from hypergauge.insight.highlights.telling import Line, Telling, lasting
+from hypergauge.sql.queries.report import Phase as Tracked
+from hypergauge.sql.queries.report import phases as tracked_phases
+from hypergauge.sql.runs import highlights as kept
+from hypergauge.sql.runs.highlights import Highlight, slow_steps
+from hypergauge.sql.runs.selection import RunInfo, runs_by_id
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["Highlight", "highlight", "lines", "most_telling", "of_runs", "remember"]
 

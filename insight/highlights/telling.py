@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from insight.highlights.phases import Phase
-from insight.highlights.repetition import Node, Repetition, unfolded
-from insight.highlights.signals import Signals
-from sql.report import Phase as Tracked
+from hypergauge.insight.highlights.phases import Phase
+from hypergauge.insight.highlights.repetition import Node, Repetition, unfolded
+from hypergauge.insight.highlights.signals import Signals
+from hypergauge.sql.queries.report import Phase as Tracked
 
 __all__ = ["Line", "Telling", "lasting"]
 
@@ -25,7 +25,7 @@ _FIGURES, _FAR_APART = 3, 4.0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a run's story, from when to when in seconds since its start; see `sql.highlights.Highlight`."""
+    """A line of a run's story, from when to when in seconds since its start; see `hypergauge.sql.runs.highlights.Highlight`."""
 
     start: float
     end: float

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from bench.errors import BadRequest, did_you_mean
+from hypergauge.core.errors import BadRequest, did_you_mean
 
 __all__ = ["Condition"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sql.selection import RunInfo
+from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["Pair", "pairs"]
 

@@ -10,16 +10,16 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bench.errors import BadRequest, NoData
-from insight.comparison import Comparison, compare
-from insight.entry import Further
-from insight.regression.conditions import Condition
-from insight.regression.counterparts import Pair, pairs
-from insight.regression.run_figures import RunFigure, check_name, run_figures
-from insight.regression.trials import Trial, method, verdicts
-from insight.regression.verdicts import Gate, Group
-from sql.database import Connection
-from sql.selection import RunInfo, select_runs
+from hypergauge.core.errors import BadRequest, NoData
+from hypergauge.insight.comparison.comparison import Comparison, compare
+from hypergauge.insight.comparison.entry import Further
+from hypergauge.insight.regression.conditions import Condition
+from hypergauge.insight.regression.counterparts import Pair, pairs
+from hypergauge.insight.regression.run_figures import RunFigure, check_name, run_figures
+from hypergauge.insight.regression.trials import Trial, method, verdicts
+from hypergauge.insight.regression.verdicts import Gate, Group
+from hypergauge.sql.runs.selection import RunInfo, select_runs
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["judged"]
 
@@ -42,7 +42,7 @@ def judged(
     alpha
         How often there may be a false alarm, by any of the tests together.
     scope, simulated, align, further
-        See `insight.comparison.compare`.
+        See `hypergauge.insight.comparison.comparison.compare`.
 
     Raises
     ------

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bench.errors import BadRequest, did_you_mean
-from insight.columns import COLUMNS, ENERGY_KEY
-from insight.comparison import Comparison
-from insight.entry import Entry
-from sql.axes import Pace, paces
-from sql.database import Connection
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight.comparison.columns import COLUMNS, ENERGY_KEY
+from hypergauge.insight.comparison.comparison import Comparison
+from hypergauge.insight.comparison.entry import Entry
+from hypergauge.sql.queries.axes import Pace, paces
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["RunFigure", "check_name", "run_figures"]
 

@@ -1,6 +1,6 @@
 """Rules: what is looked for in runs, while they go on and in past ones."""
 
-from insight.rules.rule import (
+from hypergauge.insight.rules.rule import (
     BUILT_IN,
     PRESETS,
     Firing,

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench.errors import BadRequest, did_you_mean
-from bench.rule_settings import RuleSettings
-from insight import rules
-from insight.rules.rule import Rule, Value
+from hypergauge.core.config.rule_settings import RuleSettings
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight import rules
+from hypergauge.insight.rules.rule import Rule, Value
 
 __all__ = ["ChosenRule", "ChosenRules"]
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from bench.errors import BadRequest
-from bench.rule_settings import MARK
-from bench.runfolder import RunFolder
-from insight import rules
-from insight.rules.chosen import ChosenRule, ChosenRules
-from insight.rules.metrics import RuleMetrics
-from insight.rules.rule import RuleFailed
-from sql import firings, rule_actions
-from sql.database import Connection
-from sql.judging import RunToJudge, mark_judged, runs_to_judge
+from hypergauge.core.config.rule_settings import MARK
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.insight import rules
+from hypergauge.insight.rules.chosen import ChosenRule, ChosenRules
+from hypergauge.insight.rules.metrics import RuleMetrics
+from hypergauge.insight.rules.rule import RuleFailed
+from hypergauge.sql.runs import firings, rule_actions
+from hypergauge.sql.runs.judging import RunToJudge, mark_judged, runs_to_judge
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["Judge"]
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from insight import rules
-from insight.rules.rule import Firing, Rule, RuleFailed, Value
-from sql.database import Connection
-from sql.selection import RunInfo
+from hypergauge.insight import rules
+from hypergauge.insight.rules.rule import Firing, Rule, RuleFailed, Value
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["Judged", "Swept", "replay", "sweep"]
 

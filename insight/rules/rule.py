@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from bench import durations
-from bench.errors import BadRequest, did_you_mean
-from insight.rules import rule_file
-from sql import firings
-from sql.database import Connection
-from sql.firings import Firing, RuleFailed
+from hypergauge.core import durations
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight.rules import rule_file
+from hypergauge.sql.runs import firings
+from hypergauge.sql.runs.firings import Firing, RuleFailed
+from hypergauge.sql.server.database import Connection
 
 __all__ = [
     "BUILT_IN",
@@ -32,7 +31,7 @@ __all__ = [
 
 Value = float | timedelta
 
-BUILT_IN = Path(str(files("sql"))) / "rules"
+BUILT_IN = Path(__file__).with_name("built_in")
 # The published sets of defaults; the first is what rules say themselves.
 PRESETS = ("aws-docs", "smdebug")
 
@@ -211,7 +210,7 @@ def evaluate(
     connection: Connection, rule: Rule, values: Mapping[str, Value], run_id: str, start: datetime, stop: datetime,
     limit: timedelta,
 ) -> list[Firing]:  # fmt: skip
-    """Return where in a run, between `start` and `stop`, a rule holds; see `sql.firings.evaluate`.
+    """Return where in a run, between `start` and `stop`, a rule holds; see `hypergauge.sql.runs.firings.evaluate`.
 
     Raises
     ------

@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from bench import durations
-from bench.errors import BadRequest, did_you_mean
-from sql.firings import PLACEHOLDER
+from hypergauge.core import durations
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.sql.runs.firings import PLACEHOLDER
 
 __all__ = ["RuleFile"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from bench.errors import BadRequest, did_you_mean
-from insight.sharing.interference import Interference, Set
-from insight.sharing.progress import Progress, progress_of
-from insight.sharing.sittings import LeftOut, Sitting, sit
-from insight.sharing.slowdowns import Measured, sets_of, uneven
-from sql.database import Connection
-from sql.neighbours import strangers
-from sql.report import steps
-from sql.selection import RunInfo, select_runs
-from sql.summaries import BoardEnergy, board_energy
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight.sharing.interference import Interference, Set
+from hypergauge.insight.sharing.progress import Progress, progress_of
+from hypergauge.insight.sharing.sittings import LeftOut, Sitting, sit
+from hypergauge.insight.sharing.slowdowns import Measured, sets_of, uneven
+from hypergauge.sql.queries.neighbours import strangers
+from hypergauge.sql.queries.report import steps
+from hypergauge.sql.queries.summaries import BoardEnergy, board_energy
+from hypergauge.sql.runs.selection import RunInfo, select_runs
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["METRICS", "advice", "interference", "left_out", "remarks", "verdict"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sql.axes import places
-from sql.database import Connection
-from sql.selection import RunInfo
+from hypergauge.sql.queries.axes import places
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
 
 __all__ = ["Progress", "progress_of"]
 
@@ -41,7 +41,7 @@ class Progress:
 
 
 def progress_of(connection: Connection, runs: Sequence[RunInfo], align: str) -> dict[str, Progress]:
-    """Return by id how far runs were, on an axis of `sql.axes`; those that do not have it are missing."""
+    """Return by id how far runs were, on an axis of `hypergauge.sql.queries.axes`; those that do not have it are missing."""
     found = places(connection, [run.run_id for run in runs], align, _POINTS)
     return {
         run.run_id: Progress(*found[label], run.duration or 0.0)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sql.selection import RunInfo
+from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["Configuration", "LeftOut", "Sitting", "configuration", "passes", "sit"]
 

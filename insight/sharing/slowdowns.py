@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 
-from insight.sharing.interference import Against, Alone, Member, Set, Slowdown
-from insight.sharing.progress import Progress
-from insight.sharing.ratio import ratio
-from insight.sharing.sittings import Configuration, Sitting, configuration
-from sql.selection import RunInfo
+from hypergauge.insight.sharing.interference import Against, Alone, Member, Set, Slowdown
+from hypergauge.insight.sharing.progress import Progress
+from hypergauge.insight.sharing.ratio import ratio
+from hypergauge.insight.sharing.sittings import Configuration, Sitting, configuration
+from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["Measured", "sets_of", "uneven"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import yaml
 
-from bench.errors import BadRequest, did_you_mean
-from scheduler.environments.base import RunEnvironment, in_front_of_path
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.scheduler.environments.base import RunEnvironment, in_front_of_path
 
 __all__ = ["CondaEnvironment"]
 

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from functools import cache
 
-from scheduler.containers import Container, Mount
-from scheduler.environments.base import RunEnvironment
+from hypergauge.scheduler.environments.base import RunEnvironment
+from hypergauge.scheduler.launch.containers import Container, Mount
 
 __all__ = ["DockerEnvironment"]
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scheduler.environments.base import RunEnvironment, in_front_of_path
+from hypergauge.scheduler.environments.base import RunEnvironment, in_front_of_path
 
 __all__ = ["Interpreter", "VirtualEnvironment"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-from bench.errors import BenchError
-from bench.gpu import Gpu
-from scheduler.experiment_file import Row
-from sql.jobs import Account
+from hypergauge.core.errors import BenchError
+from hypergauge.gpu import Gpu
+from hypergauge.scheduler.experiment.experiment_file import Row
+from hypergauge.sql.runs.jobs import Account
 
 __all__ = ["Account", "Ending", "Executor", "ExecutorAway", "JobState", "Request", "Submission"]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 
-from scheduler.events import Outcome
-from scheduler.repetition import Turn
+from hypergauge.scheduler.events import Outcome
+from hypergauge.scheduler.plan.repetition import Turn
 
 __all__ = ["Stopping", "run_beside"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from bench.errors import BadRequest
-from bench.gpu import Gpu, Inventory
-from scheduler.experiment_file import Row
+from hypergauge.core.errors import BadRequest
+from hypergauge.gpu import Gpu, Inventory
+from hypergauge.scheduler.experiment.experiment_file import Row
 
 __all__ = ["deal"]
 

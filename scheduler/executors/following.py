@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from bench.errors import TrackingUnavailable
-from scheduler.events import Event, Outcome, label
-from scheduler.executors.base import Ending, Executor, JobState
-from scheduler.executors.beside import Stopping
-from scheduler.executors.ends import asked_by, ending_of, was_taken
-from scheduler.executors.patience import Patience
-from scheduler.job import Job
-from scheduler.supervision import unseen_end
-from scheduler.tracking import Tracking
-from sql import jobs, runs
-from sql.jobs import JobRow, JobRun
-from sql.session import Session
+from hypergauge.core.errors import TrackingUnavailable
+from hypergauge.scheduler.events import Event, Outcome, label
+from hypergauge.scheduler.executors.base import Ending, Executor, JobState
+from hypergauge.scheduler.executors.beside import Stopping
+from hypergauge.scheduler.executors.ends import asked_by, ending_of, was_taken
+from hypergauge.scheduler.executors.patience import Patience
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.supervisor.supervision import unseen_end
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.sql.runs import jobs, runs
+from hypergauge.sql.runs.jobs import JobRow, JobRun
+from hypergauge.sql.server.session import Session
 
 __all__ = ["Following"]
 

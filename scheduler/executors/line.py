@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from scheduler.executors.beside import Stopping
+from hypergauge.scheduler.executors.beside import Stopping
 
 __all__ = ["Line"]
 

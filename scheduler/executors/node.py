@@ -10,26 +10,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from bench.errors import BadRequest
-from bench.periodic import Periodic
-from bench.runfolder import RunFolder
-from scheduler import checks
-from scheduler.active import new_run
-from scheduler.checks import Reactions
-from scheduler.commands import make_environments
-from scheduler.devices import Devices
-from scheduler.events import Event, Outcome
-from scheduler.executors.base import Executor
-from scheduler.executors.dealing import deal
-from scheduler.executors.ends import was_taken
-from scheduler.executors.order import OrderedRun, WorkloadOrder
-from scheduler.job import Job, job_from_row
-from scheduler.schedule import Scheduler
-from scheduler.supervision import ask_to_stop, unseen_end
-from scheduler.workload import Workload
-from sql import experiments, jobs, runs
-from sql.database import Connection, Database
-from sql.session import Session
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.system.periodic import Periodic
+from hypergauge.scheduler.active import new_run
+from hypergauge.scheduler.devices.devices import Devices
+from hypergauge.scheduler.events import Event, Outcome
+from hypergauge.scheduler.executors.base import Executor
+from hypergauge.scheduler.executors.dealing import deal
+from hypergauge.scheduler.executors.ends import was_taken
+from hypergauge.scheduler.executors.order import OrderedRun, WorkloadOrder
+from hypergauge.scheduler.job import Job, job_from_row
+from hypergauge.scheduler.launch.commands import make_environments
+from hypergauge.scheduler.plan import checks
+from hypergauge.scheduler.plan.checks import Reactions
+from hypergauge.scheduler.schedule import Scheduler
+from hypergauge.scheduler.supervisor.supervision import ask_to_stop, unseen_end
+from hypergauge.scheduler.workload import Workload
+from hypergauge.sql.runs import experiments, jobs, runs
+from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.session import Session
 
 __all__ = ["carry_out"]
 
@@ -49,7 +49,7 @@ def carry_out(
     scheduler
         Of this host.
     exporters, reactions
-        As `scheduler.checks.check` takes them.
+        As `hypergauge.scheduler.plan.checks.check` takes them.
 
     Raises
     ------

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from scheduler.experiment_file import ExperimentFile, Row
-from scheduler.job import Job
-from scheduler.policy import Policy
+from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.plan.policy import Policy
 
 __all__ = ["OrderedRun", "WorkloadOrder"]
 
@@ -50,7 +50,7 @@ class WorkloadOrder:
     directory, file
         Where the schedule was asked for, and the experiment file.
     policy, began
-        As `scheduler.workload.Workload` takes them.
+        As `hypergauge.scheduler.workload.Workload` takes them.
     interval
         Seconds between two scrapes.
     home
@@ -87,7 +87,7 @@ class WorkloadOrder:
 
     def script(self, python: str) -> str:
         """Return the batch script that has `python` carry this out."""
-        command = shlex.join([python, "-P", "-m", "bench.cli", "job"])
+        command = shlex.join([python, "-P", "-m", "hypergauge.cli", "job"])
         # JSON has no line ends of its own.
         return f"#!/bin/bash\nexec {command} <<'{_END}'\n{json.dumps(asdict(self))}\n{_END}\n"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from bench.errors import BenchError
-from scheduler.executors.base import ExecutorAway
-from scheduler.executors.beside import Stopping
+from hypergauge.core.errors import BenchError
+from hypergauge.scheduler.executors.base import ExecutorAway
+from hypergauge.scheduler.executors.beside import Stopping
 
 __all__ = ["GivenUp", "Patience"]
 

@@ -7,15 +7,15 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from bench.config import EXECUTORS, config_file, sections
-from bench.errors import BadRequest, did_you_mean
-from scheduler.executors.base import Executor
+from hypergauge.core.config.settings import EXECUTORS, config_file, sections
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.scheduler.executors.base import Executor
 
 __all__ = ["LOCAL", "load_executor"]
 
 LOCAL = "local"
 # What comes with this package, also where it runs from its sources and nothing of it is registered.
-_OWN = [EntryPoint("slurm", "scheduler.executors.slurm:SlurmExecutor", EXECUTORS)]
+_OWN = [EntryPoint("slurm", "hypergauge.scheduler.executors.slurm:SlurmExecutor", EXECUTORS)]
 
 ExecutorFactory = Callable[[Mapping[str, Any], Path | None], Executor]
 

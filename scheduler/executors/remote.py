@@ -7,24 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bench.config import Settings
-from bench.errors import BadRequest, BenchError
-from scheduler.active import new_run
-from scheduler.events import Event, Outcome
-from scheduler.executors.base import Executor, Submission
-from scheduler.executors.beside import Stopping
-from scheduler.executors.following import Following
-from scheduler.executors.line import Line
-from scheduler.executors.order import OrderedRun, WorkloadOrder
-from scheduler.executors.patience import Patience
-from scheduler.job import Job
-from scheduler.plan import PlannedRun, PlannedWorkload
-from scheduler.policy import Policy
-from scheduler.tracking import Tracking
-from sql import experiments, jobs, runs
-from sql.database import Database
-from sql.jobs import JobRow
-from sql.session import Session
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, BenchError
+from hypergauge.scheduler.active import new_run
+from hypergauge.scheduler.events import Event, Outcome
+from hypergauge.scheduler.executors.base import Executor, Submission
+from hypergauge.scheduler.executors.beside import Stopping
+from hypergauge.scheduler.executors.following import Following
+from hypergauge.scheduler.executors.line import Line
+from hypergauge.scheduler.executors.order import OrderedRun, WorkloadOrder
+from hypergauge.scheduler.executors.patience import Patience
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.plan.plan import PlannedRun, PlannedWorkload
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.sql.runs import experiments, jobs, runs
+from hypergauge.sql.runs.jobs import JobRow
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
 
 __all__ = ["Remote", "RemoteWorkload", "give_up"]
 

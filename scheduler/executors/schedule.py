@@ -7,23 +7,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from bench.config import Settings
-from scheduler.commands import make_environments
-from scheduler.csv_text import Problem
-from scheduler.events import Event, Outcome
-from scheduler.executors.base import Executor
-from scheduler.executors.beside import Stopping, run_beside
-from scheduler.executors.line import Line
-from scheduler.executors.patience import Patience
-from scheduler.executors.remote import Remote
-from scheduler.experiment_file import BadExperimentFile, ExperimentFile, Row
-from scheduler.file_turns import FileTurns, Report, claim, planned, writer
-from scheduler.plan import Action, PlannedWorkload
-from scheduler.policy import Policy
-from scheduler.repetition import Turn, turns
-from scheduler.tracking import Tracking
-from sql.database import Database
-from sql.session import Session
+from hypergauge.core.config.settings import Settings
+from hypergauge.scheduler.events import Event, Outcome
+from hypergauge.scheduler.executors.base import Executor
+from hypergauge.scheduler.executors.beside import Stopping, run_beside
+from hypergauge.scheduler.executors.line import Line
+from hypergauge.scheduler.executors.patience import Patience
+from hypergauge.scheduler.executors.remote import Remote
+from hypergauge.scheduler.experiment.csv_text import Problem
+from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
+from hypergauge.scheduler.launch.commands import make_environments
+from hypergauge.scheduler.plan.file_turns import FileTurns, Report, claim, planned, writer
+from hypergauge.scheduler.plan.plan import Action, PlannedWorkload
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.plan.repetition import Turn, turns
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
 
 __all__ = ["RemoteScheduler", "refuse_rows", "refuse_workloads"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from scheduler.profilers.base import MARK, Profiler
-from scheduler.profilers.command import CommandEnd, ProfiledCommand
-from scheduler.profilers.registry import PROFILERS, around, problems, reports, wrapped
+from hypergauge.scheduler.profilers.base import MARK, Profiler
+from hypergauge.scheduler.profilers.command import CommandEnd, ProfiledCommand
+from hypergauge.scheduler.profilers.registry import PROFILERS, around, problems, reports, wrapped
 
 __all__ = ["MARK", "PROFILERS", "CommandEnd", "ProfiledCommand", "Profiler", "around", "problems", "reports", "wrapped"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen
 
-from bench.processes import end_run
-from bench.runfolder import RunFolder
-from scheduler.profilers.base import MARK
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.system.processes import end_run
+from hypergauge.scheduler.profilers.base import MARK
 
 __all__ = ["CommandEnd", "ProfiledCommand"]
 

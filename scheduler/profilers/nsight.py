@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from scheduler.profilers.base import Profiler
+from hypergauge.scheduler.profilers.base import Profiler
 
 __all__ = ["Ncu", "Nsys"]
 

@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.runfolder import RunFolder
-from scheduler.profilers.base import Profiler
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.profilers.base import Profiler
 
 __all__ = ["EVENTS", "Perf"]
 

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from scheduler.profilers.base import Profiler
+from hypergauge.scheduler.profilers.base import Profiler
 
 __all__ = ["Torch"]
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.runfolder import RunFolder
-from scheduler.profilers.base import Profiler
-from scheduler.profilers.nsight import Ncu, Nsys
-from scheduler.profilers.perf import Perf
-from scheduler.profilers.pytorch import Torch
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.profilers.base import Profiler
+from hypergauge.scheduler.profilers.nsight import Ncu, Nsys
+from hypergauge.scheduler.profilers.perf import Perf
+from hypergauge.scheduler.profilers.pytorch import Torch
 
 __all__ = ["PROFILERS", "around", "problems", "reports", "wrapped"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import Home
-from tests.e2e.slurm import Site, site_in
-from tests.e2e.tags import all_tags_are_true
+from tests.support.home import Home
+from tests.support.slurm import Site, site_in
+from tests.support.tags import all_tags_are_true
 
 
 @pytest.fixture(scope="session")

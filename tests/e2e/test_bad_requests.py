@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import SCRIPTS, Home
+from tests.support.home import SCRIPTS, Home
 
 HEADER = "Experiment,Workload,Devices,File,Listeners,Params\n"
 SCRIPT = SCRIPTS / "clocked.py"

@@ -10,12 +10,12 @@ from typing import Literal
 import psycopg
 import pytest
 
-from sql.flavour import Flavour
+from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.e2e.account import Account
-from tests.e2e.scripted import scripted
-from tests.servers import OwnServer, own_server
-from tests.waiting import wait_for
+from tests.support.account import Account
+from tests.support.scripted import scripted
+from tests.support.servers import OwnServer, own_server
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -14,11 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
-from bench.gpu import inventory, load
-from bench.gpu.mig import MigControl
-from tests import fake_mps
-from tests.e2e.home import Home, Sheet, Started, environment_of, supervisor_of
-from tests.waiting import wait_for
+from hypergauge.gpu import inventory, load
+from hypergauge.gpu.mig import MigControl
+from tests.support import fake_mps
+from tests.support.home import Home, Sheet, Started, environment_of, supervisor_of
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sql.flavour import Flavour
+from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.e2e.home import Home, Sheet, processes_of
-from tests.servers import OwnServer, own_server
-from tests.waiting import wait_for
+from tests.support.home import Home, Sheet, processes_of
+from tests.support.servers import OwnServer, own_server
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.flavours
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests import fake_conda, fake_docker
 from tests.conftest import NewFolder
-from tests.e2e.home import SCRIPTS, Home, processes_of
-from tests.waiting import wait_for
+from tests.support import fake_conda, fake_docker
+from tests.support.home import SCRIPTS, Home, processes_of
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

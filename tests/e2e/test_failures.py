@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of
-from tests.waiting import HUNG_SECONDS, wait_for
+from tests.support.home import GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
 

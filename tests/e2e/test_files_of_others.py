@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import NewFolder
-from tests.e2e.home import SCRIPTS, Home, Sheet
-from tests.fake_mps import installed_mps
+from tests.support.fake_mps import installed_mps
+from tests.support.home import SCRIPTS, Home, Sheet
 
 EXPERIMENTS = SCRIPTS.parent / "experiments"
 BENCH_TOML = """

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sql.flavour import Flavour
+from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.disks import fill, small_disk
-from tests.e2e.account import PATIENCE, Account
-from tests.e2e.scripted import Collector, scripted
-from tests.servers import own_server
-from tests.spools import fill_spool
-from tests.waiting import wait_for
+from tests.support.account import PATIENCE, Account
+from tests.support.disks import fill, small_disk
+from tests.support.scripted import Collector, scripted
+from tests.support.servers import own_server
+from tests.support.spools import fill_spool
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench.gpu import inventory
-from bench.gpu.simulated import World
+from hypergauge.gpu import inventory
+from hypergauge.simulation import World
 from tests.conftest import NewFolder
-from tests.e2e.home import Home
-from tests.fake_mps import installed_mps
-from tests.waiting import wait_for
+from tests.support.fake_mps import installed_mps
+from tests.support.home import Home
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 

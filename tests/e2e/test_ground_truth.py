@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from sql.flavour import Flavour
+from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.e2e.home import SCRIPTS, Home
-from tests.e2e.tags import settled, tags_are_true
-from tests.waiting import wait_for
+from tests.support.home import SCRIPTS, Home
+from tests.support.tags import settled, tags_are_true
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.e2e.home import Home
+from tests.support.home import Home
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import COMMAND, GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of, supervisor_of
-from tests.e2e.tags import settled
-from tests.waiting import HUNG_SECONDS, wait_for
+from tests.support.home import COMMAND, GRACE, GRACEFUL, Home, Sheet, Started, open_gate, processes_of, supervisor_of
+from tests.support.tags import settled
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 HEADER = "Experiment,Workload,Name,File,Params"
 

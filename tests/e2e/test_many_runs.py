@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.e2e.home import Home
-from tests.waiting import wait_for
+from tests.support.home import Home
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.home import Home, Sheet, Started
-from tests.waiting import wait_for
+from tests.support.home import Home, Sheet, Started
+from tests.support.waiting import wait_for
 
 HEADER = "Experiment,Workload,Name,Status,Run,File,Params"
 

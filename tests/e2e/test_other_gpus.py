@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.conftest import NewFolder
-from tests.e2e.home import Home
-from tests.waiting import wait_for
+from tests.support.home import Home
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.e2e.home import COMMAND, SCRIPTS, Home, open_gate
-from tests.terminal import Terminal
-from tests.waiting import wait_for
+from tests.support.home import COMMAND, SCRIPTS, Home, open_gate
+from tests.support.terminal import Terminal
+from tests.support.waiting import wait_for
 
 # Standard output and error, 4 MB in lines, and a last word that is no line.
 MUCH = """

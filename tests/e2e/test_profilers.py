@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.profilers import PROFILERS
-from tests.e2e.home import Home, processes_of
-from tests.fake_profilers import installed_profilers
-from tests.waiting import wait_for
+from hypergauge.scheduler.profilers import PROFILERS
+from tests.support.fake_profilers import installed_profilers
+from tests.support.home import Home, processes_of
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.home import Home, processes_of
-from tests.waiting import wait_for
+from tests.support.home import Home, processes_of
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.home import SCRIPTS, Home, Sheet, Started
-from tests.waiting import HUNG_SECONDS, wait_for
+from tests.support.home import SCRIPTS, Home, Sheet, Started
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.home import Home, Sheet
+from tests.support.home import Home, Sheet
 
 pytestmark = pytest.mark.quiet
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from benchmarks.servers import exporter
-from tests import fake_mps
-from tests.e2e.home import Sheet, environment_of, open_gate
-from tests.e2e.slurm import HEADER, Site, site_in
-from tests.e2e.tags import all_tags_are_true
-from tests.waiting import wait_for
+from tests.support import fake_mps
+from tests.support.home import Sheet, environment_of, open_gate
+from tests.support.slurm import HEADER, Site, site_in
+from tests.support.tags import all_tags_are_true
+from tests.support.waiting import wait_for
 
 # The first waits for a cluster and a stack, and for limits that Slurm looks at every half minute.
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.home import COMMAND, Home
-from tests.waiting import wait_for
+from tests.support.home import COMMAND, Home
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

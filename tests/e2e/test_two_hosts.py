@@ -13,14 +13,14 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from bench.config import Settings
-from bench.services import Stack
-from sql.flavour import Flavour
-from tests.e2e.home import Home, Started
-from tests.hosts import Host, another_clock, hosts
-from tests.waiting import wait_for
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.services import Stack
+from hypergauge.sql.schema.flavour import Flavour
+from tests.support.home import Home, Started
+from tests.support.hosts import Host, another_clock, hosts
+from tests.support.waiting import wait_for
 
-RELAY = Path(__file__).parents[1] / "relay.py"
+RELAY = Path(__file__).parents[1] / "support" / "relay.py"
 TARGETS = "scrape_configs: [{job_name: site, announced_sd_configs: [{refresh_interval: 1s}]}]"
 LISTENER = ("exporter", "run", "host", "--bind", "0.0.0.0", "--insecure", "--port", "9701")
 pytestmark = [

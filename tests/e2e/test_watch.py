@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.e2e.home import COMMAND, SCRIPTS, Home, Started, open_gate
-from tests.terminal import Terminal
-from tests.waiting import wait_for
+from tests.support.home import COMMAND, SCRIPTS, Home, Started, open_gate
+from tests.support.terminal import Terminal
+from tests.support.waiting import wait_for
 
 
 def at_step(home: Home, name: str, gate: Path) -> tuple[Started, str]:

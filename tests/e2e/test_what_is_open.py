@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from bench.config import Settings
-from sql.embedded import EmbeddedServer
-from tests.e2e.home import Home
+from hypergauge.core.config.settings import Settings
+from hypergauge.sql.server.embedded import EmbeddedServer
+from tests.support.home import Home
 
 pytestmark = pytest.mark.slow
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.config import Settings
-from sql import samples
-from sql.backup import backup
-from sql.database import Database
-from sql.flavour import Flavour
-from tests.backups import Empty
+from hypergauge.core.config.settings import Settings
+from hypergauge.sql.ingest import samples
+from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.transfer.backup import backup
 from tests.conftest import own_database
-from tests.world import World
+from tests.support.backups import Empty
+from tests.support.world import World
 
 
 @pytest.fixture

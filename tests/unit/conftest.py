@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from exporters.dcgm import DcgmExporter
-from exporters.registry import ExporterOptions
-from scheduler.experiment_file import ExperimentFile
-from tests.dcgm_listener import DCGMI, FAKE, Given, NoNvml, Played
-from tests.rows import HEADER, Write
+from hypergauge.exporters.dcgm import DcgmExporter
+from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
+from tests.support.dcgm_listener import DCGMI, FAKE, Given, NoNvml, Played
+from tests.support.rows import HEADER, Write
 
 
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
     """Make listeners whose ``dcgmi`` plays a folder of `DCGMI`, of which they have a copy to change."""
-    monkeypatch.setattr("exporters.dcgm.dmon._FIRST_SECONDS", 20.0)  # where many tests run, a program starts slowly
+    monkeypatch.setattr(
+        "hypergauge.exporters.dcgm.dmon._FIRST_SECONDS", 20.0
+    )  # where many tests run, a program starts slowly
     made = []
     program = tmp_path / "bin" / "dcgmi"
     program.parent.mkdir()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from bench.errors import BadRequest, did_you_mean
-from dashboards.grafana.boards import fleet, inter, intra, mixed, pipeline, run
-from dashboards.grafana.queries import Json
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.dashboards.grafana.boards import fleet, inter, intra, mixed, pipeline, run
+from hypergauge.dashboards.grafana.queries import Json
 
 __all__ = ["BOARDS", "board"]
 

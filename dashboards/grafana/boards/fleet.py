@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import panels, parts
-from dashboards.grafana.fields import by_label, for_name, link, thresholds, values
-from dashboards.grafana.layout import Row, board_link, dashboard
-from dashboards.grafana.queries import Json, query, texts
-from dashboards.grafana.states import named, shares, states
-from dashboards.grafana.variables import choice
+from hypergauge.dashboards.grafana import parts
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import by_label, for_name, link, thresholds, values
+from hypergauge.dashboards.grafana.model.layout import Row, board_link, dashboard
+from hypergauge.dashboards.grafana.model.states import named, shares, states
+from hypergauge.dashboards.grafana.model.variables import choice
+from hypergauge.dashboards.grafana.queries import Json, query, texts
 
 __all__ = ["board"]
 

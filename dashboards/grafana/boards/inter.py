@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, curves, panels, parts
-from dashboards.grafana.choices import WORKLOADS
-from dashboards.grafana.fields import by_label, color, for_name, for_regexp, link, thresholds
-from dashboards.grafana.layout import Row, aligned_dashboard, board_link, fit_link
-from dashboards.grafana.queries import Json, query, texts
+from hypergauge.dashboards.grafana import choices, curves, parts
+from hypergauge.dashboards.grafana.choices import WORKLOADS
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import by_label, color, for_name, for_regexp, link, thresholds
+from hypergauge.dashboards.grafana.model.layout import Row, aligned_dashboard, board_link, fit_link
+from hypergauge.dashboards.grafana.queries import Json, query, texts
 
 __all__ = ["board"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, curves, panels, parts
-from dashboards.grafana.fields import by_label
-from dashboards.grafana.layout import aligned_dashboard, board_link, fit_link
-from dashboards.grafana.queries import Json, texts
+from hypergauge.dashboards.grafana import choices, curves, parts
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import by_label
+from hypergauge.dashboards.grafana.model.layout import aligned_dashboard, board_link, fit_link
+from hypergauge.dashboards.grafana.queries import Json, texts
 
 __all__ = ["board"]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import panels, parts
-from dashboards.grafana.boards import pipeline_charts
-from dashboards.grafana.boards.pipeline_charts import ANY, COLORED, EVERY, own
-from dashboards.grafana.fields import for_name, thresholds, values
-from dashboards.grafana.layout import Row, board_link, dashboard
-from dashboards.grafana.queries import Json, query
+from hypergauge.dashboards.grafana import parts
+from hypergauge.dashboards.grafana.boards import pipeline_charts
+from hypergauge.dashboards.grafana.boards.pipeline_charts import ANY, COLORED, EVERY, own
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import for_name, thresholds, values
+from hypergauge.dashboards.grafana.model.layout import Row, board_link, dashboard
+from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = ["board"]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import panels, parts
-from dashboards.grafana.fields import by_label, for_name, thresholds, values
-from dashboards.grafana.queries import Json, query
-from dashboards.grafana.states import named
+from hypergauge.dashboards.grafana import parts
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import by_label, for_name, thresholds, values
+from hypergauge.dashboards.grafana.model.states import named
+from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = ["ANY", "COLORED", "EVERY", "collector", "database", "own"]
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dashboards.grafana import choices, panels, parts
-from dashboards.grafana.boards import run_charts
-from dashboards.grafana.boards.run_charts import RUN
-from dashboards.grafana.fields import for_name, link
-from dashboards.grafana.layout import Row, annotation, board_link, dashboard
-from dashboards.grafana.queries import Json, query
-from dashboards.grafana.states import states
-from dashboards.grafana.variables import choice
+from hypergauge.dashboards.grafana import choices, parts
+from hypergauge.dashboards.grafana.boards import run_charts
+from hypergauge.dashboards.grafana.boards.run_charts import RUN
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import for_name, link
+from hypergauge.dashboards.grafana.model.layout import Row, annotation, board_link, dashboard
+from hypergauge.dashboards.grafana.model.states import states
+from hypergauge.dashboards.grafana.model.variables import choice
+from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = ["board"]
 
@@ -219,7 +220,7 @@ def _phases() -> Json:
         f"run_phases({RUN}, $__timeFrom(), $__timeTo())",
         line="line",
         state="name",
-        empty="Nothing was tracked within the chosen time: `from bench import track`, then `with track.phase(...)`.",
+        empty="Nothing was tracked within the chosen time: `from hypergauge import track`, then `with track.phase(...)`.",
         width=24,
         height=5,
     )

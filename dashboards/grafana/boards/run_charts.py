@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dashboards.grafana import choices, panels, parts
-from dashboards.grafana.fields import by_label, color, for_regexp
-from dashboards.grafana.queries import Json, query, texts
-from dashboards.grafana.states import named, shares
+from hypergauge.dashboards.grafana import choices, parts
+from hypergauge.dashboards.grafana.model import panels
+from hypergauge.dashboards.grafana.model.fields import by_label, color, for_regexp
+from hypergauge.dashboards.grafana.model.states import named, shares
+from hypergauge.dashboards.grafana.queries import Json, query, texts
 
 __all__ = ["RUN", "any_quantity", "curve", "gpus", "host", "training"]
 

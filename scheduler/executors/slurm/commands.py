@@ -6,8 +6,8 @@ import os
 import subprocess
 from collections.abc import Mapping
 
-from bench.errors import BadRequest
-from scheduler.executors.base import ExecutorAway
+from hypergauge.core.errors import BadRequest
+from hypergauge.scheduler.executors.base import ExecutorAway
 
 __all__ = ["SlurmRefused", "said"]
 

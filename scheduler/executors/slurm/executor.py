@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.errors import BadRequest, did_you_mean
-from bench.gpu import Gpu
-from scheduler.executors.base import Account, ExecutorAway, JobState, Request, Submission
-from scheduler.executors.slurm import words
-from scheduler.executors.slurm.commands import SlurmRefused, said
-from scheduler.executors.slurm.options import COLUMN, SlurmOptions, cell_of, row_options
-from scheduler.experiment_file import Row
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.gpu import Gpu
+from hypergauge.scheduler.executors.base import Account, ExecutorAway, JobState, Request, Submission
+from hypergauge.scheduler.executors.slurm import words
+from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, said
+from hypergauge.scheduler.executors.slurm.options import COLUMN, SlurmOptions, cell_of, row_options
+from hypergauge.scheduler.experiment.experiment_file import Row
 
 __all__ = ["SlurmExecutor"]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.errors import BadRequest, did_you_mean
-from scheduler.cells import parse_params
-from scheduler.csv_text import Cell
-from scheduler.experiment_file import Row
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.scheduler.experiment.cells import parse_params
+from hypergauge.scheduler.experiment.csv_text import Cell
+from hypergauge.scheduler.experiment.experiment_file import Row
 
 __all__ = ["COLUMN", "SlurmOptions", "cell_of", "row_options"]
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduler.executors.base import Account, Ending, JobState
+from hypergauge.scheduler.executors.base import Account, Ending, JobState
 
 __all__ = ["QUEUE_FORMAT", "STEP_FIELDS", "Step", "by_run", "ending", "job_state", "queue_line", "steps", "why_lost"]
 

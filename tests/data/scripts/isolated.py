@@ -6,10 +6,19 @@ import sys
 
 import mlflow
 
-from bench import track
+from hypergauge import track
 
 seen = []
-for name in ("collector", "dashboards", "exporters", "insight", "scheduler", "sql", "bench.config", "bench.cli"):
+for name in (
+    "collector",
+    "dashboards",
+    "exporters",
+    "insight",
+    "scheduler",
+    "sql",
+    "hypergauge.core.config.settings",
+    "hypergauge.cli",
+):
     with contextlib.suppress(ImportError):
         importlib.import_module(name)
         seen.append(name)

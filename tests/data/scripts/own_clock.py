@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from bench import track
+from hypergauge import track
 
 folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

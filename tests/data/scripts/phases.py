@@ -4,7 +4,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import track
+from hypergauge import track
 
 gate = Path(sys.argv[1])
 with track.phase("load"):

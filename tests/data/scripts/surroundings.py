@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import track
+from hypergauge import track
 
 print(
     json.dumps(

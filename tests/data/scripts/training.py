@@ -2,7 +2,7 @@
 
 import mlflow
 
-from bench import track
+from hypergauge import track
 
 with track.phase("train"):
     for epoch in range(2):

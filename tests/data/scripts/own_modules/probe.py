@@ -3,7 +3,7 @@
 import collector
 import scheduler
 import sql
-from bench import track
+from hypergauge import track
 
 assert {collector.OWNER, scheduler.OWNER, sql.OWNER} == {"the user"}
 with track("own"):

@@ -1,7 +1,0 @@
-"""hypergauge: what the hardware did while your models trained."""
-
-from bench.client import track
-
-__all__ = ["__version__", "track"]
-
-__version__ = "0.1.0"

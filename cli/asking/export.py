@@ -1,0 +1,188 @@
+"""The commands ``export`` and ``import``."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, as_json, console, reading
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal.bar import Bar
+from hypergauge.insight.export.trace import write_trace
+from hypergauge.sql.queries.summaries import coverage
+from hypergauge.sql.runs.selection import RunInfo, select_runs
+from hypergauge.sql.server.database import Connection, Database
+
+__all__ = ["register"]
+
+_CAPSULE = ".capsule"
+_TRACES = (".json", ".json.gz")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(export)
+    app.command("import")(import_)
+
+
+def export(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help=".parquet, .csv or .csv.gz: samples. .capsule: all, for `bench import`.",
+        ),
+    ],
+    trace: Annotated[
+        bool, typer.Option("--trace", help="A trace for Perfetto or chrome://tracing: .json or .json.gz.")
+    ] = False,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option("-m", "--metric", help="A quantity; by default all, in a trace all of the runs' own."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write runs to a file: their samples, all there is of them for another database, or a trace."""
+    _refuse_name(output.name, trace=trace, metrics=metrics)
+    with reading(measured=selectors) as connection:
+        runs = select_runs(connection, selectors)
+        if metrics:
+            _refuse_unknown(connection, [run.run_id for run in runs], metrics)
+        if trace:
+            _trace(connection, runs, output, metrics, json=json)
+        elif output.name.endswith(_CAPSULE):
+            _capsule(connection, runs, output, json=json)
+        else:
+            _samples(connection, runs, output, metrics, json=json)
+
+
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A capsule, made by `bench export -o FILE.capsule`.")],
+    into: Annotated[
+        int | None,
+        typer.Option(metavar="ID", min=0, help="The experiment that its runs go to; else the one they were in."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Bring the runs of another database in: all that are not here yet, or none."""
+    from hypergauge.sql.transfer.intake import take_in  # numpy, as below: for nothing in other commands
+
+    with Database(Settings.load()) as database, Bar("importing") as bar:
+        imported = take_in(database, file, into, bar)
+    if json:
+        as_json({"file": str(file), **asdict(imported)})
+        return
+    if not imported.runs:
+        console().print(f"Nothing to do: all {_counted(imported.here, 'run')} of it are here already")
+        return
+    here = f"; {_counted(imported.here, 'run')} of it were here already" if imported.here else ""
+    where = " ".join(map(str, imported.experiments))
+    console().print(
+        f"Imported {_counted(imported.runs, 'run')} with {_counted(imported.samples, 'sample')}{here}; see `bench compare {where}`"
+    )
+    _note(imported.notes)
+
+
+def _refuse_name(name: str, *, trace: bool, metrics: Sequence[str] | None) -> None:
+    from hypergauge.insight.export.samples_file import FORMS
+
+    if trace:
+        if not name.endswith(_TRACES):
+            raise BadRequest(f"a trace is written to a .json or .json.gz file, not to {name!r}")
+    elif name.endswith(_TRACES):
+        raise BadRequest(f"{name!r} can only be a trace: give --trace")
+    elif not name.endswith((*FORMS, _CAPSULE)):
+        forms = (*FORMS, _CAPSULE)
+        raise BadRequest(
+            f"what is written is told by the end of the file's name, and {name!r} ends in none of {', '.join(forms)}"
+            + (did_you_mean(f".{name.rpartition('.')[2]}", forms) if "." in name else "")
+        )
+    elif name.endswith(_CAPSULE) and metrics:
+        raise BadRequest("a capsule holds all of its runs: -m goes with samples and traces")
+
+
+def _trace(
+    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
+) -> None:
+    written = write_trace(connection, runs, output, metrics or None)
+    counts = f"{written.spans} spans and {written.samples} samples of {_counted(written.runs, 'run')}"
+    _wrote(
+        output, asdict(written), json,
+        f"Wrote {counts}; open {escape(shlex.quote(str(output)))} at https://ui.perfetto.dev, which sends it nowhere",
+    )  # fmt: skip
+
+
+def _samples(
+    connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
+) -> None:
+    from hypergauge.insight.export.samples_file import write_samples
+
+    with Bar("exporting", about=True) as bar:
+        written = write_samples(
+            connection, runs, output, metrics or None, _of_all(connection, runs, metrics, bar, each=True)
+        )
+    _wrote(
+        output, {"runs": len(runs), "samples": written}, json,
+        f"Wrote {_counted(written, 'sample')} of {_counted(len(runs), 'run')} to {escape(str(output))}, {_size(output)}",
+    )  # fmt: skip
+
+
+def _capsule(connection: Connection, runs: Sequence[RunInfo], output: Path, *, json: bool) -> None:
+    from hypergauge.sql.transfer import capsule
+
+    with Bar("exporting", about=True) as bar:
+        written = capsule.export(connection, runs, output, _of_all(connection, runs, None, bar))
+    _wrote(
+        output, asdict(written), json,
+        f"Wrote {_counted(written.runs, 'run')} with {_counted(written.samples, 'sample')} to {escape(str(output))}, "
+        f"{_size(output)}; `bench import` brings them into another database",
+    )  # fmt: skip
+    if not json:
+        _note(written.notes)
+
+
+def _of_all(
+    connection: Connection, runs: Sequence[RunInfo], metrics: list[str] | None, bar: Bar, *, each: bool = False
+) -> Callable[[int], None]:
+    """Return what tells `bar` how many samples there are by now, of how many; these are looked for only where it is seen."""
+    if not bar.shown:
+        return bar
+    from hypergauge.sql.queries.stream import expected
+
+    total = expected(connection, [run.run_id for run in runs], metrics or None, each=each)
+    return lambda done: bar(done, total)
+
+
+def _wrote(output: Path, content: dict[str, Any], json: bool, line: str) -> None:
+    as_json({"file": str(output), **content}) if json else console().print(line)
+
+
+def _note(notes: Iterable[str]) -> None:
+    for line in notes:
+        console().print(f"[yellow]![/] {escape(line)}")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s'[: count != 1]}"
+
+
+def _size(path: Path) -> str:
+    return tables.figure("_bytes", path.stat().st_size)
+
+
+def _refuse_unknown(connection: Connection, run_ids: list[str], metrics: list[str]) -> None:
+    known = [one.quantity for one in coverage(connection, run_ids)]
+    for name in metrics:
+        if name not in known:
+            raise BadRequest(f"these runs have no samples of {name!r}{did_you_mean(name, known)}")

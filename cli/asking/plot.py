@@ -1,0 +1,110 @@
+"""The command ``plot``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, as_json, check_folder, console, reading
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.sql.runs.selection import select_runs
+
+if TYPE_CHECKING:
+    from hypergauge.dashboards.plots.panels import BarLayout
+    from hypergauge.insight.charts.bars import Bars
+    from hypergauge.insight.charts.chart import Chart
+
+__all__ = ["inches", "register"]
+
+# By ending, how many points a curve has: more are not seen in a few inches, but in a page one can zoom.
+_POINTS = {".svg": 300, ".pdf": 300, ".png": 300, ".html": 600}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
+_MOST_INCHES = 100
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(plot)
+
+
+def plot(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    metrics: Annotated[
+        list[str], typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss: a panel each.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file: .svg, .pdf, .png, or .html to zoom into.")],
+    by: Annotated[str, typer.Option(help="A line for each 'run', or each 'workload': the mean of its runs.")] = "run",
+    kind: Annotated[str, typer.Option(help="'lines' over time, or 'bars': mean, 95th percentile, range.")] = "lines",
+    align: Annotated[
+        str, typer.Option(help="What runs have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
+    ] = "time",
+    scope: Annotated[
+        list[str] | None, typer.Option(help="process, instance, device or host; by default the narrowest.")
+    ] = None,
+    style: Annotated[
+        str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib's, or a file in its form.")
+    ] = "paper",
+    size: Annotated[str | None, typer.Option(metavar="WIDTHxHEIGHT", help="In inches, such as 3.5x2.5.")] = None,
+    title: Annotated[str, typer.Option(help="What stands above it.")] = "",
+    notes: Annotated[bool, typer.Option(help="Whether what has to be said of the figures stands below them.")] = True,
+    json: Json = False,
+) -> None:
+    """Draw what runs, or workloads, did over the time, steps or epochs that they have in common."""
+    ending = output.suffix.lower()
+    if ending not in _POINTS:
+        raise BadRequest(f"a plot is a file that ends in {', '.join(_POINTS)}; {output.name!r} does not")
+    if kind not in ("lines", "bars"):
+        raise BadRequest(f"--kind is 'lines' or 'bars', not {kind!r}")
+    if kind == "bars" and (ending == ".html" or align != "time"):
+        raise BadRequest("bars have no axis: --align and .html go with lines")
+    width_and_height = inches(size)
+    check_folder(output)
+    # With numpy, which other commands do without.
+    from hypergauge.dashboards.plots.panels import Layout, lay_out, lay_out_bars
+    from hypergauge.insight.charts.bars import bars
+    from hypergauge.insight.charts.chart import chart
+
+    found: Chart | Bars
+    layout: Layout | BarLayout
+    with reading(measured=selectors) as connection:
+        runs = select_runs(connection, selectors)
+        if kind == "bars":
+            found = bars(connection, runs, metrics, by=by, scopes=scope)
+            layout = lay_out_bars(found)
+        else:
+            found = chart(connection, runs, metrics, by=by, align=align, scopes=scope, points=_POINTS[ending])
+            layout = lay_out(found)
+    if isinstance(layout, Layout) and ending == ".html":
+        from hypergauge.dashboards.plots.page import page
+
+        drawn = page(
+            [layout], title or f"{', '.join(p.axis.name for p in layout.panels)} of {', '.join(selectors)}"
+        ).encode()
+    else:
+        from hypergauge.dashboards.plots.figure import Looks, draw  # with matplotlib, a quarter of a second
+
+        drawn = draw(layout, ending, Looks(style, width_and_height, title, notes))
+    write_atomically(output, drawn, 0o666)
+    if json:
+        as_json({"file": str(output), **found.as_dict()})
+        return
+    console().print(f"Wrote {escape(str(output))}")
+    for note in found.notes:
+        console().print(f"[yellow]![/] {escape(note)}")
+
+
+def inches(size: str | None) -> tuple[float, float] | None:
+    """Return width and height of ``--size``."""
+    if size is None:
+        return None
+    found = _SIZE.fullmatch(size.strip().lower())
+    if found is None or not all(0 < float(side) <= _MOST_INCHES for side in found.groups()):
+        raise BadRequest(
+            f"--size is WIDTHxHEIGHT in inches, such as 3.5x2.5, and no more than {_MOST_INCHES}; not {size!r}"
+        )
+    return float(found[1]), float(found[2])

@@ -1,0 +1,59 @@
+"""Commands that answer questions: ``list``, ``metrics``."""
+
+from __future__ import annotations
+
+import getpass
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from hypergauge.cli.common import Attempts, Json, Selectors, as_json, console, every_attempt, reading
+from hypergauge.core.errors import NoData
+from hypergauge.dashboards.terminal import tables
+from hypergauge.sql.queries.summaries import coverage
+from hypergauge.sql.runs.selection import check_owner, list_experiments, select_runs
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command("list")(list_)
+    app.command()(metrics)
+
+
+def list_(
+    selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None,
+    attempts: Attempts = "latest",
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only this person's; 'me' are you.")] = None,
+    json: Json = False,
+) -> None:
+    """List experiments, or the runs of one, with status and duration."""
+    every = every_attempt(attempts)
+    owner = getpass.getuser() if user == "me" else user
+    with reading() as connection:
+        if owner is not None:
+            check_owner(connection, owner)
+        if selector is None:
+            experiments = list_experiments(connection, owner)
+            as_json([asdict(one) for one in experiments]) if json else console().print(
+                tables.experiments(experiments)
+                if experiments
+                else "There is no experiment yet; `bench demo` makes one."
+            )
+        else:
+            runs = select_runs(connection, [selector], every_attempt=every)
+            if owner is not None and not (runs := [run for run in runs if run.owner == owner]):
+                raise NoData(f"{owner} has no run in {selector}")
+            as_json([{**asdict(run), "run": run.label} for run in runs]) if json else console().print(tables.runs(runs))
+
+
+def metrics(selectors: Selectors = None, json: Json = False) -> None:
+    """Show the quantities there are, with unit, scope and source."""
+    with reading(measured=selectors or []) as connection:
+        ids = [run.run_id for run in select_runs(connection, selectors)] if selectors else None
+        found = coverage(connection, ids)
+    if not found:
+        raise NoData("there are no samples yet")
+    as_json([asdict(one) for one in found]) if json else console().print(tables.coverage(found))

@@ -1,0 +1,59 @@
+"""The command ``report``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, TargetOption, TariffFile, as_json, check_folder, console, further, reading
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.core.services import Stack
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(report)
+
+
+def report(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, which ends in .html.")],
+    metrics: Annotated[
+        list[str] | None, typer.Option("-m", "--metric", help="What is drawn; by default what most people ask for.")
+    ] = None,
+    baseline: Annotated[str | None, typer.Option(help="Show differences to this run.")] = None,
+    title: Annotated[str, typer.Option(help="What stands above it.")] = "",
+    tariff: TariffFile = None,
+    target: TargetOption = None,
+    json: Json = False,
+) -> None:
+    """Tell the whole story of runs on one page: what ran, how it compares, curves, phases, environment."""
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise BadRequest(f"a report is a file that ends in .html; {output.name!r} does not")
+    check_folder(output)
+    settings = Settings.load(tariff=tariff)
+    more = further(settings, target)
+    # With numpy and psutil, which other commands do without.
+    from hypergauge.dashboards.report.report import render
+    from hypergauge.insight.report import report as whole
+    from hypergauge.scheduler.provenance.records import records_of
+
+    with reading(settings, selectors) as connection:
+        found = whole(connection, selectors, metrics or (), baseline=baseline, further=more)
+    local = Stack(settings).recorded().get("mlflow")
+    records = records_of(settings.home, settings.tracking_uri or (local.url if local else None), found.runs)
+    title = title or " and ".join(f"{one.experiment_id} {one.name}".rstrip() for one in found.experiments)
+    page = render(found, records, title, datetime.now(UTC).astimezone())
+    write_atomically(output, page, 0o666)
+    if json:
+        as_json({"file": str(output), "runs": [run.label for run in found.runs], "records": len(records)})
+    else:
+        console().print(f"Wrote {escape(str(output))}; open it in a browser")

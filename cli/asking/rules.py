@@ -1,0 +1,286 @@
+"""``bench rules``: what they look for, whether a file of one's own is one, and what they find in past runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, Selectors, as_json, asking_primary, console, reading
+from hypergauge.cli.serving import judging
+from hypergauge.core import durations
+from hypergauge.core.config.settings import CONFIG_FILE, config_file
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.dashboards.terminal import tables
+from hypergauge.insight import rules
+from hypergauge.insight.rules import Parameter, Rule, Value
+from hypergauge.insight.rules import replay as replays
+from hypergauge.insight.rules.chosen import ChosenRules
+from hypergauge.insight.rules.replay import Judged
+from hypergauge.sql.runs import firings
+from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["register"]
+
+app = typer.Typer(help="What to look for in runs: bottlenecks, idle devices, outliers.", no_args_is_help=True)
+
+Preset = Annotated[str | None, typer.Option(help=f"Published defaults: {' or '.join(rules.PRESETS)}.")]
+Folder = Annotated[Path | None, typer.Option(help=f"Rules of your own; by default rules/ beside {CONFIG_FILE}.")]
+Limit = Annotated[str, typer.Option(help="How long a rule may take for a run.")]
+
+_ASSIGNMENT = re.compile(r"(\w+)\.(\w+)=(.+)")
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands to `commands`."""
+    judging.register(app)
+    commands.add_typer(app, name="rules")
+
+
+@app.command("list")
+def list_(preset: Preset = None, folder: Folder = None, json: Json = False) -> None:
+    """Show all rules: what each means, and what can be set."""
+    chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
+    if json:
+        as_json(
+            [
+                {**_as_dict(one.rule, one.values), "enabled": name not in chosen.off}
+                for name, one in chosen.known.items()
+            ]
+        )
+        return
+    made = tables.table("rule", "severity", "means", "parameters")
+    for name, one in chosen.known.items():
+        rule, values = one.rule, one.values
+        made.add_row(
+            rule.name + (" (off)" if name in chosen.off else ""),
+            rule.severity,
+            escape(rule.means),
+            escape("\n".join(f"{name} = {_words(values[name], one)}" for name, one in rule.parameters.items())),
+        )
+    console().print(made)
+
+
+@app.command()
+def check(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Rules, SQL.")],
+    limit: Limit = "5 s",
+    json: Json = False,
+) -> None:
+    """Check rules of one's own: their headers, and their statements against the database."""
+    seconds = durations.parse(limit)
+    ours = rules.load()
+    checked = []
+    with reading() as connection:
+        runs = [run for run in select_runs(connection, []) if run.started_at is not None]
+        for file in files:
+            rule = rules.read(file)
+            if rule.name in ours:
+                raise BadRequest(f"there is a rule {rule.name} of ours; give this one another name", file=file, line=1)
+            newest = max(runs, key=lambda run: run.started_at or datetime.min.replace(tzinfo=UTC), default=None)
+            now = datetime.now(UTC)
+            run_id, start = (newest.run_id, newest.started_at or now) if newest else ("", now)
+            try:
+                rules.evaluate(connection, rule, rule.values(), run_id, start, now, seconds)
+            except rules.RuleFailed as error:
+                line = rule.line + (error.line or 1) - 1
+                raise BadRequest(str(error), file=file, line=line) from error
+            checked.append((file, rule, newest))
+    if json:
+        as_json([{"file": str(file), "rule": rule.name, "run": run and run.label} for file, rule, run in checked])
+        return
+    for file, rule, run in checked:
+        on = f", asked about {run.label}" if run else ", but there is no run yet to ask it about"
+        console().print(f"{escape(str(file))}: {rule.name} is right{on}")
+
+
+@app.command()
+def replay(
+    selectors: Selectors = None,
+    rule: Annotated[list[str] | None, typer.Option(help="Only this rule; may be given several times.")] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--set", metavar="RULE.PARAMETER=VALUE", help="Another value of a parameter.")
+    ] = None,
+    swept: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep", metavar="RULE.PARAMETER=VALUE,…", help="On how many runs it would fire with each value."
+        ),
+    ] = None,
+    preset: Preset = None,
+    folder: Folder = None,
+    limit: Limit = "30 s",
+    store: Annotated[bool, typer.Option("--store", help="Keep what is found, as if it had been found then.")] = False,
+    json: Json = False,
+) -> None:
+    """Ask rules about past runs; without a selector, about all."""
+    chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
+    known = {name: one.rule for name, one in chosen.known.items()}
+    seconds = durations.parse(limit)
+    values = _values(chosen, given or ())
+    if swept is not None:
+        if store or rule:
+            raise BadRequest("--sweep shows numbers of one rule: leave out --store and --rule")
+        _sweep(_swept(known, swept), values, selectors or [], seconds, json)
+        return
+    names = [_known(known, name).name for name in rule] if rule else [one.rule.name for one in chosen.asked]
+    with (asking_primary if store else reading)() as connection:
+        runs = select_runs(connection, selectors or [])
+        judged = list(replays.replay(connection, [(known[name], values[name]) for name in names], runs, seconds))
+        if store:
+            _store(connection, judged)
+    if json:
+        as_json([_judged_as_dict(one) for one in judged])
+    else:
+        _show(judged, len(runs))
+    if any(one.failure for one in judged):
+        raise typer.Exit(1)
+
+
+def _store(connection: Connection, judged: Iterable[Judged]) -> None:
+    for one in judged:
+        if one.failure is None and one.run.started_at is not None:
+            stop = one.run.ended_at or datetime.now(UTC)
+            firings.store(connection, one.run.run_id, one.rule.name, one.firings, start=one.run.started_at, stop=stop)
+
+
+def _show(judged: Sequence[Judged], runs: int) -> None:
+    made = tables.table("run", "rule", "severity", ">from", ">for", "evidence")
+    fired = [(one.run, firing) for one in judged for firing in one.firings]
+    for run, firing in fired:
+        assert run.started_at is not None
+        ended_at = firing.ended_at or datetime.now(UTC)
+        made.add_row(
+            run.full_label,
+            firing.rule,
+            firing.severity,
+            tables.duration((firing.started_at - run.started_at).total_seconds()),
+            tables.duration((ended_at - firing.started_at).total_seconds()),
+            escape(tables.evidence(firing.evidence)),
+        )
+    if fired:
+        console().print(made)
+    of = len({run.run_id for run, _ in fired})
+    console().print(f"{len(fired)} firing{'s'[: len(fired) != 1]} in {of} of {runs} run{'s'[: runs != 1]}")
+    for one in judged:
+        if one.failure:
+            console().print(
+                f"[yellow]![/] {one.run.full_label}: {one.rule.name} could not be asked: {escape(one.failure)}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    rule: Rule
+    parameter: Parameter
+    values: Sequence[Value]
+
+
+def _sweep(
+    asked: _Sweep, values: Mapping[str, Mapping[str, Value]], selectors: Sequence[str], limit: timedelta, json: bool
+) -> None:
+    own = values[asked.rule.name]
+    name = asked.parameter.name
+    with reading() as connection:
+        runs = select_runs(connection, selectors)
+        found = list(replays.sweep(connection, asked.rule, own, name, asked.values, runs, limit))
+    if json:
+        rows = [
+            {"value": _plain(one.value), "fired": one.fired, "runs": one.runs, "seconds": one.seconds, "failures": one.failures}
+            for one in found
+        ]  # fmt: skip
+        as_json({"rule": asked.rule.name, "parameter": name, "value": _plain(own[name]), "sweep": rows})
+        return
+    made = tables.table(name, ">fires on", ">of runs", ">for")
+    for one in found:
+        mark = " (as set)" if one.value == own[name] else ""
+        made.add_row(
+            _words(one.value, asked.parameter) + mark, str(one.fired), str(one.runs), tables.duration(one.seconds)
+        )
+    console().print(made)
+    if failures := sum(one.failures for one in found):
+        console().print(
+            f"[yellow]![/] it could not be asked {failures} times; `bench rules replay --rule {asked.rule.name}` says why"
+        )
+
+
+def _known(known: Mapping[str, Rule], name: str) -> Rule:
+    if name not in known:
+        raise BadRequest(f"there is no rule {name!r}{did_you_mean(name, known)}")
+    return known[name]
+
+
+def _values(chosen: ChosenRules, given: Iterable[str]) -> dict[str, dict[str, Value]]:
+    """Return the values of all rules: as the settings say, and as is `given` beside them."""
+    known = {name: one.rule for name, one in chosen.known.items()}
+    values = {name: dict(chosen.settings.values(name)) for name in known}
+    for text in given:
+        name, parameter, value = _assignment("--set", text)
+        values[_known(known, name).name][parameter] = value
+    return {name: rule.values(chosen.settings.preset, values[name]) for name, rule in known.items()}
+
+
+def _swept(known: Mapping[str, Rule], text: str) -> _Sweep:
+    name, parameter, values = _assignment("--sweep", text)
+    rule = _known(known, name)
+    return _Sweep(
+        rule,
+        rule.parameter(parameter),
+        [rule.values(None, {parameter: value})[parameter] for value in values.split(",")],
+    )
+
+
+def _assignment(option: str, text: str) -> tuple[str, str, str]:
+    if (found := _ASSIGNMENT.fullmatch(text)) is None:
+        raise BadRequest(f"{option} is {text!r}, but must be RULE.PARAMETER=VALUE, such as IdleDevice.threshold=0.1")
+    return found[1], found[2], found[3]
+
+
+def _words(value: Value, parameter: Parameter) -> str:
+    return f"{_plain(value)} {parameter.unit}".rstrip()
+
+
+def _plain(value: Value) -> str | float:
+    """Return a value as it is written in a file."""
+    if isinstance(value, timedelta):
+        return durations.words(value)
+    return int(value) if value == int(value) else value
+
+
+def _as_dict(rule: Rule, values: Mapping[str, Value]) -> dict[str, Any]:
+    return {
+        "rule": rule.name,
+        "severity": rule.severity,
+        "means": rule.means,
+        "advice": rule.advice,
+        "file": str(rule.path),
+        "parameters": {
+            name: {"value": _plain(values[name]), "default": _plain(one.default), "unit": one.unit, "help": one.help}
+            for name, one in rule.parameters.items()
+        },
+    }
+
+
+def _judged_as_dict(one: Judged) -> dict[str, Any]:
+    return {
+        "run": one.run.full_label,
+        "run_id": one.run.run_id,
+        "rule": one.rule.name,
+        "failure": one.failure,
+        "firings": [
+            {
+                "started_at": firing.started_at,
+                "ended_at": firing.ended_at,
+                "severity": firing.severity,
+                "evidence": firing.evidence,
+            }
+            for firing in one.firings
+        ],
+    }

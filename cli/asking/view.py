@@ -1,0 +1,162 @@
+"""Commands for the small file that holds what is looked at: ``share``, ``open``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import webbrowser
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, as_json, check_folder, console, reading
+from hypergauge.cli.serving.stack import grafana_url
+from hypergauge.core.addresses import without_login
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.runs.selection import select_runs, workload_ids
+from hypergauge.sql.server.database import Connection
+
+if TYPE_CHECKING:
+    from hypergauge.insight.charts.chart import Chart
+    from hypergauge.insight.charts.view import Found
+
+__all__ = ["register"]
+
+# What says that a browser can be seen; `BROWSER` is set where a terminal knows of one elsewhere.
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(share)
+    app.command("open")(open_)
+
+
+def share(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    metrics: Annotated[
+        list[str], typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file; one that is there gets one more chart.")],
+    by: Annotated[str, typer.Option(help="A curve for each 'run', or each 'workload': the mean of its runs.")] = "run",
+    align: Annotated[
+        str, typer.Option(help="What runs have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
+    ] = "time",
+    scope: Annotated[
+        list[str] | None, typer.Option(help="process, instance, device or host; by default the narrowest.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write what is to be looked at to a small file: which metrics of which runs, never the data."""
+    from hypergauge.insight.charts.chart import chart
+    from hypergauge.insight.charts.view import View, ViewChart
+
+    check_folder(output)
+    before = View.read(output).charts if output.exists() else ()
+    with reading(measured=selectors) as connection:
+        runs = select_runs(connection, selectors)
+        added = ViewChart.of(connection, runs, metrics, by=by, align=align, scopes=tuple(scope or ()))
+        # Whether there is anything to be seen.
+        chart(connection, runs, added.metrics, by=by, align=align, scopes=scope or None, points=2)
+    view = View((*before, *(() if added in before else (added,))))
+    view.write(output)
+    if json:
+        as_json({"file": str(output), "charts": [one.as_dict() for one in view.charts], "added": added not in before})
+        return
+    name = escape(shlex.quote(str(output)))
+    what = f"{_count(added.metrics, 'metric')} of {_count(runs, 'run')}"
+    if added in before:
+        console().print(f"{name} has this chart already, and is as it was")
+    elif before:
+        console().print(f"Added a chart to {name}, {what}: it has {len(view.charts)} now")
+    else:
+        console().print(f"Wrote a chart to {name}, {what}; `bench open {name}` shows it")
+
+
+def open_(
+    view: Annotated[Path, typer.Argument(help="A file that `bench share` has written.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="The page to write, .html; it is not opened then.")
+    ] = None,
+    grafana: Annotated[
+        bool, typer.Option("--grafana", help="The dashboard in Grafana that shows the same, instead of a page.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Show what a small file holds, with what the database has of it by now, as a page in the browser."""
+    from hypergauge.insight.charts.view import View
+
+    settings = Settings.load()
+    if grafana and output is not None:
+        raise BadRequest("--grafana writes no page: leave out one of it and -o")
+    chosen = View.read(view)
+    page = output or view.with_suffix(".html")
+    if page.suffix.lower() not in (".html", ".htm"):
+        raise BadRequest(f"a page is a file that ends in .html; {page.name!r} does not")
+    check_folder(page)
+    with reading(settings) as connection:
+        found = chosen.find(connection)
+        if grafana:
+            _show_link(without_login(grafana_url(settings)) + _link(connection, found, view), found, json=json)
+            return
+        charts, missing = found.draw(connection, view)
+    if json:
+        content = [{**one.as_dict(), **drawn.as_dict(points=True)} for one, drawn in charts]
+        as_json({"gone": found.gone, "missing": missing, "charts": content})
+        return
+    notes = [*_gone(found), *missing]
+    write_atomically(page, _page([drawn for _, drawn in charts], view.stem, "; ".join(notes)), 0o666)
+    _warn([*notes, *(note for _, drawn in charts for note in drawn.notes)])
+    shown = output is None and _opened(page.resolve().as_uri())
+    console().print(f"Wrote {_count(charts, 'chart')} to {escape(shlex.quote(str(page)))}{', and opened it' * shown}")
+
+
+def _show_link(url: str, found: Found, *, json: bool) -> None:
+    if json:
+        as_json({"gone": found.gone, "url": url})
+        return
+    _warn(_gone(found))
+    console().print(escape(url), soft_wrap=True)
+    _opened(url)
+
+
+def _link(connection: Connection, found: Found, file: Path) -> str:
+    from hypergauge.dashboards.grafana.links import view_link
+
+    ids = list(found.runs)
+    try:
+        return view_link(found, workload_ids(connection, ids), set(software_keys(connection, ids)))
+    except BadRequest as error:
+        name = shlex.quote(str(file))
+        raise BadRequest(f"{error}; `bench dashboards push {name}` makes one of this view", file=file) from error
+
+
+def _gone(found: Found) -> list[str]:
+    return [f"runs that are gone: {', '.join(found.gone)}"] if found.gone else []
+
+
+def _warn(lines: Iterable[str]) -> None:
+    for line in lines:
+        console().print(f"[yellow]![/] {escape(line)}")
+
+
+def _page(charts: Iterable[Chart], title: str, footer: str) -> bytes:
+    from hypergauge.dashboards.plots.page import page
+    from hypergauge.dashboards.plots.panels import lay_out
+
+    return page([lay_out(one) for one in charts], title, footer).encode()
+
+
+def _opened(url: str) -> bool:
+    """Show a page in the browser, where somebody sees it; return whether that was done."""
+    return console().is_terminal and any(map(os.environ.get, _DISPLAYS)) and webbrowser.open(url)
+
+
+def _count(some: Sequence[object], what: str) -> str:
+    return f"{len(some)} {what}{'s'[: len(some) != 1]}"

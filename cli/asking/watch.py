@@ -1,0 +1,70 @@
+"""The command ``watch``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from hypergauge.cli.common import as_json, console
+from hypergauge.core.config.settings import Settings
+from hypergauge.dashboards.terminal.live import changes, ending, live_table
+from hypergauge.insight.watch import Watched
+from hypergauge.insight.watch import watch as watch_runs
+from hypergauge.sql.server.database import Database
+
+__all__ = ["register"]
+
+# What a shell calls the end of a command by Ctrl-C.
+_INTERRUPTED = 130
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(watch)
+
+
+def watch(
+    selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
+    json: Annotated[bool, typer.Option("--json", help="Write a line of JSON a second.")] = False,
+) -> None:
+    """Show runs while they go on, until all have ended; Ctrl-C leaves, and stops nothing."""
+    out = console()
+    show = _json if json else _screen if out.is_terminal else _lines
+    try:
+        with Database(Settings.load(), reading=True) as database:
+            failed = show(out, watch_runs(database, selectors))
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    if failed:
+        raise typer.Exit(1)
+
+
+def _screen(out: Console, looks: Iterator[Watched]) -> bool:
+    seen = next(looks)
+    with Live(live_table(seen, out.width, out.height), console=out, auto_refresh=False) as display:
+        for seen in looks:
+            display.update(live_table(seen, out.width, out.height), refresh=True)
+    out.print(ending(seen))
+    return seen.failed
+
+
+def _lines(out: Console, looks: Iterator[Watched]) -> bool:
+    before = None
+    for seen in looks:
+        for line in changes(before, seen):
+            out.print(f"{time.strftime('%H:%M:%S')} {line}", soft_wrap=True)
+        before = seen
+    return before is not None and before.failed
+
+
+def _json(_: Console, looks: Iterator[Watched]) -> bool:
+    failed = False
+    for seen in looks:
+        as_json(seen.as_dict(), line=True)
+        failed = seen.failed
+    return failed

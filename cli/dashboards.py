@@ -1,0 +1,112 @@
+"""Grafana's dashboards: ``bench dashboards …``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, as_json, console, reading, warn
+from hypergauge.cli.serving.stack import grafana_url
+from hypergauge.core.addresses import without_login
+from hypergauge.core.config.settings import Settings, secret
+from hypergauge.dashboards.grafana import files
+from hypergauge.dashboards.grafana.boards import BOARDS, board
+from hypergauge.dashboards.grafana.choices import with_mlflow
+from hypergauge.dashboards.grafana.push import FOLDER, Grafana
+from hypergauge.dashboards.grafana.queries import Json as Dashboard
+
+__all__ = ["register"]
+
+app = typer.Typer(help="Grafana's dashboards: their files, and how they get there.", no_args_is_help=True)
+
+Folder = Annotated[Path, typer.Option("-o", "--folder", help="Where the files are; by default in the package itself.")]
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands to `commands`."""
+    commands.add_typer(app, name="dashboards")
+
+
+@app.command()
+def build(folder: Folder = files.FOLDER) -> None:
+    """Write the dashboards' files, which Grafana can be provisioned with."""
+    changed = files.write(folder)
+    for path in changed:
+        console().print(f"[green]{'wrote' if path.is_file() else 'removed'}[/] {escape(str(path))}")
+    if not changed:
+        console().print(f"the files of {len(BOARDS)} dashboards in {escape(str(folder))} are as they should be")
+
+
+@app.command()
+def check(folder: Folder = files.FOLDER, json: Json = False) -> None:
+    """Check that the files are what the code yields, and that every panel is valid."""
+    found = list(files.differences(folder))
+    if json:
+        as_json({"dashboards": list(BOARDS), "differences": found})
+    else:
+        for line in found:
+            console().print(f"[red]✗[/] {escape(line)}")
+        if not found:
+            console().print(f"{len(BOARDS)} dashboards are as they should be")
+    raise typer.Exit(1 if found else 0)
+
+
+@app.command()
+def push(
+    views: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[VIEW.json]...", help="Saved views, each as a dashboard; by default the dashboards of ours."
+        ),
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Where Grafana answers; by default BENCH_GRAFANA_URL, or the local stack's.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Bring dashboards to a Grafana: make their folder, create them or replace them, and look at its data source."""
+    settings = Settings.load(grafana_url=url)
+    dashboards = _of_views(settings, views) if views else [board(uid) for uid in BOARDS]
+    if (settings.tracking_uri or "").startswith("http"):
+        dashboards = [with_mlflow(one, without_login(str(settings.tracking_uri))) for one in dashboards]
+    grafana = Grafana(grafana_url(settings, login=True), secret("BENCH_GRAFANA_TOKEN"))
+    made_folder = grafana.make_folder()
+    faults = list(grafana.source_faults())
+    pushed = grafana.push(dashboards)
+    if json:
+        done = [asdict(one) for one in pushed]
+        as_json(
+            {
+                "grafana": grafana.url,
+                "version": grafana.version,
+                "folder": FOLDER,
+                "dashboards": done,
+                "warnings": faults,
+            }
+        )
+        return
+    out = console()
+    out.print(
+        f"Grafana {escape(grafana.version)} at {escape(grafana.url)}"
+        + (f": made the folder {FOLDER}" if made_folder else "")
+    )
+    for one in pushed:
+        words = "left as it is: it is provisioned from a file there" if one.done == "provisioned" else one.done
+        out.print(f"[green]✓[/] {escape(one.title)} {words}: {escape(one.url)}", soft_wrap=True)
+    for fault in faults:
+        warn(fault)
+
+
+def _of_views(settings: Settings, paths: list[Path]) -> list[Dashboard]:
+    from hypergauge.dashboards.grafana.views import from_view  # numpy, which no other command needs to start
+    from hypergauge.insight.charts.view import View
+
+    views = [
+        (path.stem, View.read(path)) for path in paths
+    ]  # a bad file is refused before a database is started for it
+    with reading(settings) as connection:
+        return [from_view(connection, view.find(connection), name) for name, view in views]

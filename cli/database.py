@@ -1,0 +1,197 @@
+"""Commands around the database: ``bench db …``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, as_json, asking_primary, console
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, BenchError, DatabaseUnavailable
+from hypergauge.core.terminal import Terminal
+from hypergauge.sql.schema import aggregates, extension
+from hypergauge.sql.schema.background import failing_jobs
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.schema.migrate import applied, migrate, pending
+from hypergauge.sql.schema.tuning import costly_settings
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.server.session import Session
+from hypergauge.sql.server.upgrade import upgrade
+from hypergauge.sql.transfer.archive import Manifest
+from hypergauge.sql.transfer.backup import backup
+from hypergauge.sql.transfer.restore import restore
+
+__all__ = ["register"]
+
+# For a policy's job that is in the way, or a server that is restarted meanwhile.
+_PATIENCE_SECONDS = 60.0
+
+app = typer.Typer(help="The database: schema, address, shell, backup.", no_args_is_help=True)
+
+
+def register(commands: typer.Typer) -> None:
+    """Add the commands to `commands`."""
+    commands.add_typer(app, name="db")
+
+
+@app.command("migrate")
+def migrate_() -> None:
+    """Bring the schema up to date."""
+    with _held() as database, database.connect() as connection:
+        done = migrate(connection)
+        version = max(applied(connection))
+        missed = extension.advice(connection)
+    for migration in done:
+        console().print(f"applied {migration.version:04} {migration.name}")
+    console().print(f"the schema is at version {version}")
+    if missed:
+        console().print(f"[yellow]![/] {escape(missed)}")
+
+
+@app.command()
+def status(json: Json = False) -> None:
+    """Show the server, its flavour, and the version of the schema."""
+    with asking_primary() as connection:
+        server = inspect(connection)
+        version, waiting = max(applied(connection)), len(pending(connection))
+        row = connection.execute("select count(*) from series").fetchone()
+        kept = aggregates.retention(connection).keep_raw
+        failing, costly = failing_jobs(connection), costly_settings(connection)
+        missed = extension.advice(connection)
+    assert row is not None
+    if json:
+        as_json(
+            {
+                **asdict(server), "schema_version": version, "pending": waiting, "series": row[0],
+                "keep_raw_days": kept and kept.days, "failing_jobs": [asdict(job) for job in failing], "costly_settings": [asdict(setting) for setting in costly],
+                "timescaledb_unused": missed,
+            }
+        )  # fmt: skip
+        return
+    raw = f"raw samples are kept for {kept.days} days" if kept else "raw samples are kept for ever"
+    console().print(f"{server.describe()}; schema version {version}, {waiting} to be applied; {row[0]} series; {raw}")
+    for line in [missed, *(setting.describe() for setting in costly), *(job.describe() for job in failing)]:
+        if line:
+            console().print(f"[yellow]![/] {escape(line)}")
+
+
+@app.command()
+def url() -> None:
+    """Write the connection string. An embedded database answers to it while something holds it, such as `bench up`."""
+    settings = Settings.load()
+    typer.echo(Database(settings).dsn)
+    if settings.dsn is None and not EmbeddedServer(settings.database_dir).running:
+        raise DatabaseUnavailable(
+            "the embedded database is not running, so nothing answers there; `bench up` starts it"
+        )
+
+
+@app.command()
+def shell() -> None:
+    """Open psql on the database."""
+    if shutil.which("psql") is None:
+        raise BenchError("psql is not installed; `bench db url` says where the database is")
+    with Database(Settings.load()) as database:
+        # In the environment, not among the arguments, which `ps` shows to everybody.
+        environment = {**os.environ, "PGOPTIONS": "-csearch_path=bench,public", **database.libpq_environment()}
+        done = subprocess.run(["psql"], env=environment, check=False)
+    raise typer.Exit(done.returncode)
+
+
+@app.command()
+def maintain(
+    keep_raw: Annotated[
+        str | None,
+        typer.Option(metavar="DAYS", help="From now on keep raw samples for so many days, or 'forever' (the default)."),
+    ] = None,
+) -> None:
+    """Do now what policies do in time: refresh aggregates, compress, and delete raw samples that are not to be kept."""
+    if keep_raw not in (None, "forever") and not re.fullmatch("[1-9][0-9]{0,4}", keep_raw or ""):
+        raise BadRequest(f"--keep-raw is a number of days, 1 or more, or 'forever', not {keep_raw!r}")
+    with Database(Settings.load()) as database, Session(database, _PATIENCE_SECONDS) as session:
+        if keep_raw is not None:
+            session(aggregates.keep_raw, None if keep_raw == "forever" else int(keep_raw))
+        session(aggregates.maintain)
+        found = session(aggregates.retention)
+    kept = f"kept for {found.keep_raw.days} days" if found.keep_raw else "kept for ever"
+    gone = (
+        f"; those before {datetime.fromtimestamp(found.edge, UTC):%Y-%m-%d} UTC are gone"
+        if isfinite(found.edge)
+        else ""
+    )
+    console().print(f"the aggregates are up to date; raw samples are {kept}{gone}")
+
+
+@app.command("backup")
+def backup_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; - for standard output.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+) -> None:
+    """Write everything that the database holds to one file, while others go on writing."""
+    with _held() as database:
+        manifest = backup(database, file, replace=force, say=_say)
+    size = "" if str(file) == "-" else f", {file.stat().st_size / (1 << 20):.1f} MiB"
+    _say(f"wrote {file}: {_describe(manifest)}{size}")
+
+
+@app.command("restore")
+def restore_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `bench db backup`.")],
+) -> None:
+    """Restore a backup into a database without runs and samples, of either flavour: all of it or nothing."""
+    with _held() as database:
+        manifest = restore(database, file, say=_say)
+    _say(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
+
+
+@app.command("upgrade")
+def upgrade_() -> None:
+    """Bring the embedded database to the PostgreSQL of this release; the old data are kept."""
+    settings = Settings.load()
+    if settings.dsn:
+        raise BadRequest("BENCH_DSN is set, so there is no embedded database to upgrade; its server is upgraded there")
+    server = EmbeddedServer(settings.database_dir)
+    done = upgrade(server, _say)
+    if done is None:
+        _say(f"the data are PostgreSQL {server.made_by}'s already; nothing to do")
+        return
+    _say(f"the data are PostgreSQL {done.new}'s now, all {done.rows} rows of them")
+    _say(f"the old ones, of PostgreSQL {done.old}, are in {done.kept}; when all is well: rm -r {done.kept}")
+
+
+@contextlib.contextmanager
+def _held() -> Iterator[Database]:
+    """Open the database as it is, without bringing its schema up to date."""
+    database = Database(Settings.load())
+    database.hold()
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def _describe(manifest: Manifest) -> str:
+    rows = {table.name: table.rows for table in manifest.tables if table.schema == "bench"}
+    mlflow = f", MLflow's {sum(table.rows for table in manifest.tables if table.schema != 'bench')} rows"
+    return (
+        f"{rows.get('runs', 0)} runs, {rows.get('samples', 0)} samples{mlflow if manifest.scripts else ''}; "
+        f"schema version {manifest.schema_version}"
+    )
+
+
+def _say(line: str) -> None:
+    # To standard error: standard output may be the backup.
+    Terminal(stderr=True, soft_wrap=True).print(escape(line))

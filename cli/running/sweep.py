@@ -1,0 +1,53 @@
+"""The command ``sweep``."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import console
+from hypergauge.core.errors import BadRequest
+from hypergauge.dashboards.terminal import tables
+from hypergauge.scheduler.experiment import sweep as sweeps
+from hypergauge.scheduler.experiment.sweep_file import SweepFile
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(sweep)
+
+
+def sweep(
+    spec: Annotated[Path, typer.Argument(help="What is to be varied, TOML; or a sweep of radT's, YAML.")],
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="The experiment file to write, CSV.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the rows, and write nothing.")] = False,
+) -> None:
+    """Write the experiment file of a grid or a random search."""
+    if output is None and not dry_run:
+        raise BadRequest("-o FILE.csv says where to write; --dry-run only shows the rows")
+    read = SweepFile.read(spec)
+    try:
+        made = sweeps.rows(read)
+    except BadRequest as error:
+        raise BadRequest(str(error), file=spec) from error
+    workloads = len({row["Workload"] for row in made})
+    if dry_run:
+        columns = [name for name in made[0] if any(row[name] for row in made)]
+        shown = tables.table(*columns)
+        for row in made:
+            shown.add_row(*(escape(row[name]) for name in columns))
+        console().print(shown)
+        console().print(f"{len(made)} rows in {workloads} workloads")
+        return
+    assert output is not None
+    sweeps.write(output, made)
+    console().print(
+        f"Wrote {len(made)} rows in {workloads} workloads; show them with: "
+        f"bench schedule --dry-run {escape(shlex.quote(str(output)))}"
+    )

@@ -1,0 +1,1 @@
+"""Commands that serve: the local stack, exporters, collector."""

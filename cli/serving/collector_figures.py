@@ -1,0 +1,123 @@
+"""What a running collector says of itself, in one line."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from hypergauge.dashboards.terminal import tables
+
+__all__ = ["CollectorFigures"]
+
+# A collector reports each second; an age above this is worth a word.
+_REPORT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorFigures:
+    """The figures of one collector.
+
+    Attributes
+    ----------
+    targets
+        By state: ``up``, ``down``, and ``taken`` by another collector.
+    samples_per_second, series
+        What the targets show by now.
+    scrape_seconds, lag_seconds
+        Means over the collector's life: of a scrape's duration, and of how late it began.
+    spool_records, spool_bytes
+        What waits to be written.
+    dropped, failed
+        Lines that gave no sample and scrapes that gave none, by reason.
+    retried
+        Batches of an earlier life, or of a write that failed, that the database had.
+    report_seconds
+        How long ago the database was told how targets are.
+    """
+
+    targets: dict[str, int]
+    samples_per_second: float
+    series: int
+    scrape_seconds: float | None
+    lag_seconds: float | None
+    spool_records: int
+    spool_bytes: int
+    dropped: dict[str, int]
+    failed: dict[str, int]
+    retried: int
+    report_seconds: float
+
+    @classmethod
+    def read(cls, url: str, timeout: float = 2.0) -> CollectorFigures | None:
+        """Ask the collector at `url`; ``None`` if it does not answer with its figures."""
+        try:
+            with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310 - our own address
+                return cls.parse(response.read().decode())
+        except (urllib.error.URLError, OSError, ValueError):
+            return None
+
+    @classmethod
+    def parse(cls, body: str) -> CollectorFigures:
+        """Return the figures in a body."""
+        plain: dict[str, float] = {}
+        labelled: dict[str, dict[str, int]] = {}
+        for family in text_string_to_metric_families(body):
+            for sample in family.samples:
+                name = sample.name.removeprefix("bench_collector_")
+                if len(sample.labels) == 1 and "le" not in sample.labels:
+                    [value] = sample.labels.values()
+                    labelled.setdefault(name, {})[value] = int(sample.value)
+                elif not sample.labels:
+                    plain[name] = sample.value
+        return cls(
+            targets=labelled.get("targets", {}),
+            samples_per_second=plain.get("sample_rate_hertz", 0.0),
+            series=int(plain.get("series", 0)),
+            scrape_seconds=_mean(plain, "scrape_seconds"),
+            lag_seconds=_mean(plain, "scrape_lag_seconds"),
+            spool_records=int(plain.get("spool_records", 0)),
+            spool_bytes=int(plain.get("spool_bytes", 0)),
+            dropped={reason: count for reason, count in labelled.get("dropped_lines_total", {}).items() if count},
+            failed={
+                reason: count for reason, count in labelled.get("scrapes_total", {}).items() if count and reason != "ok"
+            },
+            retried=int(plain.get("replayed_batches_total", 0)),
+            report_seconds=plain.get("report_age_seconds", 0.0),
+        )
+
+    def line(self) -> str:
+        """Return what matters, in one line."""
+        parts = [
+            f"{self.samples_per_second:.0f} samples/s of {self.series} series",
+            " ".join(f"{count} {state}" for state, count in self.targets.items() if count) or "no targets",
+        ]
+        if self.scrape_seconds is not None:
+            parts.append(f"scrapes take {_milliseconds(self.scrape_seconds)}")
+        if self.lag_seconds is not None:
+            parts.append(f"begin {_milliseconds(self.lag_seconds)} late")
+        parts.append(f"spool {self.spool_records} records, {tables.figure('_bytes', self.spool_bytes)}")
+        parts += [f"{sum(found.values())} {what} ({_reasons(found)})" for what, found in self._problems() if found]
+        parts += [f"{self.retried} batches found written"] if self.retried else []
+        if self.report_seconds > _REPORT_SECONDS:
+            parts.append(f"last report to the database {tables.duration(self.report_seconds)} ago")
+        return "; ".join(parts)
+
+    def _problems(self) -> list[tuple[str, dict[str, Any]]]:
+        return [("scrapes failed", self.failed), ("lines dropped", self.dropped)]
+
+
+def _mean(figures: dict[str, float], name: str) -> float | None:
+    count = figures.get(f"{name}_count", 0.0)
+    return figures[f"{name}_sum"] / count if count else None
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1000:.1f} ms"
+
+
+def _reasons(found: dict[str, int]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in sorted(found.items(), key=lambda pair: -pair[1]))

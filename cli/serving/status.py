@@ -1,0 +1,172 @@
+"""The command ``status``: what runs now, and whether what it takes answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+import typer
+from rich.markup import escape
+
+from hypergauge.cli.common import Json, as_json, console, gpu_words
+from hypergauge.cli.running.unmeasured import unmeasured_words
+from hypergauge.cli.servers import Server
+from hypergauge.cli.serving.collector_figures import CollectorFigures
+from hypergauge.core.addresses import without_login
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BenchError
+from hypergauge.core.services import Service, Stack
+from hypergauge.dashboards.terminal import tables
+from hypergauge.gpu import inventory
+from hypergauge.sql.ingest.target_errors import FailingTarget, failing_targets
+from hypergauge.sql.ingest.targets import ClockOffset, clock_offsets, unmeasured_hosts
+from hypergauge.sql.queries.report import findings
+from hypergauge.sql.queries.summaries import Live, live_figures
+from hypergauge.sql.runs.selection import RunInfo, select_runs
+from hypergauge.sql.server.database import Connection, Database
+
+__all__ = ["register"]
+
+# Seconds by which a host's clock may surely be off before it is said: a tenth of the interval between two scrapes.
+CLOCK_SECONDS = 0.1
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(status)
+
+
+def status(json: Json = False) -> None:
+    """Show what runs now, and whether database, collector, listeners, MLflow and Grafana answer."""
+    settings = Settings.load()
+    recorded = Stack(settings).recorded()
+    services = _services(settings, recorded)
+    collector = CollectorFigures.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
+    known = False
+    running: list[RunInfo] = []
+    clocks: list[ClockOffset] = []
+    failing: list[FailingTarget] = []
+    unmeasured: list[str] = []
+    figures: Mapping[str, Live] = {}
+    firing: Mapping[str, list[str]] = {}
+    try:
+        with Database(settings, reading=True) as opened, opened.session() as connection:
+            asked = Server.of(connection)
+            running = [run for run in select_runs(connection, []) if run.status == "running"]
+            figures = live_figures(connection, [run.run_id for run in running])
+            clocks = clock_offsets(connection)
+            failing = failing_targets(connection)
+            unmeasured = unmeasured_hosts(connection)
+            firing = _firing(connection, running)
+            known = True
+    except BenchError as error:
+        asked = Server(False, str(error))
+    database, reads = asked.and_primary(settings)
+    # Those that are measured, where that goes on.
+    measured = (one.simulate for name, one in recorded.items() if name.startswith("exporter-") and one.alive)
+    gpus = inventory(next(measured, settings.simulate), settings.home)
+    if json:
+        as_json(
+            {
+                "gpus": [asdict(gpu) for gpu in gpus.gpus],
+                "database": database.as_dict(),
+                "reads": reads and reads.reads_as_dict(),
+                "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
+                "collector": asdict(collector) if collector else None,
+                # Null is what nobody knows, since the database does not say it.
+                "clocks": [asdict(clock) for clock in clocks] if known else None,
+                "failing": [asdict(one) | {"url": without_login(one.url)} for one in failing] if known else None,
+                "unmeasured": unmeasured if known else None,
+                "runs": [
+                    {
+                        **asdict(run),
+                        "run": run.label,
+                        "live": asdict(figures[run.run_id]) if run.run_id in figures else None,
+                        "firing": firing[run.run_id],
+                    }
+                    for run in running
+                ]
+                if known
+                else None,
+            }
+        )
+        return
+    out = console()
+    out.print(f"database   {_word(database.up)}  {escape(database.says)}")
+    if reads is not None:
+        well, words = reads.describe_reads(database)
+        out.print(f"reads      {_word(reads.up)}  {'' if well else '[yellow]![/] '}{escape(words)}")
+    for name, (up, url) in services.items():
+        out.print(f"{name:<10} {_word(up)}  {url}")
+        if name == "collector" and collector is not None:
+            out.print(f"           {escape(collector.line())}")
+    if not services:
+        out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
+    for gpu in gpus.gpus:
+        out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
+    _warn_of_failing(failing)
+    _warn_of_clocks(clocks)
+    _warn_of_unmeasured(unmeasured)
+    if known:
+        _show_runs(running, figures, firing)
+    else:
+        out.print("[yellow]![/] the database cannot be asked which runs go on; those that do are not disturbed by that")
+
+
+def _show_runs(running: Sequence[RunInfo], figures: Mapping[str, Live], firing: Mapping[str, Sequence[str]]) -> None:
+    if not running:
+        console().print("no run goes on")
+        return
+    made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
+    for run in running:
+        live = figures.get(run.run_id)
+        cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
+        memory = tables.figure("_bytes", live.memory_used) if live else ""
+        label = run.label + (tables.SIMULATED if run.simulated else "")
+        rules = escape(", ".join(firing[run.run_id]))
+        made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory, rules)
+    console().print(made)
+
+
+def _firing(connection: Connection, runs: Sequence[RunInfo]) -> dict[str, list[str]]:
+    """Return the rules that hold now, by run."""
+    holding = [one for one in findings(connection, [run.run_id for run in runs]) if one.ended is None]
+    return {run.run_id: [one.rule for one in holding if one.run_id == run.run_id] for run in runs}
+
+
+def _services(settings: Settings, recorded: Mapping[str, Service]) -> dict[str, tuple[bool, str]]:
+    """Return whether the services answer, and where: those of the local stack, and those that are configured elsewhere."""
+    found = {name: (service.answers(), service.url) for name, service in recorded.items()}
+    for name, url, health in (
+        ("mlflow", settings.tracking_uri, "/health"),
+        ("grafana", settings.grafana_url, "/api/health"),
+    ):
+        if url and name not in found:
+            shown = without_login(url).rstrip("/")
+            found[name] = (Service(name, 0, 0.0, shown, shown + health).answers(), shown)
+    return found
+
+
+def _warn_of_failing(failing: list[FailingTarget]) -> None:
+    for one in failing:
+        what = f"{one.listener} of {one.host} ({without_login(one.url)}) cannot be scraped: {one.error}"
+        console().print(f"[yellow]![/] {escape(what)}")
+
+
+def _warn_of_unmeasured(hosts: list[str]) -> None:
+    for host in hosts:
+        console().print(f"[yellow]![/] {escape(unmeasured_words(host))}")
+
+
+def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
+    for clock in clocks:
+        if abs(clock.offset) - clock.uncertainty > CLOCK_SECONDS:
+            side = "ahead of" if clock.offset > 0 else "behind"
+            off, give = tables.duration(abs(clock.offset)), tables.duration(clock.uncertainty)
+            console().print(
+                f"[yellow]![/] the clock of {escape(clock.host)} is {off} {side} the collector's, give or take {give}"
+            )
+
+
+def _word(up: bool) -> str:
+    return "[green]up[/]  " if up else "[red]down[/]"

@@ -1,0 +1,1 @@
+"""The files that training scripts import. They need the standard library alone."""

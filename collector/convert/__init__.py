@@ -1,0 +1,1 @@
+"""Conversion of scraped values to samples."""

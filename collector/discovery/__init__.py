@@ -1,0 +1,1 @@
+"""Targets files and service discovery, with Prometheus's fields and defaults."""

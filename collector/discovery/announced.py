@@ -1,0 +1,54 @@
+"""The listeners that hosts have announced in the database, as a collector on one of them may scrape them."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator
+from urllib.parse import parse_qs, urlsplit
+
+from hypergauge.core.addresses import is_loopback
+from hypergauge.sql.ingest.announcements import Announcement, announcements, withdraw_silent
+from hypergauge.sql.server.database import Database
+
+__all__ = ["announced", "labels", "reachable"]
+
+_META = "__meta_announced_"
+
+
+def announced(database: Database) -> list[Announcement]:
+    """Return the listeners that are announced, without those that are known to be gone.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        The database does not answer.
+    """
+    with database.session() as connection:
+        withdraw_silent(connection)
+        return announcements(connection)
+
+
+def reachable(found: Iterable[Announcement]) -> Iterator[Announcement]:
+    """Yield the listeners that this host reaches: of each host and name the first; what is on 127.0.0.1 is its own host's."""
+    seen: set[tuple[str, str]] = set()
+    for one in found:
+        away = one.host != socket.gethostname() and is_loopback(urlsplit(one.url).hostname or "")
+        if not away and (one.host, one.listener) not in seen:
+            seen.add((one.host, one.listener))
+            yield one
+
+
+def labels(one: Announcement) -> dict[str, str]:
+    """Return what relabeling is told of a listener."""
+    url = urlsplit(one.url)
+    return {
+        "__address__": url.netloc,
+        "__scheme__": url.scheme,
+        "__metrics_path__": url.path,
+        **{f"__param_{name}": values[0] for name, values in parse_qs(url.query).items()},
+        f"{_META}host": one.host,
+        f"{_META}listener": one.listener,
+        f"{_META}url": one.url,
+        "host": one.host,
+        "job": one.listener,
+    }

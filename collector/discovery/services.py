@@ -1,0 +1,76 @@
+"""What is asked for targets again and again: an HTTP service, the database for what is announced, Slurm for its nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from hypergauge.collector.discovery.announced import labels, reachable
+from hypergauge.collector.discovery.groups import read_groups
+from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service, Web
+from hypergauge.collector.discovery.slurm import nodes, of_partitions
+from hypergauge.collector.discovery.targets import Key, Target, TargetRefused, populate, targets_of
+from hypergauge.collector.scrape.fetch import Fetcher, FetchFailed
+from hypergauge.core.config.document import Document
+from hypergauge.core.errors import BadRequest
+from hypergauge.sql.ingest.announcements import Announcement
+
+__all__ = ["Ask", "ask"]
+
+_log = logging.getLogger(__name__)
+
+_WEB_LIMIT = 64 << 20
+_WEB_SECONDS = 30.0
+
+Ask = Callable[[], Sequence[Announcement]]
+
+
+async def ask(service: Service, config: ScrapeConfig, fetcher: Fetcher, announced: Ask) -> list[Target]:
+    """Return the targets that a service of a job knows by now.
+
+    Raises
+    ------
+    BenchError
+        It does not answer, or with something else.
+    """
+    if isinstance(service, Web):
+        return await _of_web(service, config, fetcher)
+    if isinstance(service, Announced):
+        return _populated(config, map(labels, reachable(await asyncio.to_thread(announced))))
+    return _populated(config, (node.labels(service.port) for node in of_partitions(await nodes(), service.partitions)))
+
+
+async def _of_web(web: Web, config: ScrapeConfig, fetcher: Fetcher) -> list[Target]:
+    headers = {"X-Prometheus-Refresh-Interval-Seconds": f"{web.refresh_interval:g}"}
+    try:
+        with await fetcher.body(web.url, web.access, limit=_WEB_LIMIT, patience=_WEB_SECONDS, headers=headers) as body:
+            return await asyncio.to_thread(_of_json, config, web.url, body.data)
+    except FetchFailed as error:
+        raise BadRequest(str(error), file=web.url) from None
+
+
+def _of_json(config: ScrapeConfig, url: str, data: bytes) -> list[Target]:
+    try:
+        json.loads(data)
+        document = Document(url, data.decode())
+    except (ValueError, RecursionError):
+        raise BadRequest("does not answer with JSON", file=url) from None
+    if document.root is None:
+        return []
+    return targets_of(config, document, read_groups(document, document.root), {"__meta_url": url})
+
+
+def _populated(config: ScrapeConfig, found: Iterable[Mapping[str, str]]) -> list[Target]:
+    """Return the targets of discovered labels, the first of those that are the same; one that is none costs no other."""
+    targets: dict[Key, Target] = {}
+    for discovered in found:
+        try:
+            target = populate(config, discovered)
+        except TargetRefused as refused:
+            _log.warning("job %r leaves %s out: %s", config.job_name, discovered["__address__"], refused)
+            continue
+        if target is not None:
+            targets.setdefault(target.key, target)
+    return list(targets.values())

@@ -1,0 +1,1 @@
+"""The scrape loop, HTTP requests and the parser of responses."""

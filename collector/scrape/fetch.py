@@ -1,0 +1,250 @@
+"""Bodies over HTTP: what a target may do to whoever asks it is bounded in time, in bytes, and in memory over all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from hypergauge.collector.discovery.access import Access, SecretUnreadable
+from hypergauge.collector.scrape.doors import Doors
+from hypergauge.collector.scrape.names import Names
+from hypergauge.core.errors import BenchError
+
+__all__ = ["Body", "FetchFailed", "Fetcher"]
+
+_ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
+_REDIRECTS = 10  # as Go's client, and so Prometheus
+_BODIES_BYTES = 256 << 20
+_NOT_TLS = b"HTTP request to an HTTPS server"  # as Go's servers and ours answer
+# How releases of OpenSSL say that what came is no TLS.
+_NO_TLS = ("wrong version number", "record layer failure", "unknown protocol", "packet length too long", "http request")
+# A wait whose end comes so much too late was held up with its loop, which then has so long for answers that lie there unread.
+_HELD_UP_SECONDS, _UNREAD_SECONDS = 0.05, 0.25
+_LAST_LINE = re.compile(rb"# EOF\s*\Z")
+
+
+class FetchFailed(BenchError):
+    """A target did not give a body. `reason` is one word, to be counted by."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
+
+
+@dataclass(slots=True)
+class Body:
+    """A whole body, with when it was asked for and when its answer began, in Unix seconds.
+
+    Its memory counts until the ``with`` block that it is the subject of has ended, which empties it.
+    """
+
+    data: bytes
+    asked: float
+    answered: float
+    _give_back: Callable[[int], None]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._give_back(len(self.data))
+        self.data = b""
+
+
+class Fetcher:
+    """Gets bodies; for one event loop.
+
+    A body is asked for as it is, uncompressed: at one scrape a second, compressing costs the listeners more than the
+    bytes cost the network, and no small answer can become a large body.
+
+    Parameters
+    ----------
+    bodies_bytes
+        Bound on all bodies together that are on their way.
+    """
+
+    def __init__(self, bodies_bytes: int = _BODIES_BYTES) -> None:
+        self._left = self._bodies_bytes = bodies_bytes
+        self._doors = Doors()
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether bodies that are only waiting may go on to do so."""
+        return self._left > self._bodies_bytes / 2
+
+    async def __aenter__(self) -> Self:
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, resolver=Names(), use_dns_cache=False)
+        headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity", "User-Agent": "hypergauge"}
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers=headers,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),  # asyncio's is over all of it, credentials included
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def body(
+        self, url: str, access: Access, *, limit: int, patience: float, headers: dict[str, str] | None = None
+    ) -> Body:
+        """Return the body at `url`.
+
+        Parameters
+        ----------
+        limit
+            Bytes that it may have.
+        patience
+            Seconds that all of it may take.
+
+        Raises
+        ------
+        FetchFailed
+            There is none, or not a whole one.
+        """
+        chunks: list[bytes] = []
+        try:
+            async with asyncio.timeout(patience) as waiting:
+                with _looking_once_more(waiting):
+                    return await self._body(url, access, limit, headers or {}, chunks)
+        except BaseException as error:
+            self._give_back(sum(map(len, chunks)))
+            if isinstance(error, TimeoutError | aiohttp.ClientError | OSError | SecretUnreadable):
+                raise _failed(error, patience) from None
+            raise
+
+    async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], chunks: list[bytes]) -> Body:
+        assert self._session is not None
+        door = await self._doors.opened(access)
+        asked = time.time()
+        async with self._session.get(
+            url,
+            headers={**door.headers, **headers},
+            ssl=door.context,
+            server_hostname=access.tls.server_name if access.tls else None,
+            allow_redirects=access.follow_redirects,
+            max_redirects=_REDIRECTS,
+        ) as response:
+            answered = time.time()
+            if response.status != 200:
+                raise await _refused(response)
+            if response.headers.get("Content-Encoding", "identity").lower() not in ("identity", ""):
+                raise FetchFailed("encoding", "it compressed the body, which was not asked for")
+            data = await self._read(response, limit, chunks)
+        if _is_cut(response, data):
+            raise FetchFailed("cut_short", "the body has no end")
+        return Body(data, asked, answered, self._give_back)
+
+    async def _read(self, response: aiohttp.ClientResponse, limit: int, chunks: list[bytes]) -> bytes:
+        if (response.content_length or 0) > limit:
+            raise FetchFailed("body_size_limit", f"the body is larger than {limit} bytes")
+        length = 0
+        async for chunk in response.content.iter_any():
+            chunks.append(chunk)
+            length += len(chunk)
+            self._left -= len(chunk)
+            if length > limit:
+                raise FetchFailed("body_size_limit", f"the body is larger than {limit} bytes")
+            if self._left < 0:
+                raise FetchFailed("memory", "all bodies on their way together are too large")
+        return b"".join(chunks)
+
+    def _give_back(self, size: int) -> None:
+        self._left += size
+
+
+@contextmanager
+def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
+    """Let a wait go on for a moment where its loop was held up."""
+    loop, end = asyncio.get_running_loop(), waiting.when()
+    assert end is not None
+
+    def look() -> None:
+        if loop.time() > end + _HELD_UP_SECONDS:
+            waiting.reschedule(loop.time() + _UNREAD_SECONDS)
+
+    # Of timers that are due together the earlier one is first.
+    looking = loop.call_at(end - _HELD_UP_SECONDS / 10, look)
+    try:
+        yield
+    finally:
+        looking.cancel()
+
+
+def _is_cut(response: aiohttp.ClientResponse, data: bytes) -> bool:
+    """Whether `data` may be less than what was sent, as far as HTTP leaves that open."""
+    if response.content_type == "application/openmetrics-text":
+        return not _LAST_LINE.search(data[-16:])
+    told = "Content-Length" in response.headers or "chunked" in response.headers.get("Transfer-Encoding", "").lower()
+    return not told and not data.endswith(b"\n")  # it ended with the connection, which may have broken
+
+
+def _failed(error: Exception, patience: float) -> FetchFailed:
+    """Return what went wrong in one word and in one line; the line holds no credentials."""
+    # TLS 1.3 refuses a client when all else is done, with another class of error.
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError) or "[SSL:" in str(error):
+        return FetchFailed("tls", _tls_words(str(error)))
+    match error:
+        case TimeoutError():
+            return FetchFailed("timeout", f"no whole answer within {patience:g} s")
+        case SecretUnreadable():
+            return FetchFailed("credentials", str(error))
+        case aiohttp.TooManyRedirects():
+            return FetchFailed("redirects", f"more than {_REDIRECTS} redirects")
+        case aiohttp.ClientConnectorDNSError() | socket.gaierror():
+            return FetchFailed("name", f"its name cannot be resolved: {error}")
+        case aiohttp.ClientConnectorError():
+            return FetchFailed("connect", f"no connection: {error.os_error.strerror or error}")
+        case aiohttp.ClientPayloadError():
+            return FetchFailed("cut_short", "the connection broke within the body")
+        case aiohttp.ServerDisconnectedError() | ConnectionError() | aiohttp.ClientOSError():
+            return FetchFailed("disconnected", "the connection broke before the answer")
+        case aiohttp.InvalidURL() | aiohttp.ClientResponseError():
+            return FetchFailed("protocol", f"no answer in HTTP: {_first_line(error)}")
+    return FetchFailed("other", type(error).__name__)
+
+
+async def _refused(response: aiohttp.ClientResponse) -> FetchFailed:
+    said = f"it answered {response.status} {response.reason or ''}".rstrip()
+    if response.status == 401:
+        said += ": basic_auth, or authorization, is missing or wrong"
+    if response.status == 400 and response.url.scheme == "http" and _NOT_TLS in await response.content.read(200):
+        return FetchFailed("tls", f"{said}: it speaks HTTPS alone (scheme: https)")
+    return FetchFailed("status", said)
+
+
+def _tls_words(text: str) -> str:
+    """Return what an error of OpenSSL's says, in words that name what is to be done."""
+    if found := re.search(r"certificate verify failed: (.*?)\.? \(_ssl", text):
+        return f"its certificate is not trusted: {found[1]}"
+    if found := re.search(r"\[SSL: (?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)\]", text):
+        alert = found[1].replace("_", " ").lower()
+        if "certificate" in alert or alert in ("unknown ca", "handshake failure"):
+            return f"it does not take our certificate (cert_file and key_file of tls_config): {alert}"
+        return f"it refused TLS: {alert}"
+    found = re.search(r"\[SSL(?:: (\w+))?\]", text)
+    reason = (found[1] or "" if found else "").replace("_", " ").lower()
+    if reason in _NO_TLS:
+        return "it speaks no TLS (scheme: http)"
+    return f"no TLS: {reason or text.strip().partition(chr(10))[0][:200]}"
+
+
+def _first_line(error: Exception) -> str:
+    text = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return text.strip().partition("\n")[0][:200]

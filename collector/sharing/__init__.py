@@ -1,0 +1,1 @@
+"""Distribution of targets among several collectors."""

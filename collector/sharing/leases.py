@@ -1,0 +1,231 @@
+"""Which targets are this collector's: taken hold of in the database, so that no other one scrapes them as well."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import psycopg
+
+from hypergauge.collector.discovery.targets import Key, Target
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.sharing.others import OthersTargets
+from hypergauge.collector.sharing.shares import Shares
+from hypergauge.core.errors import BenchError
+from hypergauge.sql.ingest.target_errors import report_errors
+from hypergauge.sql.ingest.targets import Holder, TargetState, claim_targets, holders, release_targets, report_targets
+from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.session import PASSING
+
+__all__ = ["Leases"]
+
+_log = logging.getLogger(__name__)
+
+
+class Leases:
+    """The targets that this collector has, and what the database is told of them. Not for several threads at once.
+
+    Parameters
+    ----------
+    source
+        The spool's: the same collector, killed and started again, goes on at once.
+    shared
+        Whether targets are shared with other collectors that are given the same ones.
+    memory
+        A file that says what others had, for a time when nobody can be asked; none is kept where it is ``None``.
+
+    Attributes
+    ----------
+    held
+        Targets by their ids in the database; by numbers below 0 where it could not be asked for any.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        source: str,
+        metrics: CollectorMetrics,
+        *,
+        shared: bool = False,
+        memory: Path | None = None,
+    ) -> None:
+        self._database, self._source, self._metrics = database, source, metrics
+        self._lease = database.settings.lease
+        self._shares = Shares(source, database.settings.lease) if shared else None
+        self._connection: Connection | None = None
+        self._taken: dict[Key, Target] = {}
+        self._leaving: set[int] = set()
+        self._renewed = float("-inf")
+        self._reported: dict[int, tuple[bool | None, str]] = {}
+        self._away = self._asked = False
+        self._others = OthersTargets(memory)
+        self._unasked: dict[Key, int] = {}  # numbers of our own, while nobody has been asked yet
+        self.held: dict[int, Target] = {}
+
+    def begin(self, targets: Mapping[Key, Target]) -> None:
+        """Claim `targets`; where the database is away, or takes nothing, take what no other collector is known to have.
+
+        Raises
+        ------
+        BenchError, psycopg.Error
+            It is not away, and fails all the same.
+        """
+        if not (away := "" if self._database.opened else self._database.open_or_wait()):
+            try:
+                self.claim(targets)
+            except PASSING as error:
+                away = str(error)
+                self.close()
+        if away:
+            self._begin_unasked(targets)
+            left = len(targets) - len(self.held)
+            _log.warning("%s; %d targets are scraped%s", away, len(self.held), f", {left} are others'" if left else "")
+
+    def _begin_unasked(self, targets: Mapping[Key, Target]) -> None:
+        for key in targets:
+            if key not in self._unasked and not self._others.may_have(key):
+                self._unasked[key] = -len(self._unasked) - 1
+        self.held = {self._unasked[key]: target for key, target in targets.items() if key in self._unasked}
+
+    def claim(self, targets: Mapping[Key, Target]) -> None:
+        """Take hold of this collector's share of `targets`, and of no others.
+
+        One that another collector has is left to it until it lets go. What is held no longer is to be scraped no longer,
+        and then let go of by `let_go`.
+
+        Raises
+        ------
+        DatabaseUnavailable, psycopg.Error
+            The database does not answer.
+        """
+        connection = self._connected()
+        if self._shares is not None:
+            targets = self._shares.of(connection, targets, renew=self._due)
+        ids = {target.key: target_id for target_id, target in self.held.items() if target_id > 0}
+        # A target whose address changed is claimed anew: the row says where it is, and who names its host.
+        fresh = [one for one in targets.values() if one.key not in ids or self.held[ids[one.key]].row != one.row]
+        if self._taken:
+            kept = holders(connection, [one.row for one in self._taken.values()])
+            fresh = [one for one in fresh if one.key not in kept]
+        claimed = self._claimed(connection, fresh)
+        self._leave_to_others(connection, [one for one in fresh if one.key not in claimed])
+        self._taken = {key: one for key, one in self._taken.items() if key in targets and key not in claimed}
+        ids |= claimed
+        self._leaving |= {target_id for key, target_id in ids.items() if key not in targets}
+        self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}
+        self._unasked = {}
+        self._asked = True
+        self._metrics.targets.labels("taken").set(len(self._taken))
+        peers = self._shares.peers if self._shares is not None else []
+        self._others.remember(self._taken, shared=any(peer.source != self._source for peer in peers))
+
+    def let_go(self) -> None:
+        """Let others have what is held no longer; to be called when it is scraped no longer."""
+        if gone := self._leaving - self.held.keys():
+            try:
+                release_targets(self._connected(), self._source, sorted(gone))
+            except (BenchError, psycopg.Error):
+                return  # its lease ends by itself
+        self._leaving = set()
+
+    def keep(self, targets: Mapping[Key, Target], states: Mapping[int, TargetState]) -> None:
+        """Report how targets are, renew what is held, and claim what is not; nothing where the database is away."""
+        try:
+            connection = self._connected()
+            lost = self._report(connection, states)
+            missing = [target for target_id, target in self.held.items() if target_id in lost]
+            self.held = {target_id: target for target_id, target in self.held.items() if target_id not in lost}
+            self._leave_to_others(connection, missing)
+            self.claim(targets)
+            if self._due:
+                self._renewed = time.monotonic()
+            self._away, self._metrics.reported_at = False, time.monotonic()
+        except (BenchError, psycopg.Error) as error:
+            if not self._away:
+                _log.warning("targets cannot be reported: %s", error)
+            self._away = True
+            self._renewed = float("-inf")
+            self.close()
+            if not self._asked:
+                self._begin_unasked(targets)
+
+    def release(self, states: Mapping[int, TargetState]) -> None:
+        """Report how targets are, and let go of all, so that another collector may have them at once."""
+        self._renewed = float("-inf")
+        try:
+            connection = self._connected()
+            self._report(connection, states)
+            if self._shares is not None:
+                self._shares.leave(connection)
+            release_targets(connection, self._source)
+        except (BenchError, psycopg.Error) as error:
+            _log.warning("targets stay this collector's for some seconds: %s", error)
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; safe to call twice."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    @property
+    def _due(self) -> bool:
+        """Whether leases are to be renewed: those of targets and the collector's own, so that they end together."""
+        return time.monotonic() - self._renewed >= self._lease / 3
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            if not self._database.opened:  # it is there for the first time, maybe empty
+                self._database.open()
+            self._connection = self._database.connect()
+        return self._connection
+
+    def _report(self, connection: Connection, states: Mapping[int, TargetState]) -> set[int]:
+        """Report what has changed, and all every few seconds; return which are another collector's by now."""
+        known = {target_id: states.get(target_id, TargetState()) for target_id in self.held if target_id > 0}
+        changed = {one: state for one, state in known.items() if (state.up, state.error) != self._reported.get(one)}
+        reported = known if self._due else changed
+        if not reported:
+            return set()
+        self._reported |= {one: (state.up, state.error) for one, state in reported.items()}
+        report_errors(connection, {one: state.error for one, state in reported.items()}, self._source)
+        return set(report_targets(connection, reported, self._source, self._lease))
+
+    def _claimed(self, connection: Connection, targets: list[Target]) -> dict[Key, int]:
+        if not targets:
+            return {}
+        rows = [one.row for one in targets]
+        ids = claim_targets(connection, self._source, socket.gethostname(), os.getpid(), rows, self._lease)
+        return {target.key: found for target, found in zip(targets, ids, strict=True) if found is not None}
+
+    def _leave_to_others(self, connection: Connection, targets: list[Target]) -> None:
+        new = [one for one in targets if one.key not in self._taken]
+        found = holders(connection, [one.row for one in new]) if new else {}
+        self._taken |= {one.key: one for one in new}
+        peers = {(peer.host, peer.pid) for peer in self._shares.peers} if self._shares is not None else set()
+        astray = []
+        for one in new:
+            holder = found.get(one.key)
+            if holder is not None and holder.of_the_site:
+                _log.info("%s is left to the site's collector on %s, which measures it", one.url, holder.host)
+            elif holder is None or (holder.host, holder.pid) not in peers:  # a peer lets go of it within a second
+                astray.append(one)
+        if astray:
+            _log.warning("%s", _who(astray, found))
+
+
+def _who(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:
+    """Return who has the targets, and what can be done about it."""
+    wanted = list(targets)
+    first = wanted[0]
+    others = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
+    if (holder := found.get(first.key)) is None:
+        return f"{first.url}{others} was another collector's until now; it is asked for again"
+    return (
+        f"{first.url}{others} is scraped by the collector with pid {holder.pid} on {holder.host}, and left to it. Give both "
+        f"the same targets, and they share them; if that one is gone, its hold ends in {holder.seconds:.0f} s"
+    )

@@ -1,0 +1,1 @@
+"""Durable queue of scraped samples on disk."""

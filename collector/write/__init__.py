@@ -1,0 +1,1 @@
+"""The writer: samples are tagged and written to the database."""

@@ -1,0 +1,108 @@
+"""From the collector's refs to the database's ids: a series is opened when it is first met, and looked up from then on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.sql.ingest import samples
+from hypergauge.sql.ingest.targets import TargetRow, find_target
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["ELSEWHERE", "Found", "Ids", "SeriesIds"]
+
+Ids = npt.NDArray[np.int32]
+
+ELSEWHERE = -1
+# After a restart, records of former lives of the collector bring refs of their own. They come one era after the other,
+# beside those of the present one.
+_ERAS = 4
+# Series of one statement: to write a hundred thousand as JSON, and to read the answer, would keep the scrapes from running.
+_OPENED_AT_ONCE = 1000
+
+
+class Found(NamedTuple):
+    """Of each sample the ids of its series, of that one's place, and of the target that says it; 0 is none.
+
+    `counters` is 1 where the series counts.
+    """
+
+    series: Ids
+    places: Ids
+    targets: Ids
+    counters: Ids
+
+    def where(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Found:
+        """Return those of some samples."""
+        return Found(*(ids[which] for ids in self))
+
+
+class SeriesIds:
+    """What the database knows of the series that this collector has met, by era and ref.
+
+    Series are opened in transactions of their own, so that what was opened stays so whatever becomes of their samples.
+
+    Parameters
+    ----------
+    source
+        The collector's. What it scraped without having asked whether another one does has the series `ELSEWHERE`, where
+        that is so.
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._unasked: dict[TargetRow, int | None] = {}  # as they were at first: half of an outage is nobody's
+        self._eras: dict[int, Found] = {}
+
+    def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> Found:
+        """Return it for the samples of `records`, one after the other; open the series that are new."""
+        none = np.zeros(0, np.int32)
+        parts = [Found(none, none, none, none)]
+        for record in records:
+            known = self._known(record)
+            if not (found := known.series[record.refs]).all():
+                missing = np.unique(record.refs[found == 0]).tolist()
+                self._open(connection, {ref: record.series[ref] for ref in missing}, known)
+            parts.append(Found(*(ids[record.refs] for ids in known)))
+        return Found(*(np.concatenate(ids) for ids in zip(*parts, strict=True)))
+
+    def _known(self, record: SpoolRecord) -> Found:
+        none = np.zeros(0, np.int32)
+        known = self._eras.pop(record.era, Found(none, none, none, none))
+        if len(record) and (highest := int(record.refs.max())) >= len(known.series):
+            # Doubles, so that growing is linear in all.
+            more = np.zeros(max(highest + 1 - len(known.series), len(known.series)), np.int32)
+            known = Found(*(np.concatenate([ids, more]) for ids in known))
+        self._eras[record.era] = known  # behind the others: the first is the one used longest ago
+        if len(self._eras) > _ERAS:
+            del self._eras[next(iter(self._eras))]
+        return known
+
+    def _open(self, connection: Connection, new: dict[int, SeriesDefinition], known: Found) -> None:
+        ids = {ref: self._target(connection, one) for ref, one in new.items()}
+        # A target that had its series met anew has two refs of one series, which is asked for once.
+        targets: dict[int, dict[tuple[str, tuple[tuple[str, str], ...]], list[int]]] = {}
+        for ref, one in new.items():
+            if (target := ids[ref]) is None:
+                known.series[ref] = ELSEWHERE
+                continue
+            named = targets.setdefault(target, {})
+            named.setdefault((one.metric, tuple(sorted(one.labels.items()))), []).append(ref)
+        for target_id, named in targets.items():
+            refs = list(named.values())
+            for some in (refs[at : at + _OPENED_AT_ONCE] for at in range(0, len(refs), _OPENED_AT_ONCE)):
+                wanted = [(new[ref].metric, new[ref].labels, new[ref].kind) for ref, *_ in some]
+                for same, opened in zip(some, samples.open_series(connection, target_id, wanted), strict=True):
+                    known.series[same], known.places[same] = opened.series_id, opened.place_id
+                    known.targets[same], known.counters[same] = target_id, new[same[0]].kind == "counter"
+
+    def _target(self, connection: Connection, one: SeriesDefinition) -> int | None:
+        if one.target is None:
+            return one.target_id
+        if one.target not in self._unasked:
+            self._unasked[one.target] = find_target(connection, self._source, one.target)
+        return self._unasked[one.target]

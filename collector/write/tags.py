@@ -1,0 +1,124 @@
+"""Which run set a sample belongs to: decided by its own time against the spans of the sets on its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hypergauge.sql.ingest.samples import Segment
+
+__all__ = ["Part", "Tags"]
+
+# Parts of a sample shorter than this, in seconds and as a share of it, stay with the one beside them: `dt` is rounded.
+_SHORTEST, _SMALLEST = 1e-3, 1e-6
+# Seconds before a boundary that a gauge may stand for: as many are missing before the next one.
+_GAUGE_REACHES = 1.0
+# How long before a boundary a part ends that belongs to the set before it: the database has microseconds.
+_BEFORE = 1e-6
+
+
+class Part(NamedTuple):
+    """Part of the time that a sample stands for: the sample's position, when the part ends, and its seconds."""
+
+    sample: int
+    time: float
+    dt: float
+
+
+class _Spans(NamedTuple):
+    """Run sets of one place in the order of time, and when one begins or ends there."""
+
+    starts: npt.NDArray[np.float64]
+    ends: npt.NDArray[np.float64]
+    ids: npt.NDArray[np.int32]
+    boundaries: npt.NDArray[np.float64]
+
+
+class Tags:
+    """The run sets of all places over a span of time.
+
+    Parameters
+    ----------
+    segments
+        Spans of run sets; those of one place do not overlap.
+    since
+        Unix seconds from which on they are complete.
+    version
+        Of the run sets, see `hypergauge.sql.ingest.samples.tag_version`.
+    """
+
+    def __init__(self, segments: Iterable[Segment] = (), since: float = np.inf, version: int = -1) -> None:
+        self.since, self.version = since, version
+        places: dict[int, list[Segment]] = {}
+        for segment in sorted(segments, key=lambda segment: segment.started_at):
+            places.setdefault(segment.place_id, []).append(segment)
+        self._places = {place: _spans(segments) for place, segments in places.items()}
+
+    def tag(self, places: npt.NDArray[np.int32], times: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+        """Return run set ids for samples of shape ``(n,)`` by place and time; 0 where nobody ran. Runs are [start, end)."""
+        tags = np.zeros(len(times), np.int32)
+        # The database has microseconds, and so have the spans: compared as such, an edge falls on the same side.
+        times = np.round(times * 1e6) / 1e6
+        for here, spans in self._present(places):
+            index = np.searchsorted(spans.starts, times[here], side="right") - 1
+            inside = (index >= 0) & (times[here] < spans.ends[index])
+            tags[here] = np.where(inside, spans.ids[index], 0)
+        return tags
+
+    def parts(
+        self,
+        places: npt.NDArray[np.int32],
+        times: npt.NDArray[np.float64],
+        dts: npt.NDArray[np.float32],
+        counters: npt.NDArray[np.int32],
+    ) -> list[Part]:
+        """Return what samples become that stand for time in several run sets; most samples do not.
+
+        A counter's sample is divided where sets begin and end, so that each has its part of the increase. A gauge's
+        stands for the time since the last of these boundaries, or for a second: what there was before, nobody has seen.
+        In ``sql/schema/functions/20_run_sets.sql``, `divide` does the same with samples that are there already.
+        """
+        found = []
+        begins = times - dts
+        least = np.maximum(_SHORTEST, _SMALLEST * dts)
+        for here, spans in self._present(places):
+            if not len(spans.boundaries):
+                continue
+            first = np.searchsorted(spans.boundaries, begins[here] + least[here])
+            last = np.searchsorted(spans.boundaries, times[here], side="right")
+            for at in np.flatnonzero(first < last).tolist():
+                sample, inner = int(here[at]), spans.boundaries[first[at] : last[at]].tolist()
+                time, dt = float(times[sample]), float(dts[sample])
+                if counters[sample]:
+                    found += _divided(sample, time - dt, inner, time)
+                elif dt > (kept := max(time - inner[-1], _GAUGE_REACHES)):
+                    found.append(Part(sample, time, kept))
+        return found
+
+    def _present(self, places: npt.NDArray[np.int32]) -> Iterable[tuple[npt.NDArray[np.intp], _Spans]]:
+        if not self._places or not len(places):
+            return
+        for place in np.flatnonzero(np.bincount(places)).tolist():
+            if place in self._places:
+                yield np.flatnonzero(places == place), self._places[place]
+
+
+def _spans(segments: list[Segment]) -> _Spans:
+    starts, ends = np.array([s.started_at for s in segments]), np.array([s.ended_at for s in segments])
+    # All that a run's own processes do is the run's: nothing is divided there.
+    edges = np.unique([edge for s in segments if not s.own for edge in (s.started_at, s.ended_at)])
+    return _Spans(starts, ends, np.array([s.runset_id for s in segments], np.int32), edges[np.isfinite(edges)])
+
+
+def _divided(sample: int, begin: float, boundaries: list[float], time: float) -> list[Part]:
+    parts = []
+    for boundary in boundaries:
+        if boundary - begin >= _SHORTEST:
+            parts.append(Part(sample, boundary - _BEFORE, boundary - begin))
+            begin = boundary
+    if time - begin >= _SHORTEST:
+        parts.append(Part(sample, time, time - begin))
+    return parts

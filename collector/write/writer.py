@@ -1,0 +1,282 @@
+"""From the spool to the database: series are opened, samples tagged, and both written with their batches' numbers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import psycopg
+
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.write.series import ELSEWHERE, Found, Ids, SeriesIds
+from hypergauge.collector.write.tags import Tags
+from hypergauge.core.errors import BenchError
+from hypergauge.core.system.backoff import Backoff
+from hypergauge.sql.ingest import samples
+from hypergauge.sql.ingest.samples import WriteState
+from hypergauge.sql.runs import runs
+from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.reader import cancel_long_reads
+
+__all__ = ["Writer"]
+
+_log = logging.getLogger(__name__)
+
+# Of one transaction: some 0.6 s of work, so that live samples are readable within 2 s while a backlog drains.
+_SAMPLES_AT_ONCE = 250_000
+# The share of it that what came just now may take: a backlog gets the rest.
+_LIVE_SHARE = 0.8
+# Long enough to find the scrapes of several targets together: a transaction costs as much as some hundred samples.
+_IDLE_SECONDS = 0.8
+# What the data are at fault for, and not the database.
+_REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
+_HOUSEKEEPING_SECONDS = 1.0
+# Who writes SQL as `bench_reader` may lift that role's 30 s, as an export does, which copies a table for some minutes.
+_LONGEST_READ_SECONDS = 300.0
+# When a run's last samples are in: its last scrape is over, and so is the writing.
+_SETTLED_SECONDS = 2.0
+# Where nothing older than this waits to be read or in the spool, all that was scraped has been written.
+_WRITTEN_SECONDS = 1.5
+# Where nothing came for this long, the whole collector may have been asleep, and what runs said last is still to come;
+# unless nothing has come for longer than the longest interval between two scrapes.
+_ASLEEP_SECONDS, _GIVEN_UP_SECONDS = 3.0, 90.0
+
+
+class Writer(threading.Thread):
+    """The one thread that writes samples.
+
+    Parameters
+    ----------
+    spool, lock
+        Where records come from, and what guards it: the scraper appends to it in another thread.
+    """
+
+    def __init__(self, database: Database, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
+        super().__init__(name="writer", daemon=True)
+        self._database, self._spool, self._lock, self._metrics = database, spool, lock, metrics
+        self._stopping = threading.Event()
+        self._tags = Tags()
+        self._series = SeriesIds(spool.source)
+        self._backoff = Backoff(0.2, 10.0)
+        self._housekept = float("-inf")
+        self._forgotten = 0
+        self._at_once = _SAMPLES_AT_ONCE
+
+    def stop(self, timeout: float = 10.0) -> None:
+        """Write what is left, for `timeout` seconds at most, and end; safe to call twice."""
+        self._stopping.set()
+        if self.is_alive():
+            self.join(timeout)
+
+    def run(self) -> None:
+        """Write until stopped; whatever the database does meanwhile."""
+        while True:
+            try:
+                with self._database.connect() as connection:
+                    self._settle(connection)
+                    self._work(connection)
+                    return
+            except (BenchError, psycopg.Error) as error:
+                self._metrics.write_errors.inc()
+                _log.warning("the database failed: %s", error)
+                self._at_once = _SAMPLES_AT_ONCE
+                self._tags, self._series = Tags(), SeriesIds(self._spool.source)
+                self._give_back()
+                if self._stopping.wait(self._backoff.failed()):
+                    return  # the spool keeps what is left
+
+    def _settle(self, connection: Connection) -> None:
+        """Ask the ledger about what may have been written though nobody heard of it, in an earlier life or at a failure."""
+        with self._lock:
+            unsure = self._spool.unsure
+        if unsure is not None:
+            written = samples.written_batches(connection, self._spool.source, unsure)
+            with self._lock:
+                there = self._spool.settle(written)
+            self._metrics.replayed_batches.inc(there)
+
+    def _work(self, connection: Connection) -> None:
+        while True:
+            stopping = self._stopping.is_set()  # asked first, so that what came before the stop is written
+            wrote = self._write(connection)
+            if stopping and not wrote:
+                self._keep_house(connection, settled=0)
+                return
+            if time.monotonic() - self._housekept >= _HOUSEKEEPING_SECONDS:
+                self._keep_house(connection)
+            if not wrote:
+                self._stopping.wait(_IDLE_SECONDS)
+
+    def _take(self) -> list[SpoolRecord]:
+        """Return the records of one transaction: what came just now, and as much of what has piled up as fits."""
+        records: list[SpoolRecord] = []
+        count = 0
+        turns = ((True, _LIVE_SHARE * self._at_once), (False, self._at_once))
+        # After a refusal it is the oldest alone: so the record that was refused comes to be alone as well.
+        for live, limit in turns if self._at_once else ((False, 1),):
+            while count < limit:
+                with self._lock:  # for one record at a time: a scrape waits no longer
+                    record = self._spool.take(live=live)
+                if record is None:
+                    break
+                records.append(record)
+                count += max(len(record), 1)
+        return records
+
+    def _write(self, connection: Connection) -> bool:
+        """Write records, in one transaction with their numbers; return whether there were any."""
+        records = self._take()
+        if not records:
+            return False
+        began = time.monotonic()
+        try:
+            # After a refusal: of the one record, what is not refused.
+            taken = records if self._at_once else self._acceptable(connection, records[0])
+            # Before the transaction, which a scheduler that makes the same place would have to wait for.
+            self._series.of(connection, taken)
+            with connection.transaction():
+                count = self._enter(connection, taken)
+        except _REFUSALS as error:
+            self._refused(connection, records, error)
+            return True
+        with self._lock:
+            self._spool.accept([record.batch for record in records])
+        self._backoff.worked()
+        self._at_once = min(max(2 * self._at_once, 1000), _SAMPLES_AT_ONCE)
+        self._metrics.samples.inc(count)
+        self._metrics.write_seconds.observe(time.monotonic() - began)
+        return True
+
+    def _refused(self, connection: Connection, records: list[SpoolRecord], error: psycopg.Error) -> None:
+        """Have records written one by one, and so the bad one found.
+
+        One that is refused though it went alone, and less what its targets may not say, will be so again: it goes.
+        """
+        self._metrics.write_errors.inc()
+        _log.warning("records were refused: %s", error)
+        if not self._at_once:
+            self._metrics.dropped.labels("refused").inc(len(records[0]))
+            with self._lock:
+                self._spool.accept([records[0].batch])
+        self._at_once = 0
+        self._give_back()
+        self._settle(connection)
+
+    def _give_back(self) -> None:
+        with self._lock:
+            self._spool.give_back()
+            self._metrics.count_spool(self._spool)
+
+    def _acceptable(self, connection: Connection, record: SpoolRecord) -> list[SpoolRecord]:
+        """Return what the database takes of a record: what a target says that it refuses costs that target alone."""
+        good = []
+        for part in record.by_target():
+            try:
+                self._series.of(connection, [part])
+                good.append(part)
+            except _REFUSALS as error:
+                _log.warning("records were refused: %s", error)
+                self._metrics.dropped.labels("refused").inc(len(part))
+        return [SpoolRecord.joined(good)] if good else []
+
+    def _enter(self, connection: Connection, records: list[SpoolRecord]) -> int:
+        """Write records that were not written before, with their numbers; return how many samples these are."""
+        ids = self._series.of(connection, records)
+        state = samples.begin_write(connection, self._spool.source, [record.batch for record in records])
+        if len(state.fresh) < len(records):
+            self._metrics.replayed_batches.inc(len(records) - len(state.fresh))
+            records = [record for record in records if record.batch in state.fresh]
+            ids = self._series.of(connection, records)
+        return self._copy(connection, records, ids, state) if len(ids.series) else 0
+
+    def _copy(self, connection: Connection, records: list[SpoolRecord], ids: Found, state: WriteState) -> int:
+        times = np.concatenate([record.times for record in records])
+        values = np.concatenate([record.values for record in records])
+        dts = np.concatenate([record.dts for record in records])
+        if (elsewhere := ids.series == ELSEWHERE).any():
+            self._metrics.dropped.labels("taken").inc(int(np.count_nonzero(elsewhere)))
+            ids, times, values, dts = ids.where(~elsewhere), times[~elsewhere], values[~elsewhere], dts[~elsewhere]
+            if not len(times):
+                return 0
+        if taken := samples.taken_over(connection, self._spool.source, float(times.min())):
+            mine = _before(taken, ids.targets, times)
+            self._metrics.dropped.labels("taken").inc(len(mine) - int(np.count_nonzero(mine)))
+            ids, times, values, dts = ids.where(mine), times[mine], values[mine], dts[mine]
+            if not len(times):
+                return 0
+        self._refresh_tags(connection, state.version, float((times - dts).min()))
+        if parts := self._tags.parts(ids.places, times, dts, ids.counters):
+            divided = np.array([part.sample for part in parts])
+            kept = np.concatenate([np.setdiff1d(np.arange(len(times)), divided), divided])
+            ids, times, values, dts = ids.where(kept), times[kept], values[kept], dts[kept]
+            times[-len(parts) :] = [part.time for part in parts]
+            dts[-len(parts) :] = [part.dt for part in parts]
+        tags = self._tags.tag(ids.places, times)
+        columns = samples.Columns(times, ids.series, tags, values, dts)
+        # Worth it for what has piled up; a live scrape has one sample of each series.
+        compressed = samples.worth_compressing(columns)
+        samples.copy_samples(connection, columns, edge=state.edge, compressed=compressed)
+        self._see_to_changes(connection, ids, times, dts, tags)
+        if (ended := np.unique(tags[times < state.now - _SETTLED_SECONDS])).any():
+            samples.mark_unsummarised(connection, ended.tolist())
+        return len(times)
+
+    def _refresh_tags(self, connection: Connection, version: int, lowest: float) -> None:
+        if version != self._tags.version or lowest < self._tags.since:
+            since = min(lowest, time.time()) - 60
+            self._tags = Tags(samples.run_set_segments(connection, since), since, version)
+
+    def _see_to_changes(
+        self,
+        connection: Connection,
+        ids: Found,
+        times: npt.NDArray[np.float64],
+        dts: npt.NDArray[np.float32],
+        tags: npt.NDArray[np.int32],
+    ) -> None:
+        """Have samples tagged anew whose run sets have changed while they were written: no run waits for that to begin."""
+        version, lowest = samples.end_write(connection), float((times - dts).min())
+        if version == self._tags.version:
+            return
+        self._refresh_tags(connection, version, lowest)
+        changed = self._tags.tag(ids.places, times) != tags
+        changed[[part.sample for part in self._tags.parts(ids.places, times, dts, ids.counters)]] = True
+        places = ids.places[changed]
+        begins = (times - dts)[changed]
+        samples.request_retag(
+            connection, {place: float(begins[places == place].min()) for place in np.unique(places).tolist()}
+        )
+
+    def _keep_house(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
+        self._housekept = time.monotonic()
+        unread = self._metrics.unread_seconds  # asked first: what is read meanwhile is in the spool
+        with self._lock:
+            silence, oldest = self._spool.silence, self._spool.oldest
+            written = (
+                max(unread, self._spool.lag) < _WRITTEN_SECONDS and not _ASLEEP_SECONDS < silence < _GIVEN_UP_SECONDS
+            )
+            self._metrics.count_spool(self._spool)
+        if oldest != self._forgotten:
+            samples.forget_batches(connection, self._spool.source, oldest)
+            self._forgotten = oldest
+        if written:
+            runs.end_lost_runs(connection, self._database.settings.lease)
+        if moved := samples.retag(connection):
+            self._metrics.retagged.inc(moved)
+        if written:
+            samples.summarise_ended_runs(connection, settled)
+        if cancelled := cancel_long_reads(connection, _LONGEST_READ_SECONDS):
+            _log.warning("queries of bench_reader cancelled after %g s: %d", _LONGEST_READ_SECONDS, cancelled)
+
+
+def _before(taken: Mapping[int, float], targets: Ids, times: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return which samples were scraped before another collector had their target: what came later is there from that one."""
+    since = np.full(max(int(targets.max()), *taken) + 1, np.inf)
+    since[list(taken)] = list(taken.values())
+    return times < since[targets]

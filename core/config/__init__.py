@@ -1,0 +1,1 @@
+"""Settings, from flags, the environment and ``bench.toml``."""

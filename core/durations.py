@@ -1,0 +1,39 @@
+"""Durations as people write them: ``500 ms``, ``10 s``, ``20 min``, ``1.5 h``, ``7 d``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+
+__all__ = ["parse", "words"]
+
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+
+
+def parse(text: str) -> timedelta:
+    """Return the duration that `text` says.
+
+    Raises
+    ------
+    BadRequest
+        It says none, or in a unit that there is not.
+    """
+    if (found := _DURATION.fullmatch(text.strip())) is None:
+        raise BadRequest(f"{text!r} is no duration: write it like 10 s, 20 min or 1.5 h")
+    number, unit = found.groups()
+    if unit not in _UNITS:
+        unknown = f"there is no unit {unit!r}" if unit else "it has no unit"
+        raise BadRequest(f"{text!r} is no duration: {unknown}{did_you_mean(unit, _UNITS)}")
+    return timedelta(seconds=float(number) * _UNITS[unit])
+
+
+def words(duration: timedelta) -> str:
+    """Return a duration in the largest unit that it is a whole number of: ``20 min``."""
+    seconds = duration.total_seconds()
+    unit = next((unit for unit in ("d", "h", "min", "s") if seconds and seconds % _UNITS[unit] == 0), None)
+    if unit is None or seconds < 120:
+        unit = "s" if seconds >= 1 or not seconds else "ms"
+    return f"{seconds / _UNITS[unit]:g} {unit}"

@@ -1,0 +1,1 @@
+"""Files and folders that several processes share on one host."""

@@ -1,0 +1,212 @@
+"""The folder that a run has on its host while it goes on, ``BENCH_HOME/runs/RUN_ID``.
+
+It outlives the scheduler and the database connection: a supervisor writes its state and the run's end here first, so
+that neither is lost when nobody listens. Every file but the output and the spans is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hypergauge.core.files import private
+
+__all__ = ["RunEnd", "RunFolder", "SupervisorState", "appearing", "sync_folder", "write_atomically"]
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisorState:
+    """Who supervises a run: pids with their start times, since a pid alone may be somebody else's by now.
+
+    `root_pid` is the launched process, and `started_at` the run's start in Unix seconds; ``None`` before its release.
+    """
+
+    pid: int
+    created: float
+    root_pid: int | None = None
+    started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended, and what its process tree had used by then.
+
+    `started_at` and `ended_at` are Unix seconds; `cpu_seconds`, `read_bytes` and `written_bytes` are the kernel's
+    account of all processes of the run that were waited for; `max_rss_bytes` is that of the largest of them.
+    """
+
+    status: str
+    started_at: float
+    ended_at: float
+    exit_code: int | None
+    reason: str | None
+    cpu_seconds: float
+    read_bytes: int
+    written_bytes: int
+    max_rss_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one run."""
+
+    PERF: ClassVar[str] = "perf.csv"
+
+    path: Path
+
+    @classmethod
+    def all(cls, runs_dir: Path) -> Iterator[RunFolder]:
+        """Yield the folder of every run below `runs_dir`."""
+        if runs_dir.is_dir():
+            with os.scandir(runs_dir) as entries:
+                yield from (cls(Path(entry.path)) for entry in entries if entry.is_dir())
+
+    @classmethod
+    def find(cls, home: Path, run_id: str) -> RunFolder | None:
+        """Return the folder of a run of `home`, or of a job with its files below it, as far as this host sees them."""
+        # The jobs, of which there may be many, are gone through for what is not among this host's own.
+        places = itertools.chain([home / "runs" / run_id], (home / "jobs").glob(f"*/runs/{run_id}"))
+        return next((cls(path) for path in places if path.is_dir()), None)
+
+    @property
+    def run_id(self) -> str:
+        """The run's id, 32 hex digits."""
+        return self.path.name
+
+    @property
+    def output(self) -> Path:
+        """Standard output and error, as they came."""
+        return self.path / "output.log"
+
+    @property
+    def spans(self) -> Path:
+        """What the client appends to, ``BENCH_SPANS``: one JSON object a line."""
+        return self.path / "spans.jsonl"
+
+    @property
+    def perf(self) -> Path:
+        """What ``perf stat`` counts of the run, where it is asked to: a line an event and second."""
+        return self.path / self.PERF
+
+    @property
+    def command_end(self) -> Path:
+        """How the command of a profiled run ended, as long as its profilers are at work."""
+        return self.path / "command.json"
+
+    @property
+    def profiler_log(self) -> Path:
+        """What the profilers around a run have to say about themselves."""
+        return self.path / "profiler.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        """What the supervisor has to say about itself."""
+        return self.path / "supervisor.log"
+
+    def create(self, spec: dict[str, Any]) -> None:
+        """Make the folder, readable for its owner alone, with what is to be run in it."""
+        private.make_folder(self.path.parent)
+        self.path.mkdir(mode=0o700)
+        self._write("spec.json", spec)
+
+    def spec(self) -> dict[str, Any]:
+        """Return what is to be run."""
+        content: dict[str, Any] = json.loads((self.path / "spec.json").read_text(encoding="utf-8"))
+        return content
+
+    def write_state(self, state: SupervisorState) -> None:
+        """Record who supervises the run."""
+        self._write("supervisor.json", asdict(state))
+
+    def state(self) -> SupervisorState | None:
+        """Return who supervises the run, ``None`` while nobody does."""
+        content = self._read("supervisor.json")
+        return None if content is None else SupervisorState(**content)
+
+    def write_end(self, end: RunEnd) -> None:
+        """Record the run's end."""
+        self._write("end.json", asdict(end))
+
+    def end(self) -> RunEnd | None:
+        """Return the run's end, ``None`` while it goes on."""
+        content = self._read("end.json")
+        return None if content is None else RunEnd(**content)
+
+    def ask_to_stop(self, reason: str) -> None:
+        """Record why the run is about to be stopped, for its supervisor to say."""
+        self._write("stop.json", {"reason": reason})
+
+    def stop_reason(self) -> str | None:
+        """Return why the run was asked to stop, ``None`` where nobody has said so."""
+        content = self._read("stop.json")
+        return None if content is None else str(content["reason"])
+
+    def mark_delivered(self) -> None:
+        """Record that output, spans and software metrics are where they belong."""
+        self._write("delivered.json", {})
+
+    @property
+    def delivered(self) -> bool:
+        """Whether output, spans and software metrics are where they belong."""
+        return (self.path / "delivered.json").exists()
+
+    def _write(self, name: str, content: dict[str, Any]) -> None:
+        write_atomically(self.path / name, json.dumps(content))
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        try:
+            content: dict[str, Any] = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return content
+
+
+@contextlib.contextmanager
+def appearing(path: Path) -> Iterator[Path]:
+    """Provide a file to write to, which becomes `path` in the end, and goes where something goes wrong.
+
+    Its name is of nobody else: threads, and hosts that share a folder, may write the same file, and the last one's stays.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
+    """Write `content` so that a reader, or a crash, finds the old file or the new one and nothing between."""
+    data = content.encode() if isinstance(content, str) else content
+    with appearing(path) as temporary:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+
+
+def sync_folder(path: Path) -> None:
+    """Have what files there are in `path` on the disk now, as far as its file system can say so of a folder."""
+    try:
+        _sync(path)
+    except OSError as error:
+        if error.errno not in (errno.EBADF, errno.EINVAL):  # what PostgreSQL takes for a file system that cannot
+            raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

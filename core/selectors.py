@@ -1,0 +1,54 @@
+"""What people type to name experiments, workloads and runs: ``20``, ``20/1``, ``20/1/3``, ``20/1/3@1``, ``4f1c9a``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hypergauge.core.errors import BadRequest
+
+__all__ = ["Selector"]
+
+_PATH = re.compile(r"(\d{1,9})(?:/(\d{1,9})(?:/(\d{1,9})(?:@(\d{1,9}))?)?)?")
+# At least one letter: digits alone are always an experiment. Six characters: fewer are rarely unique.
+_PREFIX = re.compile(r"(?=[0-9]*[a-f])[0-9a-f]{6,32}")
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A parsed selector: either a path down to a run, or the prefix of a run's id (ours or MLflow's).
+
+    `attempt` is ``None`` for the latest one.
+    """
+
+    experiment: int | None = None
+    workload: int | None = None
+    position: int | None = None
+    attempt: int | None = None
+    prefix: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Selector:
+        """Parse `text`.
+
+        Raises
+        ------
+        BadRequest
+            It has neither form.
+        """
+        word = text.strip().lower()
+        if path := _PATH.fullmatch(word):
+            numbers = [None if part is None else int(part) for part in path.groups()]
+            return cls(experiment=numbers[0], workload=numbers[1], position=numbers[2], attempt=numbers[3])
+        if _PREFIX.fullmatch(word):
+            return cls(prefix=word)
+        raise BadRequest(
+            f"{text!r} selects nothing: write EXPERIMENT, EXPERIMENT/WORKLOAD, EXPERIMENT/WORKLOAD/RUN "
+            "(such as 20/1/3), or 6 or more characters of a run's id"
+        )
+
+    def __str__(self) -> str:
+        if self.prefix:
+            return self.prefix
+        path = "/".join(str(part) for part in (self.experiment, self.workload, self.position) if part is not None)
+        return path if self.attempt is None else f"{path}@{self.attempt}"

@@ -1,0 +1,1 @@
+"""Processes, their control groups, and time on this host."""

@@ -1,0 +1,42 @@
+"""The terminal: what files, databases and other hosts say reaches it as text, and never as a command to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from hypergauge.core.plain import plain
+
+__all__ = ["Terminal"]
+
+
+class Terminal(Console):
+    """The console through which commands print.
+
+    What is shown is made plain, whatever it is a part of; colours are rich's own. There are no links: a text could bring one
+    along, and ours has none.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: TextIO | None = None,
+        stderr: bool = False,
+        quiet: bool = False,
+        soft_wrap: bool = False,
+        width: int | None = None,
+    ) -> None:
+        super().__init__(
+            file=file, stderr=stderr, quiet=quiet, soft_wrap=soft_wrap, width=width, highlight=False, emoji=False
+        )
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of what is to be shown."""
+        for text, style, control in super().render(renderable, options):
+            if control is not None:  # rich's own: the cursor of a display that is drawn again
+                yield Segment(text, style, control)
+            else:
+                yield Segment(plain(text), style.update_link(None) if style is not None and style.link else style)

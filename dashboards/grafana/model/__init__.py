@@ -1,0 +1,1 @@
+"""Grafana's JSON model: panels, fields, variables, layout."""

@@ -1,0 +1,170 @@
+"""The whole of an experiment as one page, which needs no network: what `hypergauge.insight.report` found, and runs' records."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hypergauge import __version__
+from hypergauge.dashboards.plots.page import chart_data, environment
+from hypergauge.dashboards.plots.palette import LIGHT
+from hypergauge.dashboards.plots.panels import PROFILED, lay_out
+from hypergauge.dashboards.terminal import sharing, tables
+from hypergauge.insight.report import Report
+from hypergauge.insight.sharing.collocation import advice
+from hypergauge.sql.queries.report import Device
+from hypergauge.sql.runs.selection import RunInfo
+
+__all__ = ["render"]
+
+Records = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A phase on the time of the longest run: where it begins and how long it is, as shares of that."""
+
+    name: str
+    left: float
+    width: float
+    seconds: float
+    color: str
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What some runs were begun with alike.
+
+    Attributes
+    ----------
+    facts
+        What there is to say of host and code, each with a word for what it is.
+    packages, diff
+        Their files, empty where there are none.
+    """
+
+    labels: tuple[str, ...]
+    facts: tuple[tuple[str, str], ...]
+    packages: str
+    diff: str
+
+
+def render(found: Report, records: Records, title: str, now: datetime) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    records
+        The files of runs' records by name, by run id; those that could not be had are missing.
+    now
+        When the figures were asked for.
+    """
+    layouts = [(chart, lay_out(chart)) for chart in found.charts]
+    sheets = [tables.sheet(one) for one in found.comparisons]
+    return environment().get_template("report.html.j2").render(
+        title=title,
+        report=found,
+        summary=_summary(found),
+        now=now,
+        version=__version__,
+        labels={run.run_id: _label(run) for run in found.runs},
+        titles={run.run_id: _label(run, run.name) for run in found.runs},
+        devices={run_id: _devices(some) for run_id, some in found.devices.items()},
+        accounted=[run for run in found.runs if run.accounting],
+        sheets=sheets,
+        notes=dict.fromkeys(note for sheet in sheets for note in sheet.notes),
+        grids=sharing.grids(found.interference),
+        sharing=[sharing.slowdowns(found.interference), sharing.outcomes(found.interference)],
+        sharing_notes=list(sharing.notes(found.interference)),
+        advice=advice(found.interference),
+        charts=[(chart, layout, chart_data(layout)) for chart, layout in layouts],
+        highlights={
+            run.run_id: list(tables.highlight_lines(run, found.highlights.get(run.run_id, ()))) for run in found.runs
+        },
+        bars=_bars(found),
+        surroundings=_surroundings(found.runs, records),
+        without=[_label(run) for run in found.runs if run.run_id not in records],
+        duration=tables.duration,
+        figure=tables.figure,
+        evidence=tables.evidence,
+    )  # fmt: skip
+
+
+def _label(run: RunInfo, name: str = "") -> str:
+    return f"{run.full_label} {name}".rstrip() + tables.SIMULATED * run.simulated + PROFILED * bool(run.profilers)
+
+
+def _summary(found: Report) -> str:
+    """Return in a sentence how many runs there were and how they stand."""
+    workloads = len({(run.experiment_id, run.workload) for run in found.runs})
+    states = Counter(run.status for run in found.runs)
+    stand = ", ".join(f"{count} {status}" for status, count in states.most_common())
+    return f"{_count(len(found.runs), 'run')} in {_count(workloads, 'workload')}: {stand}."
+
+
+def _count(count: int, word: str) -> str:
+    return f"{count} {word}{'s'[: count != 1]}"
+
+
+def _devices(some: Sequence[Device]) -> str:
+    names = ", ".join(one.name for one in some)
+    models = dict.fromkeys(one.model for one in some if one.model)
+    return f"{names} ({', '.join(models)})" if models else names
+
+
+def _bars(found: Report) -> list[tuple[RunInfo, list[Bar]]]:
+    names = dict.fromkeys(one.name for some in found.phases.values() for one in some)
+    colors = {name: LIGHT[at % (len(LIGHT) - 1)] for at, name in enumerate(names)}
+    longest = max((run.duration or 0.0 for run in found.runs), default=0.0) or 1.0
+    return [
+        (
+            run,
+            [
+                Bar(one.name, one.start / longest, one.seconds / longest, one.seconds, colors[one.name])
+                for one in found.phases[run.run_id]
+            ],
+        )
+        for run in found.runs
+        if run.run_id in found.phases
+    ]
+
+
+def _surroundings(runs: Sequence[RunInfo], records: Records) -> list[Surroundings]:
+    """Return what runs were begun with: those alike together."""
+    grouped: dict[tuple[tuple[tuple[str, str], ...], str, str], list[str]] = {}
+    for run in runs:
+        if (files := records.get(run.run_id)) is not None:
+            key = (tuple(_facts(files)), files.get("requirements.lock", ""), files.get("git.diff", ""))
+            grouped.setdefault(key, []).append(_label(run))
+    return [Surroundings(tuple(labels), *key) for key, labels in grouped.items()]
+
+
+def _facts(files: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+    record = json.loads(files["record.json"])
+    hardware, python, git = record.get("hardware") or {}, record.get("python") or {}, record.get("git") or {}
+    gpus = Counter(
+        f"{gpu.get('name', '')}{' (simulated)' * bool(gpu.get('simulated'))}" for gpu in hardware.get("gpus", ())
+    )
+    facts = {
+        "host": hardware.get("host"),
+        "system": hardware.get("system"),
+        "kernel": hardware.get("kernel"),
+        "processor": hardware.get("cpu"),
+        "cores": hardware.get("cores"),
+        "threads": hardware.get("threads"),
+        "memory": tables.figure("_bytes", hardware.get("memory_bytes")),
+        "GPUs": ", ".join(f"{count} x {name}" if count > 1 else name for name, count in gpus.items()),
+        "driver": hardware.get("driver"),
+        "CUDA": hardware.get("cuda"),
+        "Python": python.get("version"),
+        "interpreter": python.get("executable"),
+        "image": record.get("image"),
+        "directory": record.get("directory"),
+        "repository": git.get("root"),
+        "branch": git.get("branch"),
+        "commit": git.get("commit"),
+    }
+    return [(word, str(value)) for word, value in facts.items() if value not in (None, "")]

@@ -1,0 +1,82 @@
+"""What became of the conditions of a comparison, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.markup import escape
+from rich.table import Table
+
+from hypergauge.dashboards.terminal import tables
+from hypergauge.insight.regression.verdicts import Gate, Group, Verdict, interval
+
+__all__ = ["lines", "table"]
+
+_MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "undecided": "[yellow]?[/]"}
+_SUFFIXES = {
+    "bytes": "_bytes",
+    "watts": "_watts",
+    "joules": "_joules",
+    "cores": "cpu_utilization",
+    "ratio": "gpu_utilization",
+}
+
+
+def table(gate: Gate) -> Table:
+    """Return the figures that verdicts stand on."""
+    made = tables.table(
+        "fail on",
+        "row",
+        "against",
+        ">is",
+        ">was",
+        ">change",
+        f">{interval(gate.alpha)} interval",
+        ">effect",
+        ">p",
+        ">power",
+    )
+    for one in gate.verdicts:
+        found = one.statistics
+        measured = (
+            (
+                f"{found.change:+.1%}",
+                f"{found.low:+.1%} to {found.high:+.1%}",
+                "" if found.effect is None else f"{found.effect:+.1f} sd",
+                f"{found.p_adjusted:.2g}",
+                f"{found.power:.0%} for {found.visible:+.1%}",
+            )
+            if found
+            else ("",) * 5
+        )
+        made.add_row(
+            f"{_MARKS[one.outcome]} {escape(one.condition)}", one.new.row, one.old.row if one.old else "",
+            _attempts(one, one.new), _attempts(one, one.old) if one.old else "", *measured,
+        )  # fmt: skip
+    return made
+
+
+def lines(gate: Gate) -> Iterator[str]:
+    """Yield the reasons of verdicts, and what the tests are."""
+    for one in gate.verdicts:
+        yield f"{_MARKS[one.outcome]} {escape(one.reason)}"
+    for note in gate.notes:
+        yield f"[yellow]![/] {escape(note)}"
+    for sentence in gate.method:
+        yield f"[dim]{escape(sentence)}[/]"
+
+
+def _attempts(verdict: Verdict, group: Group) -> str:
+    if group.mean is None:
+        return ""
+    deviation = "" if group.deviation is None else f" ± {_figure(verdict, group.deviation)}"
+    return f"{_figure(verdict, group.mean)}{deviation} ({len(group.values)})"
+
+
+def _figure(verdict: Verdict, value: float) -> str:
+    """Return a figure with its unit; times with all the digits that a change of a percent shows in."""
+    if verdict.unit == "seconds":
+        return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s"
+    if verdict.unit in _SUFFIXES:
+        return tables.figure(_SUFFIXES[verdict.unit], value)
+    return f"{value:.4g} {verdict.unit}".rstrip()

@@ -1,0 +1,145 @@
+"""How a schedule goes on: live on a terminal, a line an event elsewhere."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TextIO, cast
+
+from rich.console import Group, RenderableType
+from rich.live import Live as LiveDisplay
+from rich.markup import escape
+from rich.spinner import Spinner
+from rich.text import Text
+
+from hypergauge.core.system.periodic import Periodic
+from hypergauge.core.terminal import Terminal
+from hypergauge.dashboards.terminal import tables
+from hypergauge.sql.queries.summaries import Live
+
+__all__ = ["LastingTerminal", "Progress"]
+
+
+class LastingTerminal(io.TextIOBase):
+    """A text stream whose loss ends nothing: a terminal that was closed swallows what is written to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write where there is still somebody to read."""
+        try:
+            return self._stream.write(text)
+        except (OSError, ValueError):
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush where there is still somebody to read."""
+        try:
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream."""
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the stream."""
+        return self._stream.encoding
+
+
+@dataclass(slots=True)
+class _Going:
+    label: str
+    name: str
+    since: float
+
+
+class Progress:
+    """Shows runs as they start and end, and those that go on with their newest figures.
+
+    Parameters
+    ----------
+    quiet
+        Show nothing.
+    lines
+        Show a line an event on a terminal too, since others write to it.
+
+    Attributes
+    ----------
+    live
+        Returns the newest figures by run id, where somebody knows them; asked in a thread of its own, once a second.
+    """
+
+    def __init__(self, *, quiet: bool = False, lines: bool = False) -> None:
+        self._lines = lines
+        self.console = Terminal(file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet)
+        self.live: Callable[[list[str]], Mapping[str, Live]] = lambda _: {}
+        self._going: dict[str, _Going] = {}
+        self._figures: Mapping[str, Live] = {}
+        self._display: LiveDisplay | None = None
+        self._looks = Periodic("progress", self._look, 1.0, level=logging.INFO)
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal and not self._lines:
+            self._display = LiveDisplay(
+                console=self.console, get_renderable=self._render, refresh_per_second=4, transient=True
+            )
+            self._display.start()
+            self._looks.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._looks.end(patience=5)
+        if self._display is not None:
+            self._display.stop()
+
+    def going(self) -> list[str]:
+        """Return the ids of the runs that go on."""
+        return list(self._going)
+
+    def say(self, text: str) -> None:
+        """Print one line, in rich's markup."""
+        self.console.print(text, soft_wrap=True)
+
+    def started(self, run_id: str, label: str, name: str, *, attached: bool = False) -> None:
+        """Show a run that goes on."""
+        self._going[run_id] = _Going(label, name, time.time())
+        self.say(f"[cyan]▶[/] {label} {escape(name)} {'goes on; attached to it' if attached else 'started'}")
+
+    def ended(self, run_id: str, label: str, name: str, status: str, seconds: float, message: str) -> None:
+        """Show a run that has ended."""
+        self._going.pop(run_id, None)
+        sign = "[green]✓[/]" if status == "finished" else "[red]✗[/]"
+        after = f" after {tables.duration(seconds)}" if seconds else ""
+        reason = f": {escape(message)}" if message else ""
+        self.say(f"{sign} {label} {escape(name)} {tables.status(status)}{after}{reason}")
+
+    def _render(self) -> RenderableType:
+        lines = []
+        for run_id, run in list(self._going.items()):
+            figures = self._figures.get(run_id)
+            text = f" {run.label} {run.name}  {tables.duration(time.time() - run.since)}"
+            if figures and figures.cpu_usage is not None:
+                text += f"  {figures.cpu_usage:.2f} cores"
+            if figures and figures.memory_used is not None:
+                text += f"  {tables.figure('_bytes', figures.memory_used)}"
+            lines.append(Spinner("dots", Text(text)))
+        return Group(*lines)
+
+    def _look(self) -> None:
+        if self._going:
+            self._figures = self.live(list(self._going))

@@ -1,0 +1,194 @@
+"""What sharing cost, as it is read: a table of slowdowns, one of what it came to, and heat maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.markup import escape
+from rich.table import Table
+
+from hypergauge.dashboards.plots.shades import INK, shade
+from hypergauge.dashboards.terminal.tables import SIMULATED, duration, figure, table
+from hypergauge.insight.sharing.interference import Against, Interference, Member, Set
+from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
+
+__all__ = ["Cell", "Grid", "Sheet", "grids", "heatmap", "notes", "outcomes", "slowdowns", "tables_of"]
+
+_PROFILED = " ◆"
+_TOGETHER, _DILUTED = "†", "‡"
+_INTERVAL = f"{CONFIDENCE:.0%} interval"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A slowdown on its colour: ``1.32x``, and the interval below it where there is one."""
+
+    text: str
+    interval: str = ""
+    color: str = ""
+    ink: str = INK
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A heat map: who was slowed down (rows) by whom (columns), in one way of sharing; cells by row and column."""
+
+    sharing: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: Mapping[tuple[int, int], Cell]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table; the columns whose names begin with ``>`` are figures."""
+
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[Cell, ...], ...]
+
+
+def grids(found: Interference) -> tuple[Grid, ...]:
+    """Return a heat map for each way of sharing of which a slowdown is known."""
+    ways: dict[str, dict[tuple[str, str], Cell]] = {}
+    for one in found.sets:
+        for member in one.members:
+            if member.slowdown is not None:
+                ways.setdefault(one.sharing, {})[member.name, one.beside(member)] = _slowdown(member)
+    made = []
+    for sharing, cells in ways.items():
+        rows = tuple(dict.fromkeys(row for row, _ in cells))
+        beside = dict.fromkeys(column for _, column in cells)
+        # In the order of the rows, so that a configuration beside its like is on the diagonal.
+        columns = (*(row for row in rows if row in beside), *(name for name in beside if name not in rows))
+        placed = {(rows.index(row), columns.index(column)): cell for (row, column), cell in cells.items()}
+        made.append(Grid(sharing, rows, columns, placed))
+    return tuple(made)
+
+
+def slowdowns(found: Interference) -> Sheet:
+    """Return what each configuration had to bear in each set."""
+    what = {"duration": "", "step_time": " a step", "epoch_time": " an epoch"}[found.metric]
+    instances = any(member.on_instance for one in found.sets for member in one.members)
+    columns = ("configuration", "beside", "sharing", ">repetitions", f">alone{what}", f">beside others{what}",
+               ">slowdown", f">{_INTERVAL}", *[">on its instance"] * instances)  # fmt: skip
+    lines = []
+    for one in found.sets:
+        for member in one.members:
+            slow, own = member.slowdown, member.on_instance
+            alone = f" + {len(slow.alone.runs)} alone" if slow else ""
+            line = [
+                Cell(member.name + _marks([member])),
+                Cell(one.beside(member)),
+                Cell(one.sharing),
+                Cell(f"{one.repetitions}{alone}"),
+                Cell(duration(slow.alone_seconds) if slow else "never"),
+                Cell(duration(slow.seconds) if slow else ""),
+                _slowdown(member),
+                Cell(_interval(slow.ratio) if slow else ""),
+                *[Cell(f"{own.ratio.value:.2f}x" if own else "")] * instances,
+            ]
+            lines.append(tuple(line))
+    return _sheet("What sharing cost whom", columns, lines)
+
+
+def outcomes(found: Interference) -> Sheet:
+    """Return what each set came to, against its runs one after the other."""
+    columns = ("set", "sharing", "workload", ">makespan", ">one after the other", ">change", f">{_INTERVAL}",
+               ">throughput", ">energy of the boards")  # fmt: skip
+    lines = [
+        tuple(map(Cell, (
+            one.name + _marks(one.members), one.sharing, ", ".join(one.workloads), duration(one.makespan.together), duration(one.makespan.one_by_one),
+            f"{one.makespan.ratio.value - 1:+.0%}", _change(one.makespan.ratio), _throughput(one), _energy(one.energy),
+        )))
+        for one in found.sets if one.makespan is not None
+    ]  # fmt: skip
+    return _sheet("Side by side against one after the other", columns, lines)
+
+
+def notes(found: Interference) -> Iterator[str]:
+    """Yield what the marks mean."""
+    members = [member for one in found.sets for member in one.members]
+    if any(member.slowdown and member.over == "together" for member in members):
+        yield f"{_TOGETHER} over the part of the work that was done while all were there"
+    if any(member.slowdown and member.diluted for member in members):
+        yield f"{_DILUTED} over the whole run, which had fewer neighbours for a part of it: too small"
+    if any(member.simulated for member in members):
+        yield f"{SIMULATED.strip()} on simulated GPUs"
+    if any(member.profiled for member in members):
+        yield f"{_PROFILED.strip()} profiled, and compared with runs alone that were as well"
+
+
+def tables_of(found: Interference) -> Iterator[Table]:
+    """Yield the tables for the terminal: of slowdowns, and of outcomes where there are any."""
+    first = _table(slowdowns(found))
+    if marks := list(notes(found)):
+        first.caption, first.caption_justify = "\n".join(marks), "left"
+    yield first
+    if (second := outcomes(found)).lines:
+        yield _table(second)
+
+
+def heatmap(grid: Grid) -> Table:
+    """Return a heat map for the terminal."""
+    made = table(
+        "slowdown of",
+        *(f">{escape(column)}" for column in grid.columns),
+        title=f"beside, sharing: {escape(grid.sharing)}",
+    )
+    for row, name in enumerate(grid.rows):
+        cells = [grid.cells.get((row, column), Cell("")) for column in range(len(grid.columns))]
+        made.add_row(escape(name), *map(_colored, cells))
+    return made
+
+
+def _sheet(title: str, columns: Sequence[str], lines: Sequence[tuple[Cell, ...]]) -> Sheet:
+    """Return a table without the columns in which nobody has anything: they would push others off the screen."""
+    kept = [at for at, _ in enumerate(columns) if any(line[at].text for line in lines)]
+    return Sheet(title, tuple(columns[at] for at in kept), tuple(tuple(line[at] for at in kept) for line in lines))
+
+
+def _table(sheet: Sheet) -> Table:
+    made = table(*sheet.columns, title=sheet.title)
+    for line in sheet.lines:
+        made.add_row(*map(_colored, line))
+    return made
+
+
+def _colored(cell: Cell) -> str:
+    return f"[{cell.ink} on {cell.color}] {escape(cell.text)} [/]" if cell.color else escape(cell.text)
+
+
+def _marks(members: Sequence[Member]) -> str:
+    simulated, profiled = any(one.simulated for one in members), any(one.profiled for one in members)
+    return SIMULATED * simulated + _PROFILED * profiled
+
+
+def _slowdown(member: Member) -> Cell:
+    if member.slowdown is None:
+        return Cell("")
+    found = member.slowdown.ratio
+    mark = _TOGETHER if member.over == "together" else _DILUTED if member.diluted else ""
+    return Cell(f"{found.value:.2f}x{mark}", _interval(found), shade(found.value))
+
+
+def _interval(found: Ratio) -> str:
+    return "" if found.low is None else f"{found.low:.2f} to {found.high:.2f}"
+
+
+def _change(found: Ratio) -> str:
+    return "" if found.low is None or found.high is None else f"{found.low - 1:+.0%} to {found.high - 1:+.0%}"
+
+
+def _throughput(one: Set) -> str:
+    """Return how much is done a second, by the finest that all of its runs count; and in brackets one after the other."""
+    what = next(what for what in ("steps", "epochs", "runs") if what in one.work)
+    if (rates := one.rates(what)) is None:
+        return ""
+    each, unit = (3600, f"{what}/h") if what == "runs" else (1, f"{what}/s")
+    return f"{rates[0] * each:.4g} {unit} ({rates[1] * each:.4g})"
+
+
+def _energy(found: Against | None) -> str:
+    return "" if found is None else f"{figure('_joules', found.together)} ({found.ratio.value - 1:+.0%})"

@@ -1,0 +1,333 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from hypergauge.insight.comparison.columns import CO2_KEY, ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, is_of_energy
+from hypergauge.sql.queries.summaries import Coverage
+from hypergauge.sql.runs.highlights import Highlight
+from hypergauge.sql.runs.selection import ExperimentInfo, RunInfo
+
+if TYPE_CHECKING:
+    from hypergauge.insight.comparison.comparison import Comparison, Entry
+
+__all__ = [
+    "SIMULATED",
+    "Cell",
+    "Sheet",
+    "comparison",
+    "coverage",
+    "duration",
+    "evidence",
+    "experiments",
+    "figure",
+    "highlight_lines",
+    "highlights",
+    "runs",
+    "sheet",
+    "table",
+]
+
+_COLORS = {"finished": "green", "failed": "red", "timeout": "red", "stopped": "yellow", "running": "cyan"}
+_TITLES = {
+    "duration_seconds": "duration",
+    "makespan_seconds": "makespan",
+    "cpu_utilization": "CPU",
+    "cpu_seconds": "CPU time",
+    "peak_memory_bytes": "peak memory",
+    "disk_read_bytes": "read",
+    "disk_write_bytes": "written",
+    "gpu_utilization": "GPU",
+    "gpu_sm_active": "SM active",
+    "gpu_peak_memory_bytes": "GPU memory",
+    "gpu_power_watts": "GPU power",
+    ENERGY_KEY: "GPU energy",
+    CO2_KEY: "CO₂",
+}
+# Behind the label of a run, and behind a figure.
+SIMULATED = " *"
+_SIMULATED_NOTE = "* on simulated GPUs: their figures are made up"
+_SHARED = "†"
+_WITH_IDLE = "‡"
+_OF_HOST = "§"
+
+
+def table(*columns: str, title: str | None = None) -> Table:
+    """Return an empty table in the one style; a column whose name begins with ``>`` is aligned to the right."""
+    made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for position, column in enumerate(columns):
+        # On a narrow terminal the first column, which says what a line is about, is the last to give way.
+        justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
+        made.add_column(column.removeprefix(">"), justify=justify, no_wrap=position == 0 or column == "status")
+    return made
+
+
+def duration(seconds: float | None) -> str:
+    """Return a duration as people write it: ``20 ms``, ``4.2 s``, ``3:07``, ``2:03:07``."""
+    if seconds is None:
+        return ""
+    if seconds < 0.95:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def evidence(content: Mapping[str, Any]) -> str:
+    """Return what a rule has found something by, in words: ``share: 0.97; cores: 1.94``."""
+    return "; ".join(f"{key.replace('_', ' ')}: {_evidence(key, value)}" for key, value in content.items())
+
+
+def _evidence(key: str, value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_evidence(key, one) for one in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_evidence(key, one)}" for name, one in value.items())
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return figure("_bytes", value) if key.endswith("_bytes") else f"{value:.3g}"
+    return str(value)
+
+
+def figure(key: str, value: float | None) -> str:
+    """Return a figure of a comparison with its unit."""
+    if value is None:
+        return ""
+    if key in ("duration_seconds", "makespan_seconds", "cpu_seconds", TIME_TO_TARGET):
+        return duration(value)
+    if key.endswith("_bytes"):
+        return _bytes(value)
+    if key == "cpu_utilization":
+        return f"{value:.2f} cores"
+    if key in ("gpu_utilization", "gpu_sm_active"):
+        return f"{value:.0%}"
+    if key.endswith("_watts"):
+        return f"{value:.0f} W"
+    if key.endswith("_joules"):
+        return f"{value / 1000:.1f} kJ" if value >= 10_000 else f"{value:.0f} J"
+    if key == CO2_KEY:
+        return f"{value / 1000:.2f} kg" if value >= 1000 else f"{value:.3g} g"
+    return f"{value:.2f}" if key.startswith("cost_") and value >= 1 else f"{value:.4g}"
+
+
+def status(word: str) -> str:
+    """Return a status in its colour."""
+    color = _COLORS.get(word)
+    return f"[{color}]{word}[/]" if color else word
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure of a comparison as it is read, and how much it differs from the baseline's: ``93%†``, ``+12%``."""
+
+    text: str
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A comparison as it is read, in the terminal as on a page.
+
+    Attributes
+    ----------
+    columns
+        Headings of the figures; what a line is about, its name and its status come before.
+    lines
+        Of each entry its label, name, status and figures.
+    notes
+        What the marks mean.
+    part
+        What the figures are of, where that is a part of each run.
+    """
+
+    by: str
+    columns: tuple[str, ...]
+    lines: tuple[tuple[str, str, str, tuple[Cell, ...]], ...]
+    notes: tuple[str, ...]
+    part: str | None = None
+
+
+def sheet(found: Comparison) -> Sheet:
+    """Return a comparison as it is read."""
+    figures = list(dict.fromkeys(key for entry in found.entries for key in entry.figures))
+    # What nobody has more than a trace of would only push the columns that matter off the screen.
+    figures = [key for key in figures if any(entry.figures.get(key, 0) > 0 for entry in found.entries)]
+    software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
+    attempts = ["attempts"] if found.by == "row" else []
+    lines = []
+    for entry in found.entries:
+        label = entry.label + (SIMULATED if entry.simulated else "")
+        label = f"{label} (baseline)" if entry.label == found.baseline else label
+        cells = [
+            *(Cell(_attempts(entry)) for _ in attempts),
+            *(
+                Cell(
+                    figure(key, entry.figures.get(key)) + _deviation(entry, key) + _whose(entry, key),
+                    _change(entry, key),
+                )
+                for key in figures
+            ),
+            *(
+                Cell(figure(key, entry.software.get(key)) + _deviation(entry, key), _change(entry, key))
+                for key in software
+            ),
+        ]
+        lines.append((label, entry.name, entry.status, tuple(cells)))
+    notes = [_SIMULATED_NOTE] if any(entry.simulated for entry in found.entries) else []
+    marks = {_whose(entry, key) for entry in found.entries for key in figures}
+    if _SHARED in marks:
+        notes.append(f"{_SHARED} the whole GPU's, or what others on it used as well: not the run's own")
+    if _WITH_IDLE in marks:
+        notes.append(f"{_WITH_IDLE} all that its GPUs used, with what they draw when they have nothing to do")
+    if _OF_HOST in marks:
+        notes.append(f"{_OF_HOST} the whole host's: not the run's own")
+    return Sheet(
+        found.by, (*attempts, *(_heading(found, key) for key in figures), *software), tuple(lines), tuple(notes),
+        part=_part(found),
+    )  # fmt: skip
+
+
+def comparison(found: Comparison) -> Table:
+    """Return a comparison, with changes against its baseline behind the figures."""
+    read = sheet(found)
+    made = table(
+        read.by,
+        "name",
+        "status",
+        *(f">{escape(column)}" for column in read.columns),
+        title=read.part and escape(read.part),
+    )
+    for label, name, state, cells in read.lines:
+        figures = (escape(cell.text) + (f" [dim]({cell.change})[/]" if cell.change else "") for cell in cells)
+        made.add_row(label, escape(name), status(state), *figures)
+    if read.notes:
+        made.caption, made.caption_justify = "\n".join(read.notes), "left"
+    return made
+
+
+def _part(found: Comparison) -> str | None:
+    part = found.window
+    if part is None:
+        return None
+    if part.first is None or part.last is None:
+        return f"over the phase {' or '.join(part.phases)}"
+    if part.align == "time":
+        return f"over the first {duration(part.last)}"
+    return f"over {part.align}s {part.first:,.10g} to {part.last:,.10g}"
+
+
+def experiments(found: Iterable[ExperimentInfo]) -> Table:
+    """Return experiments and how their runs stand."""
+    made = table(">experiment", "name", ">workloads", ">runs", ">finished", ">failed", ">running", "file")
+    for one in found:
+        counts = (one.workloads, one.runs, one.finished, one.failed, one.running)
+        made.add_row(str(one.experiment_id), escape(one.name), *map(str, counts), escape(one.source))
+    return made
+
+
+def runs(found: Sequence[RunInfo]) -> Table:
+    """Return runs with status and duration, and whose they are where several people have some."""
+    several = len({run.owner for run in found}) > 1
+    noted = any(run.note for run in found)
+    made = table(
+        "run",
+        "id",
+        "name",
+        *["owner"] * several,
+        "status",
+        ">duration",
+        "started",
+        "params",
+        "reason",
+        *["note"] * noted,
+    )
+    for run in found:
+        label = run.full_label + (SIMULATED if run.simulated else "")
+        started = run.started_at.astimezone().strftime("%Y-%m-%d %H:%M:%S") if run.started_at else ""
+        params = " ".join(f"{key}={value}" for key, value in run.params.items())
+        made.add_row(
+            label, run.run_id[:8], escape(run.name), *[escape(run.owner)] * several, status(run.status),
+            duration(run.duration), started, escape(params), escape(run.reason or ""),
+            *[escape((run.note or "").partition("\n")[0])] * noted,
+        )  # fmt: skip
+    if any(run.simulated for run in found):
+        made.caption, made.caption_justify = _SIMULATED_NOTE, "left"
+    return made
+
+
+def highlights(run: RunInfo, found: Sequence[Highlight]) -> Table:
+    """Return what happened in a run, line by line, each with its time since the run's start."""
+    label = f"{run.label}{SIMULATED * run.simulated} {run.name}".rstrip()
+    made = table(">from", ">to", "what", title=escape(f"{label}: {run.status}, {duration(run.duration)}"))
+    for start, end, text in highlight_lines(run, found):
+        made.add_row(start, end, escape(text))
+    if run.simulated:
+        made.caption, made.caption_justify = _SIMULATED_NOTE, "left"
+    return made
+
+
+def highlight_lines(run: RunInfo, found: Iterable[Highlight]) -> Iterable[tuple[str, str, str]]:
+    """Yield from when to when in the run each thing was, and what."""
+    for one in found:
+        assert run.started_at is not None
+        start, end = ((time - run.started_at).total_seconds() for time in (one.started_at, one.ended_at))
+        yield (
+            ("", "", one.text) if one.kind == "rest" else (duration(start) if start else "0 s", duration(end), one.text)
+        )
+
+
+def coverage(found: Iterable[Coverage]) -> Table:
+    """Return the quantities that there are."""
+    made = table("quantity", "unit", "scope", ">series", "from", "meaning")
+    for one in found:
+        made.add_row(
+            escape(one.quantity), escape(one.unit), one.scopes, str(one.series), escape(one.metrics), escape(one.help)
+        )
+    return made
+
+
+def _heading(found: Comparison, key: str) -> str:
+    if key in (TIME_TO_TARGET, ENERGY_TO_TARGET):
+        return f"{key.partition('_')[0]} to {found.entries[0].target}"
+    if key.startswith("cost_"):
+        return f"cost ({key.removeprefix('cost_').upper()})"
+    return _TITLES.get(key, key)
+
+
+def _attempts(entry: Entry) -> str:
+    counted, there = len(entry.counted), len(entry.runs)
+    return str(there) if counted == there else f"{counted} of {there}"
+
+
+def _deviation(entry: Entry, key: str) -> str:
+    deviation = entry.deviations.get(key)
+    return "" if deviation is None else f" ± {figure(key, deviation)}"
+
+
+def _whose(entry: Entry, key: str) -> str:
+    if is_of_energy(key) and key in entry.figures and entry.has_idle_energy:
+        return _WITH_IDLE
+    if key.startswith("gpu_"):
+        return _SHARED if entry.scopes.get(key) in ("device", "host") else ""
+    return _OF_HOST if entry.scopes.get(key) == "host" else ""
+
+
+def _change(entry: Entry, key: str) -> str:
+    change = entry.changes.get(key)
+    return "" if change is None else f"{change:+.0%}"
+
+
+def _bytes(value: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit in ("B", "KiB") else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"

@@ -1,0 +1,1 @@
+"""The exporter ``host``: CPU, memory, disks and network of a host."""

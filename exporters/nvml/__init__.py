@@ -1,0 +1,1 @@
+"""The exporter ``nvml``: NVIDIA GPUs and MIG instances through the driver."""

@@ -1,0 +1,233 @@
+"""Whose energy it was: what each GPU's board has used, split among the runs on it, what idles, and others."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.models import model_of
+from hypergauge.gpu.reading import GpuReading, Reading
+
+__all__ = ["BoardEnergy", "EnergySplit", "Share", "instances_of"]
+
+# Without a counter of energy, a power stands for no longer than this: what was not seen is not claimed.
+_LONGEST_SECONDS = 60.0
+_SLICES = re.compile(r"([0-9]+)g\.")
+
+
+class Share(NamedTuple):
+    """What an amount of energy is told by: whose it was, on which MIG instance, and how that is known."""
+
+    run_id: str
+    instance: MigInstance | None
+    method: str
+
+
+@dataclass(slots=True)
+class BoardEnergy:
+    """The totals of one GPU in joules since it was first seen; none of them ever falls.
+
+    Attributes
+    ----------
+    gpu
+        The GPU as it was when it was last seen.
+    idle
+        What it would have used with nobody on it, and all that it has used while nobody was.
+    other
+        The share of processes that are no run's.
+    runs
+        The shares of runs. Instances of one id and profile that followed each other are one.
+    """
+
+    gpu: Gpu
+    idle: float = 0.0
+    other: float = 0.0
+    runs: dict[Share, float] = field(default_factory=dict)
+
+
+class _Occupant(NamedTuple):
+    run_id: str | None
+    instance: MigInstance | None
+    sm_utilization: float | None
+
+
+class EnergySplit:
+    """Splits each board's energy, from reading to reading.
+
+    What the board has used since the reading before is the increase of its counter, or its power times the time where
+    there is no counter. Of that, the lowest power that it was ever seen to draw is idle. The rest is shared among those
+    that are on the board now, or were at the reading before, by the first of these that is known:
+
+    ========================= =========================================================================================
+    ``sm_time``               without MIG: share of time in which a process's kernels ran
+    ``instance_activity``     with MIG: how busy each instance's multiprocessors were, times its compute slices
+    ``instance_size``         with MIG: the compute slices of the instances that have processes
+    ``process_count``         each process the same
+    ========================= =========================================================================================
+
+    Of processes that are gone the last that was known counts. What an instance gets is divided among its processes. With
+    nobody on the board all of it is idle. So all parts together are what the board has used, in each interval.
+    """
+
+    def __init__(self) -> None:
+        self._boards: dict[str, _Board] = {}
+
+    @property
+    def boards(self) -> Mapping[str, BoardEnergy]:
+        """The totals by the GPU's UUID, of all GPUs that tell of energy or power."""
+        return {uuid: board.energy for uuid, board in self._boards.items()}
+
+    def update(self, reading: Reading, runs: Mapping[int, str], ended: Mapping[str, float] | None = None) -> None:
+        """Add what was used since the reading before.
+
+        Parameters
+        ----------
+        runs
+            The runs of processes by pid.
+        ended
+            When runs have ended, Unix seconds: what their processes used in later intervals is not theirs.
+        """
+        for one in reading.gpus:
+            board = self._boards.get(one.gpu.uuid)
+            if board is None:
+                if one.board.keys() & {"energy", "power"}:
+                    self._boards[one.gpu.uuid] = _Board(one, reading.time, runs)
+            else:
+                board.update(one, reading.time, runs, ended or {})
+
+    def forget(self, is_kept: Callable[[str], bool]) -> None:
+        """Let go of the totals of runs that nobody will ask for any more."""
+        for board in self._boards.values():
+            shares = board.energy.runs
+            board.energy.runs = {share: joules for share, joules in shares.items() if is_kept(share.run_id)}
+
+
+class _Board:
+    """One GPU as of its last reading."""
+
+    def __init__(self, reading: GpuReading, time: float, runs: Mapping[int, str]) -> None:
+        self.energy = BoardEnergy(reading.gpu)
+        model = model_of(reading.gpu.name, reading.gpu.memory_bytes)
+        # Where nobody has seen it idle yet, what its data sheet says, for a board that was busy ever since.
+        self._assumed_watts = model.idle_watts if model else math.inf
+        self._lowest_watts = reading.board.get("power") or math.inf
+        self._keep(reading, time, _occupants(reading, runs))
+
+    def update(self, reading: GpuReading, time: float, runs: Mapping[int, str], ended: Mapping[str, float]) -> None:
+        joules = self._joules(reading, time)
+        if joules is None:  # the next reading that tells covers this one's time too
+            return
+        now = _occupants(reading, runs)
+        over = {run_id for run_id, ended_at in ended.items() if ended_at <= self._time}
+        occupants = [
+            one._replace(run_id=None) if one.run_id in over else one for one in (self._occupants | now).values()
+        ]
+        idle = self._idle(reading, joules, time, free=not occupants)
+        self.energy.idle += idle
+        for share, part in self._parts(reading, occupants):
+            if share is None:
+                self.energy.other += (joules - idle) * part
+            else:
+                self.energy.runs[share] = self.energy.runs.get(share, 0.0) + (joules - idle) * part
+        self._keep(reading, time, now)
+
+    def _keep(self, reading: GpuReading, time: float, occupants: dict[int, _Occupant]) -> None:
+        self.energy.gpu = reading.gpu
+        self._time, self._counter = time, reading.board.get("energy")
+        self._occupants = occupants
+        self._activities = _activities(reading)
+
+    def _joules(self, reading: GpuReading, time: float) -> float | None:
+        counter, power = reading.board.get("energy"), reading.board.get("power")
+        if self._counter is not None:
+            # After the driver was loaded anew it begins at 0, and so do we.
+            return None if counter is None else max(counter - self._counter, 0.0)
+        return None if power is None else power * min(max(time - self._time, 0.0), _LONGEST_SECONDS)
+
+    def _idle(self, reading: GpuReading, joules: float, time: float, *, free: bool) -> float:
+        seconds = max(time - self._time, 0.0)
+        power = reading.board.get("power") or (joules / seconds if seconds else 0.0)
+        if power > 0:
+            self._lowest_watts = min(self._lowest_watts, power)
+        if free:
+            self._assumed_watts = math.inf
+            return joules
+        return min(joules, min(self._lowest_watts, self._assumed_watts) * seconds)
+
+    def _parts(self, reading: GpuReading, occupants: list[_Occupant]) -> Iterable[tuple[Share | None, float]]:
+        """Return whose part is which, ``None`` for others; together they are 1."""
+        method, weights = self._weights(reading, occupants)
+        whole = math.fsum(weight for _, weight in weights)
+        for one, weight in weights:
+            share = None
+            if one.run_id is not None:
+                share = Share(one.run_id, _alike(one.instance), method)
+            yield share, weight / whole if whole else 1 / len(weights)  # an activity may be too small to be divided
+
+    def _weights(self, reading: GpuReading, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
+        if reading.gpu.mig_enabled:
+            instances = {one.instance for one in occupants}
+            if None not in instances:
+                return self._by_instance(reading, occupants)
+        elif any(one.sm_utilization for one in occupants):
+            return "sm_time", [(one, one.sm_utilization or 0.0) for one in occupants]
+        return "process_count", [(one, 1.0) for one in occupants]
+
+    def _by_instance(
+        self, reading: GpuReading, occupants: list[_Occupant]
+    ) -> tuple[str, list[tuple[_Occupant, float]]]:
+        residents: dict[MigInstance, list[_Occupant]] = {}
+        for one in occupants:
+            if one.instance is not None:
+                residents.setdefault(one.instance, []).append(one)
+        last = {instance: activity for instance, activity in self._activities.items() if instance in residents}
+        activities = last | _activities(reading)
+        method, weights = "instance_size", {instance: _slices(instance) for instance in residents}
+        busy = {instance: activity * _slices(instance) for instance, activity in activities.items()}
+        if residents.keys() <= busy.keys() and any(busy.values()):
+            # One that computes with nobody on it has processes that are hidden from us: others.
+            method, weights = "instance_activity", busy
+        unseen = [_Occupant(None, None, None)]
+        return method, [
+            (one, weight / len(there))
+            for instance, weight in weights.items()
+            for there in [residents.get(instance, unseen)]
+            for one in there
+        ]
+
+
+def _occupants(reading: GpuReading, runs: Mapping[int, str]) -> dict[int, _Occupant]:
+    instances = instances_of(reading)
+    return {
+        process.pid: _Occupant(runs.get(process.pid), instances.get(process.gpu_instance_id), process.sm_utilization)
+        for process in reading.processes
+    }
+
+
+def instances_of(reading: GpuReading) -> Mapping[int | None, MigInstance]:
+    """Return the MIG instances of a GPU by their ids, as its processes name them."""
+    return {device.instance.gpu_instance_id: device.instance for device in reading.devices if device.instance}
+
+
+def _activities(reading: GpuReading) -> dict[MigInstance, float]:
+    """Return how busy the multiprocessors of each MIG instance were, 0 to 1, as far as that is known."""
+    return {
+        device.instance: activity
+        for device in reading.devices
+        if device.instance is not None
+        and (activity := device.figures.get("sm_active", device.figures.get("graphics_active"))) is not None
+    }
+
+
+def _slices(instance: MigInstance) -> float:
+    found = _SLICES.search(instance.profile)
+    return float(found[1]) if found else 1.0
+
+
+def _alike(instance: MigInstance | None) -> MigInstance | None:
+    """Return the instance without its UUID, which the next one in its place does not have."""
+    return None if instance is None else MigInstance(instance.gpu_instance_id, "", instance.profile)

@@ -1,0 +1,1 @@
+"""The exporter ``process``: the resources that each run uses."""

@@ -1,0 +1,59 @@
+"""A vendor's tool that prints a line a second: started when it is first asked, and ended with us."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from hypergauge.exporters.serving.child import Child
+
+__all__ = ["Tool"]
+
+_FRESH_SECONDS = 5.0  # an older line is no figure
+_FIRST_SECONDS = 3.0  # for how long a reading waits for the first line, after one interval and what the start takes
+
+
+class Tool:
+    """Runs `command` and keeps the last line that it printed.
+
+    Parameters
+    ----------
+    pause
+        Seconds between its end and the next start.
+    """
+
+    def __init__(self, *command: str, pause: float = 5.0) -> None:
+        self._command, self._pause = command, pause
+        self._lock = threading.Lock()
+        self._child: Child | None = None
+
+    def line(self) -> str:
+        """Return the last line; start the tool where it does not run, and wait a little for its first.
+
+        Raises
+        ------
+        ChildProcessError
+            It has ended; it is started again by a later call.
+        TimeoutError
+            It runs and says nothing.
+        """
+        with self._lock:
+            child = self._child
+            if child is None or (child.failure is not None and time.monotonic() - child.ended_at >= self._pause):
+                child = self._child = Child(self._command)
+        with child.changed:
+            left = child.started_at + _FIRST_SECONDS - time.monotonic()
+            child.changed.wait_for(lambda: child.line is not None or child.failure is not None, timeout=max(left, 0))
+            if child.failure is not None:
+                raise ChildProcessError(f"{child.name} {child.failure}")
+            silent = time.monotonic() - (child.line_at if child.line is not None else child.started_at)
+            if child.line is None or silent > _FRESH_SECONDS:
+                raise TimeoutError(f"{child.name} has said nothing for {silent:.0f} s")
+            return child.line
+
+    def close(self) -> None:
+        """End the tool; before a start and a second time this changes nothing."""
+        with self._lock:
+            child, self._child = self._child, None
+        if child is not None:
+            child.close()

@@ -1,0 +1,162 @@
+"""The GPUs of this host and their MIG instances, as they are now."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.gpu.library import Nvml, load
+from hypergauge.gpu.models import model_of
+
+__all__ = ["Gpu", "Inventory", "MigInstance", "inventory", "list_gpu", "list_instances"]
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """A MIG instance: NVML's id of the GPU instance, its UUID (``MIG-…``) and its profile, such as ``3g.20gb``."""
+
+    gpu_instance_id: int
+    uuid: str
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU as NVML names it; `index` counts in the order of the PCI bus.
+
+    `mig_enabled` says whether MIG mode is on, whether or not there are instances.
+    """
+
+    index: int
+    uuid: str
+    name: str
+    memory_bytes: int
+    mig: tuple[MigInstance, ...] = ()
+    simulated: bool = False
+    mig_enabled: bool = False
+
+    @property
+    def mig_profiles(self) -> tuple[str, ...]:
+        """The MIG profiles that this model has; empty where it has none, or none that are known here."""
+        model = model_of(self.name, self.memory_bytes)
+        return tuple(profile.name for profile in model.profiles) if model else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """The GPUs of this host and, where something could not be seen, the `reason`.
+
+    `driver` is NVIDIA's version, and `cuda` the latest version of CUDA that it runs; ``None`` where there is none.
+    """
+
+    gpus: tuple[Gpu, ...] = ()
+    reason: str | None = None
+    driver: str | None = None
+    cuda: str | None = None
+
+    def find(self, word: str) -> Gpu:
+        """Return the GPU with the index or UUID `word`; the beginning of a UUID will do where it is the only one.
+
+        Raises
+        ------
+        BadRequest
+            No GPU has it, or several have.
+        """
+        if word.isdecimal():
+            found = [gpu for gpu in self.gpus if gpu.index == int(word)]
+        else:
+            full = re.fullmatch(r"gpu-[0-9a-f-]+", word.lower())
+            found = [gpu for gpu in self.gpus if full and gpu.uuid.lower().startswith(word.lower())]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise BadRequest(f"device {word} is ambiguous: GPUs {_indices(found)} have UUIDs that begin so")
+        raise BadRequest(f"device {word} does not exist: this host has {self._what_there_is(word)}")
+
+    def _what_there_is(self, word: str) -> str:
+        if not self.gpus:
+            return f"no GPU ({self.reason})" if self.reason else "no GPU"
+        there = f"{'GPU' if len(self.gpus) == 1 else 'GPUs'} {_indices(self.gpus)}"
+        if word.lower().startswith("gpu-"):
+            return there + did_you_mean(word, [gpu.uuid for gpu in self.gpus])
+        return there
+
+
+def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nvml | None = None) -> Inventory:
+    """List the GPUs of this host, or simulated ones; see `hypergauge.gpu.load` for the parameters and what is raised.
+
+    Returns
+    -------
+    Inventory
+        Empty, with the reason, where there is no NVIDIA driver.
+    """
+    nvml = load(simulate, home) if nvml is None else nvml
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        return Inventory(reason=str(error))
+    gpus, reasons = [], []
+    driver, cuda = _versions(nvml)
+    try:
+        for index in range(nvml.nvmlDeviceGetCount()):
+            try:
+                gpus.append(list_gpu(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index)))
+            except nvml.NVMLError as error:  # one that fell off the bus; the others can still be used
+                reasons.append(f"GPU {index}: {error}")
+    except nvml.NVMLError as error:
+        reasons.append(str(error))
+    finally:
+        nvml.nvmlShutdown()
+    return Inventory(tuple(gpus), "; ".join(reasons) or None, driver, cuda)
+
+
+def _versions(nvml: Nvml) -> tuple[str | None, str | None]:
+    """Return the versions of driver and CUDA, ``None`` where they are not told: the GPUs are there all the same."""
+    driver = cuda = None
+    with contextlib.suppress(nvml.NVMLError):
+        said = nvml.nvmlSystemGetDriverVersion()
+        driver = said.decode() if isinstance(said, bytes) else str(said)
+        number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())  # 12040 is 12.4
+        cuda = f"{number // 1000}.{number % 1000 // 10}"
+    return driver, cuda
+
+
+def list_gpu(nvml: Nvml, index: int, handle: object) -> Gpu:
+    """Return what `nvml`, initialised, says of one GPU."""
+    try:
+        enabled, _ = nvml.nvmlDeviceGetMigMode(handle)
+    except nvml.NVMLError_NotSupported:
+        enabled = nvml.NVML_DEVICE_MIG_DISABLE
+    mig = enabled == nvml.NVML_DEVICE_MIG_ENABLE
+    return Gpu(
+        index,
+        nvml.nvmlDeviceGetUUID(handle),
+        nvml.nvmlDeviceGetName(handle),
+        int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        tuple(instance for instance, _ in list_instances(nvml, handle)) if mig else (),
+        simulated=getattr(nvml, "SIMULATED", False),
+        mig_enabled=mig,
+    )
+
+
+def list_instances(nvml: Nvml, handle: object) -> Iterator[tuple[MigInstance, object]]:
+    """Yield the MIG instances of a GPU in MIG mode, each with its handle as a MIG device."""
+    for number in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+        try:
+            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
+            profile = nvml.nvmlDeviceGetName(device).rpartition("MIG ")[2]  # "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
+            found = MigInstance(nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetUUID(device), profile)
+        except (
+            nvml.NVMLError_NotFound,
+            nvml.NVMLError_InvalidArgument,
+        ):  # a slot without an instance, or one just gone
+            continue
+        yield found, device
+
+
+def _indices(gpus: list[Gpu] | tuple[Gpu, ...]) -> str:
+    return ", ".join(str(gpu.index) for gpu in gpus)

@@ -1,0 +1,288 @@
+"""MIG instances: where they lie on a GPU, making and removing them. By UUID throughout: an index may be another GPU's."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from ctypes import byref, c_uint
+from dataclasses import dataclass
+from typing import Any
+
+from hypergauge.core.errors import GpuUnavailable
+from hypergauge.gpu.inventory import MigInstance, list_instances
+from hypergauge.gpu.library import Nvml
+from hypergauge.gpu.models import Profile
+
+__all__ = ["Layout", "MigControl", "NotPermitted", "PlacedInstance"]
+
+# The driver takes a moment to let go of a process that has ended.
+_RELEASE_SECONDS = 10.0
+_POLL_SECONDS = 0.05
+_PLAIN = re.compile(r"[0-9]+g\.[0-9]+gb")
+# More than any GPU has places for instances.
+_MOST = 32
+
+
+class NotPermitted(GpuUnavailable):
+    """This takes root."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInstance:
+    """A GPU instance that is there.
+
+    Attributes
+    ----------
+    profile
+        What it takes; where its name is not to be had, or the driver has none for it, that is empty.
+    start
+        Its first memory slice; ``None`` where that takes root to know.
+    uuid
+        Of its compute instance, where that is one over all of it; ``None`` otherwise.
+    pids
+        The processes on it, as far as the driver says.
+    """
+
+    gpu_instance_id: int
+    profile: Profile
+    start: int | None
+    uuid: str | None
+    pids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One GPU: whether MIG mode is on, its profiles without extensions, its instances, and all processes on it."""
+
+    gpu_uuid: str
+    index: int
+    name: str
+    mig_enabled: bool
+    profiles: tuple[Profile, ...]
+    instances: tuple[PlacedInstance, ...]
+    pids: frozenset[int]
+
+    @property
+    def placed(self) -> list[tuple[Profile, int]]:
+        """Profile and first memory slice of each instance whose place is known."""
+        return [(one.profile, one.start) for one in self.instances if one.start is not None]
+
+
+class MigControl:
+    """What divides GPUs.
+
+    Parameters
+    ----------
+    nvml
+        See `hypergauge.gpu.load`. It is opened for each call, so that a driver that was started anew is no matter.
+    """
+
+    def __init__(self, nvml: Nvml) -> None:
+        self._nvml = nvml
+
+    @property
+    def simulated(self) -> bool:
+        """Whether these are simulated GPUs."""
+        return getattr(self._nvml, "SIMULATED", False)
+
+    def layout(self, gpu_uuid: str) -> Layout:
+        """Return what is on a GPU now.
+
+        Raises
+        ------
+        GpuUnavailable
+            The GPU does not answer.
+        """
+        with self._opened(gpu_uuid) as device:
+            profiles = dict(self._profiles(device))
+            enabled = self._enabled(device)
+            instances = tuple(self._instances(device, profiles)) if enabled else ()
+            return Layout(
+                gpu_uuid,
+                int(self._nvml.nvmlDeviceGetIndex(device)),
+                str(self._nvml.nvmlDeviceGetName(device)),
+                enabled,
+                tuple(one for one in profiles.values() if _PLAIN.fullmatch(one.name)),
+                instances,
+                self._pids(device).union(*(one.pids for one in instances)),
+            )
+
+    def create(self, gpu_uuid: str, profile: str, start: int) -> MigInstance:
+        """Make a GPU instance that begins on the memory slice `start`, with one compute instance over all of it.
+
+        Raises
+        ------
+        NotPermitted
+            This takes root.
+        GpuUnavailable
+            There is no room for it, or the GPU does not answer.
+        """
+        nvml = self._nvml
+        with self._opened(gpu_uuid) as device:
+            number, memory = next(
+                ((number, one.memory) for number, one in self._profiles(device) if one.name == profile), (None, 0)
+            )
+            if number is None:
+                raise GpuUnavailable(f"GPU {gpu_uuid} has no MIG profile {profile}")
+            placement = nvml.c_nvmlGpuInstancePlacement_t(start, memory)
+            try:
+                made = nvml.nvmlDeviceCreateGpuInstanceWithPlacement(device, number, byref(placement))
+            except nvml.NVMLError_InsufficientResources as error:
+                raise GpuUnavailable(
+                    f"GPU {gpu_uuid} has no room for a MIG instance {profile} on memory slice {start}"
+                ) from error
+            try:
+                nvml.nvmlGpuInstanceCreateComputeInstance(made, self._whole(made))
+                identity = int(nvml.nvmlGpuInstanceGetInfo(made).id)
+                for instance, _ in list_instances(nvml, device):
+                    if instance.gpu_instance_id == identity:
+                        return instance
+                raise GpuUnavailable(f"GPU {gpu_uuid} made a MIG instance {profile}, but shows no device for it")
+            except BaseException:
+                with contextlib.suppress(nvml.NVMLError):
+                    self._destroy(made)
+                raise
+
+    def remove(self, gpu_uuid: str, gpu_instance_id: int, patience: float = _RELEASE_SECONDS) -> None:
+        """Remove a GPU instance with its compute instances; one that is not there is no matter.
+
+        Raises
+        ------
+        NotPermitted
+            This takes root.
+        GpuUnavailable
+            A process is still on it after `patience` (seconds), or the GPU does not answer.
+        """
+        nvml = self._nvml
+        deadline = time.monotonic() + patience
+        with self._opened(gpu_uuid) as device:
+            while True:
+                try:
+                    self._destroy(nvml.nvmlDeviceGetGpuInstanceById(device, gpu_instance_id))
+                except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
+                    return
+                except nvml.NVMLError_InUse as error:
+                    if time.monotonic() >= deadline:
+                        what = f"a process is still on MIG instance {gpu_instance_id} of GPU {gpu_uuid}"
+                        raise GpuUnavailable(what) from error
+                    time.sleep(_POLL_SECONDS)
+                else:
+                    return
+
+    @contextlib.contextmanager
+    def _opened(self, gpu_uuid: str) -> Iterator[Any]:
+        """Open NVML and find a GPU; its errors leave as ours."""
+        nvml = self._nvml
+        try:
+            nvml.nvmlInit()
+            try:
+                yield nvml.nvmlDeviceGetHandleByUUID(gpu_uuid)
+            finally:
+                nvml.nvmlShutdown()
+        except nvml.NVMLError_NoPermission as error:
+            raise NotPermitted(f"GPU {gpu_uuid}: {error}") from error
+        except nvml.NVMLError as error:
+            raise GpuUnavailable(f"GPU {gpu_uuid}: {error}") from error
+
+    def _enabled(self, device: Any) -> bool:
+        try:
+            mode, _ = self._nvml.nvmlDeviceGetMigMode(device)
+        except self._nvml.NVMLError_NotSupported:
+            return False
+        return bool(mode == self._nvml.NVML_DEVICE_MIG_ENABLE)
+
+    def _profiles(self, device: Any) -> Iterator[tuple[int, Profile]]:
+        """Yield each profile with the driver's id."""
+        nvml = self._nvml
+        for constant in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+            try:
+                info = nvml.nvmlDeviceGetGpuInstanceProfileInfo(device, constant)
+                placements = _array(
+                    nvml.c_nvmlGpuInstancePlacement_t,
+                    nvml.nvmlDeviceGetGpuInstancePossiblePlacements, device, info.id,
+                )  # fmt: skip
+            except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+                continue
+            if placements:
+                name = _text(info.name).rpartition("MIG ")[2]
+                starts = tuple(sorted(int(one.start) for one in placements))
+                yield int(info.id), Profile(name, int(info.sliceCount), int(placements[0].size), starts)
+
+    def _instances(self, device: Any, profiles: dict[int, Profile]) -> Iterator[PlacedInstance]:
+        nvml = self._nvml
+        devices: dict[int, list[tuple[MigInstance, Any]]] = {}
+        for instance, handle in list_instances(nvml, device):
+            devices.setdefault(instance.gpu_instance_id, []).append((instance, handle))
+        placed = self._placed(device, profiles)
+        names = {profile.name: profile for profile in profiles.values()}
+        for identity in sorted({*placed, *devices}):
+            there = devices.get(identity, [])
+            name = there[0][0].profile if there else ""
+            profile, start = placed.get(identity, (names.get(name, Profile(name, 0, 0, ())), None))
+            whole = there[0][0].uuid if len(there) == 1 and name == profile.name else None
+            pids = frozenset[int]().union(*(self._pids(handle) for _, handle in there))
+            yield PlacedInstance(identity, profile, start, whole, pids)
+
+    def _placed(self, device: Any, profiles: dict[int, Profile]) -> dict[int, tuple[Profile, int]]:
+        """Return profile and first memory slice of each GPU instance by its id; empty where we may not know."""
+        nvml = self._nvml
+        found: dict[int, tuple[Profile, int]] = {}
+        # The driver's ids are nodes of a tree over the slices.
+        for identity in range(2 * max((max(one.starts) + one.memory for one in profiles.values()), default=0)):
+            try:
+                info = nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(device, identity))
+            except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):
+                continue
+            except nvml.NVMLError_NoPermission:
+                return {}
+            unknown = Profile("", 0, int(info.placement.size), ())
+            found[identity] = (profiles.get(int(info.profileId), unknown), int(info.placement.start))
+        return found
+
+    def _pids(self, device: Any) -> frozenset[int]:
+        nvml = self._nvml
+        pids: set[int] = set()
+        for ask in (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetMPSComputeRunningProcesses):
+            with contextlib.suppress(nvml.NVMLError_NotSupported, nvml.NVMLError_NoPermission, _missing(nvml)):
+                pids |= {int(one.pid) for one in ask(device)}
+        return frozenset(pids)
+
+    def _whole(self, made: Any) -> int:
+        """Return the id of the compute instance's profile that takes all of a GPU instance."""
+        return -max((int(info.sliceCount), -int(info.id)) for info in self._compute_profiles(made))[1]
+
+    def _compute_profiles(self, instance: Any) -> Iterator[Any]:
+        nvml = self._nvml
+        for constant in range(nvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
+            with contextlib.suppress(nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
+                yield nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(
+                    instance, constant, nvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+                )
+
+    def _destroy(self, instance: Any) -> None:
+        nvml = self._nvml
+        for info in self._compute_profiles(instance):
+            for compute in _array(
+                nvml.c_nvmlComputeInstance_t, nvml.nvmlGpuInstanceGetComputeInstances, instance, info.id
+            ):
+                nvml.nvmlComputeInstanceDestroy(compute)
+        nvml.nvmlGpuInstanceDestroy(instance)
+
+
+def _array(kind: Any, ask: Callable[..., object], *about: Any) -> list[Any]:
+    """Return what NVML writes to an array of `kind`, which is longer than anything it has to write."""
+    array, count = (kind * _MOST)(), c_uint(_MOST)
+    ask(*about, array, byref(count))
+    return list(array[: count.value])
+
+
+def _missing(nvml: Nvml) -> type[Exception]:
+    """Return the error of a driver too old for a function."""
+    kind: type[Exception] = nvml.NVMLError_FunctionNotFound
+    return kind
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,74 @@
+"""XID errors: what the driver reports of a GPU's faults."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from typing import Any
+
+from hypergauge.gpu.questions import Questions
+
+__all__ = ["Xids"]
+
+_XID = 8
+_TIMEOUT = 10
+# A storm of errors must not hold a reading up; the rest comes with the next.
+_MOST = 1000
+
+
+class Xids:
+    """Counts the XID errors of one GPU, also across its loss and return.
+
+    Attributes
+    ----------
+    counts
+        By number.
+    last
+        The last one, 0 where there was none, ``None`` where the driver does not report them.
+    """
+
+    def __init__(self) -> None:
+        self.counts: Counter[int] = Counter()
+        self.last: int | None = None
+        self._gpu: Questions | None = None
+        self._events: Any = None
+
+    def open(self, gpu: Questions) -> None:
+        """Begin to listen."""
+        self.close()
+        supported = gpu.ask("nvmlDeviceGetSupportedEventTypes")
+        if not supported or not supported & _XID:
+            return
+        # A set for each GPU: an event names its GPU by a handle, which says nothing once the GPU is lost.
+        try:
+            self._events = gpu.nvml.nvmlEventSetCreate()
+            self._gpu = gpu
+            gpu.nvml.nvmlDeviceRegisterEvents(gpu.handle, _XID, self._events)
+        except gpu.nvml.NVMLError as error:
+            self.close()
+            gpu.lacks(error)
+            return
+        self.last = self.last or 0
+
+    def read(self) -> None:
+        """Count what came since the last call, without waiting."""
+        if self._gpu is None:
+            return
+        nvml = self._gpu.nvml
+        for _ in range(_MOST):
+            try:
+                event = nvml.nvmlEventSetWait_v2(self._events, 0)
+            except nvml.NVMLError as error:
+                if error.value != _TIMEOUT and self._gpu.lacks(error):
+                    self.close()
+                return
+            if event.eventType == _XID:
+                self.last = int(event.eventData)
+                self.counts[self.last] += 1
+
+    def close(self) -> None:
+        """Listen no longer."""
+        if self._gpu is not None:
+            with contextlib.suppress(self._gpu.nvml.NVMLError):  # the driver took it along
+                self._gpu.nvml.nvmlEventSetFree(self._events)
+        self._gpu = self._events = None

@@ -1,0 +1,1 @@
+"""Data of charts, and the views that select it."""

@@ -1,0 +1,114 @@
+"""What runs or workloads came to, as bars are drawn of it: the mean of each metric, and its spread."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hypergauge.insight.charts.subject import Subject, subject
+from hypergauge.sql.queries.charts import Measured
+from hypergauge.sql.queries.summaries import final_metrics
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Bar", "Bars", "bars"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What one run, or one workload, came to.
+
+    Attributes
+    ----------
+    label, metric, unit, scope
+        As in `hypergauge.insight.charts.chart.Series`.
+    value
+        The mean over a run's time; of a workload the mean over its runs. Of a software metric what was logged last.
+    low, high
+        The least and the greatest sample; of a workload the least and the greatest of its runs' means.
+    p95
+        The 95th percentile of a run's samples.
+    """
+
+    label: str
+    metric: str
+    unit: str
+    scope: str
+    value: float
+    low: float
+    high: float
+    p95: float | None
+    simulated: bool
+    profiled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars by metric; see `hypergauge.insight.charts.chart.Chart` for what the rest is."""
+
+    by: str
+    metrics: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as it is written to JSON."""
+        return {
+            "by": self.by,
+            "bars": [asdict(one) for one in self.bars],
+            "left_out": self.left_out,
+            "notes": self.notes,
+        }
+
+
+def bars(
+    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, by: str = "run",
+    scopes: Sequence[str] | None = None, max_series: int = 40,
+) -> Bars:  # fmt: skip
+    """Return what runs, or the workloads that they belong to, came to; see `hypergauge.insight.charts.chart.chart`."""
+    about = subject(connection, runs, metrics, by=by, align="time", scopes=scopes, max_series=max_series)
+    found = sorted((*_measured(about, by), *_logged(connection, about)), key=lambda one: about.place(*one[:3]))
+    made = (
+        Bar(
+            about.title(label), metric, about.unit(metric), scope, *figures,
+            simulated=about.simulated(metric, label), profiled=about.profiled(label),
+        )
+        for metric, label, scope, figures in found
+    )  # fmt: skip
+    return Bars(by, about.metrics, tuple(made), about.left_out, about.notes)
+
+
+Figures = tuple[float, float, float, float | None]
+Found = tuple[str, str, str, Figures]
+
+
+def _measured(about: Subject, by: str) -> Iterator[Found]:
+    for label, group in about.groups.items():
+        ids = [run.run_id for run in group]
+        mine: dict[tuple[str, str], list[Measured]] = {}
+        for one in about.facts:
+            if one.run_id in ids:
+                mine.setdefault((one.quantity, one.scope), []).append(one)
+        for (quantity, scope), facts in mine.items():
+            if by == "run":
+                [one] = facts
+                yield quantity, label, scope, (one.mean, one.min, one.max, one.p95)
+            else:
+                yield quantity, label, scope, _together([one.mean for one in facts])
+
+
+def _logged(connection: Connection, about: Subject) -> Iterator[Found]:
+    last = {
+        (one.run_id, one.key): one.value for one in final_metrics(connection, about.run_ids) if one.value is not None
+    }
+    for label, group in about.groups.items():
+        for key in about.logged:
+            if values := [last[run.run_id, key] for run in group if (run.run_id, key) in last]:
+                yield key, label, "", _together(values)
+
+
+def _together(values: Sequence[float]) -> Figures:
+    return statistics.fmean(values), min(values), max(values), None

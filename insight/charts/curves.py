@@ -1,0 +1,81 @@
+"""Curves of runs and workloads on the axis of a chart, from samples and from what scripts log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hypergauge.sql.queries.axes import Span, places
+from hypergauge.sql.queries.charts import Curve, Measured, run_curves, software_curves, workload_curves
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Drawing", "hardware", "software"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """How curves are drawn: see `hypergauge.insight.charts.chart.chart`."""
+
+    by: str
+    align: str
+    scopes: Sequence[str] | None
+    points: int
+
+
+def hardware(connection: Connection, facts: Sequence[Measured], axes: Mapping[str, Span], how: Drawing) -> list[Curve]:
+    """Return the curves of all quantities that `facts` are of, of the runs that `axes` are of or of their workloads."""
+    if not facts:
+        return []
+    # Between two samples there is nothing to draw: where places are left quickly, that is many of them.
+    interval = min(one.interval for one in facts) * min((one.last - one.first) / one.seconds for one in axes.values())
+    step = _round(max(*((one.last - one.first) / how.points for one in axes.values()), interval))
+    ask = run_curves if how.by == "run" else workload_curves
+    return ask(connection, list(axes), sorted({one.quantity for one in facts}), step, how.scopes, how.align)
+
+
+def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], how: Drawing) -> list[Curve]:
+    """Return the curves of software metrics, of runs or of their workloads."""
+    if not keys:
+        return []
+    curves = software_curves(connection, run_ids, keys, how.points)
+    if how.align != "time":
+        axes = places(connection, run_ids, how.align, how.points)
+        curves = [one for curve in curves if (one := _placed(curve, *axes[curve.label])).x]
+    if how.by == "run":
+        return curves
+    gathered: dict[tuple[str, str], list[Curve]] = {}
+    for curve in curves:
+        workload = curve.label.rpartition("/")[0]
+        gathered.setdefault((workload, curve.metric), []).append(curve)
+    return [_mean(workload, metric, some, how.points) for (workload, metric), some in gathered.items()]
+
+
+def _placed(curve: Curve, seconds: Sequence[float], place: Sequence[float]) -> Curve:
+    """Return a curve over the time since a run's start on another axis; what was logged outside of that is left out."""
+    inside = [at for at, x in enumerate(curve.x) if seconds[0] <= x <= seconds[-1]]
+    x = np.interp([curve.x[at] for at in inside], seconds, place).tolist()
+    value, low, high = ([some[at] for at in inside] for some in (curve.value, curve.low, curve.high))
+    return replace(curve, x=x, value=value, low=low, high=high)
+
+
+def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curve:
+    """Return the mean of curves and their range, each taken as straight between its points, where it has any."""
+    x = np.unique(np.concatenate([curve.x for curve in curves]))
+    if len(x) > 2 * points:
+        x = np.linspace(x[0], x[-1], points)
+    value, low, high = (
+        np.array([np.interp(x, curve.x, getattr(curve, name), math.nan, math.nan) for curve in curves])
+        for name in ("value", "low", "high")
+    )
+    there = ~np.isnan(value).all(axis=0)
+    figures = (np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0))
+    return Curve(label, metric, "", x[there].tolist(), *(some.tolist() for some in figures))
+
+
+def _round(step: float) -> float:
+    """Return the least of 1, 2, 5, 10, 20 … (and of a tenth, a hundredth … of them) that is no shorter than `step`."""
+    power: float = 10.0 ** math.floor(math.log10(step))
+    return next(power * times for times in (1, 2, 5, 10) if power * times >= step * 0.999)

@@ -1,0 +1,166 @@
+"""What a picture is of: which runs, alone or by workload, what they have of its metrics, and what has to be said beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from hypergauge.core.errors import BadRequest, NoData, did_you_mean
+from hypergauge.insight.charts import remarks
+from hypergauge.insight.comparison.alignment import axes_of, check_align
+from hypergauge.insight.comparison.columns import SCOPES
+from hypergauge.sql.queries.axes import Span
+from hypergauge.sql.queries.charts import Measured, measured, notices, software_keys
+from hypergauge.sql.queries.summaries import coverage, gpu_facts
+from hypergauge.sql.runs.selection import RunInfo, select_runs
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Subject", "subject"]
+
+# More of its runs' names make no name of a workload.
+_MOST_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a picture is of.
+
+    Attributes
+    ----------
+    metrics
+        What was asked for, each once, and in that order.
+    logged
+        Those of them that are software metrics.
+    groups
+        By the label that the database has for it in charts, the runs of each series.
+    left_out
+        The labels of those that there was no place for.
+    axes
+        By run id, where each run is on the axis.
+    facts
+        How each quantity of each run was measured, by metric, and then in the order of the runs.
+    made_up
+        The ids of the runs on simulated GPUs.
+    notes
+        Sentences that belong beside the picture.
+    """
+
+    metrics: tuple[str, ...]
+    logged: tuple[str, ...]
+    groups: Mapping[str, Sequence[RunInfo]]
+    left_out: tuple[str, ...]
+    axes: Mapping[str, Span]
+    facts: tuple[Measured, ...]
+    made_up: AbstractSet[str]
+    notes: tuple[str, ...]
+
+    @property
+    def run_ids(self) -> list[str]:
+        """The ids of all runs."""
+        return [run.run_id for group in self.groups.values() for run in group]
+
+    def place(self, metric: str, label: str, scope: str) -> tuple[int, int, str]:
+        """Return what series are sorted by."""
+        return self.metrics.index(metric), list(self.groups).index(label), scope
+
+    def unit(self, metric: str) -> str:
+        """Return the unit of a quantity; none of a software metric."""
+        return next((one.unit for one in self.facts if one.quantity == metric), "")
+
+    def title(self, label: str) -> str:
+        """Return a label with the names of its runs: ``20/1/3 wide``."""
+        names = list(dict.fromkeys(run.name for run in self.groups[label] if run.name))
+        if len(names) > _MOST_NAMES:
+            names[_MOST_NAMES:] = ["…"]
+        return f"{label} {', '.join(names)}".rstrip()
+
+    def simulated(self, metric: str, label: str) -> bool:
+        """Return whether a series is of simulated GPUs: made up."""
+        return metric.startswith("gpu_") and any(run.run_id in self.made_up for run in self.groups[label])
+
+    def profiled(self, label: str) -> bool:
+        """Return whether one of its runs was under a profiler."""
+        return any(run.profilers for run in self.groups[label])
+
+
+def subject(
+    connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, by: str, align: str,
+    scopes: Sequence[str] | None, max_series: int,
+) -> Subject:  # fmt: skip
+    """Return what a picture of runs is of; see `hypergauge.insight.charts.chart.chart`."""
+    _check(by, align, scopes)
+    metrics = tuple(dict.fromkeys(metrics))
+    started = _started(connection, runs, by)
+    logged = _logged(connection, _ids(started), metrics)
+    axes = axes_of(connection, _ids(started), align)
+    quantities = [name for name in metrics if name not in logged]
+    facts = measured(connection, list(axes), quantities, scopes)
+    having = {name: logged.get(name) or {one.run_id for one in facts if one.quantity == name} for name in metrics}
+    groups: dict[str, list[RunInfo]] = {}
+    for run in started:
+        if run.run_id in axes and any(run.run_id in some for some in having.values()):
+            groups.setdefault(_label(run, by), []).append(run)
+    if not groups:
+        raise NoData(f"the selected runs have no samples of {' or '.join(metrics)}")
+    left_out = tuple(groups)[max_series:]
+    groups = dict(list(groups.items())[:max_series])
+    drawn = [run for group in groups.values() for run in group]
+    place = {run.run_id: at for at, run in enumerate(drawn)}
+    facts = [one for one in facts if one.run_id in place]
+    facts.sort(key=lambda one: (metrics.index(one.quantity), place[one.run_id], SCOPES.index(one.scope)))
+    made_up = {run for run, gpu in gpu_facts(connection, list(place)).items() if gpu.simulated}
+    notes = (
+        *remarks.without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
+        *remarks.not_logged({run.run_id: _label(run, "run") for run in drawn}, logged),
+        *remarks.from_notices(notices(connection, list(place), quantities, scopes), metrics),
+        *remarks.left_out(by, left_out),
+    )
+    axes = {run_id: axes[run_id] for run_id in place}
+    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), made_up, notes)
+
+
+def _started(connection: Connection, runs: Sequence[RunInfo], by: str) -> list[RunInfo]:
+    """Return the runs that have started, or those of their workloads."""
+    if by == "workload":
+        runs = select_runs(connection, list(dict.fromkeys(_label(run, by) for run in runs)))
+    started = [run for run in runs if run.started_at is not None]
+    if not started:
+        raise NoData("none of the selected runs has started yet")
+    return started
+
+
+def _check(by: str, align: str, scopes: Sequence[str] | None) -> None:
+    if by not in ("run", "workload"):
+        raise BadRequest(f"a series is a 'run' or a 'workload', not a {by!r}")
+    check_align(align)
+    for scope in scopes or ():
+        if scope not in SCOPES:
+            raise BadRequest(f"there is no scope {scope!r}{did_you_mean(scope, SCOPES)}")
+
+
+def _ids(runs: Iterable[RunInfo]) -> list[str]:
+    return [run.run_id for run in runs]
+
+
+def _label(run: RunInfo, by: str) -> str:
+    """Return how the database names a run or its workload in charts."""
+    if by == "workload":
+        return f"{run.experiment_id}/{run.workload}"
+    return run.full_label
+
+
+def _logged(connection: Connection, run_ids: Sequence[str], metrics: Sequence[str]) -> dict[str, set[str]]:
+    """Return, for those of the metrics that are software metrics, the runs that have them.
+
+    Raises
+    ------
+    BadRequest
+        One of the others is no quantity of these runs.
+    """
+    quantities = [one.quantity for one in coverage(connection, run_ids)]
+    keys = software_keys(connection, run_ids)
+    for name in metrics:
+        if name not in quantities and name not in keys:
+            raise BadRequest(f"these runs have no metric {name!r}{did_you_mean(name, [*quantities, *keys])}")
+    return {name: keys[name] for name in metrics if name not in quantities}

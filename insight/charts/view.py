@@ -1,0 +1,263 @@
+"""A view: which metrics of which runs are looked at, as a small file. It holds the selection, never the data.
+
+    {"hypergauge": 1, "charts": [
+      {"runs": ["4f1c9a2b7d3e", "a81b02c4d5e6"], "metrics": ["cpu_usage"]},
+      {"metrics": ["loss"], "align": "step"}
+    ]}
+
+A chart says only what differs from the defaults of `ViewChart`, and one without ``runs`` has those of the chart before it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from hypergauge import __version__
+from hypergauge.core.errors import BadRequest, NoData, did_you_mean
+from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.insight.charts.chart import Chart, chart
+from hypergauge.insight.comparison.alignment import check_align
+from hypergauge.insight.comparison.columns import SCOPES
+from hypergauge.sql.runs.selection import RunInfo, abbreviated_ids, runs_by_id
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Found", "View", "ViewChart"]
+
+VERSION = 1
+
+_BY = ("run", "workload")
+_RUN_ID = re.compile(r"[0-9a-f]{6,32}")
+# What is larger is none: ten thousand runs take less.
+_MOST_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChart:
+    """Some metrics of some runs.
+
+    Attributes
+    ----------
+    runs
+        Ids, ours or MLflow's, or what they begin with. No labels: what ``20/1/3`` means moves with the next attempt.
+    metrics
+        Quantities, or names of software metrics.
+    by
+        ``run`` for a curve a run, ``workload`` for one over the runs of each workload.
+    align
+        ``time`` (since the start), ``step``, ``epoch``, ``phase``, or ``phase:NAME``.
+    scopes
+        Some of `hypergauge.insight.comparison.columns.SCOPES`; none for the narrowest that each run has.
+    """
+
+    runs: tuple[str, ...]
+    metrics: tuple[str, ...]
+    by: str = "run"
+    align: str = "time"
+    scopes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], **options: Any) -> ViewChart:
+        """Return a chart of runs, with ids as short as they can be."""
+        return cls(tuple(abbreviated_ids(connection, [run.run_id for run in runs])), tuple(metrics), **options)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what of it is written."""
+        return {key: getattr(self, key) for key, (_, default) in _KEYS.items() if getattr(self, key) != default}
+
+    def __post_init__(self) -> None:
+        for name in ("runs", "metrics"):
+            if not getattr(self, name):
+                raise BadRequest(f"{name} is empty")
+        for one in self.runs:
+            if not _RUN_ID.fullmatch(one):
+                raise BadRequest(f"runs: {one!r} is no run's id; `bench list SELECTOR` shows them")
+        if self.by not in _BY:
+            raise BadRequest(f"by: there is no {self.by!r}{did_you_mean(self.by, _BY)}")
+        try:
+            check_align(self.align)
+        except BadRequest as error:
+            raise BadRequest(f"align: {error}") from None
+        for scope in self.scopes:
+            if scope not in SCOPES:
+                raise BadRequest(f"scopes: there is no {scope!r}{did_you_mean(scope, SCOPES)}")
+
+
+# Of each key of a chart whether it is a list, and what it is where it is left out.
+_KEYS = {field.name: (field.name not in ("by", "align"), field.default) for field in fields(ViewChart)}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One chart or more, in the order in which they are looked at."""
+
+    charts: tuple[ViewChart, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> View:
+        """Read a file.
+
+        Raises
+        ------
+        BadRequest
+            There is none, it holds no view or that of a later version, or something in it is wrong; says where.
+        """
+        try:
+            with path.open("rb") as file:
+                content = file.read(_MOST_BYTES + 1)
+        except OSError as error:
+            raise BadRequest(error.strerror or str(error), file=path) from error
+        if len(content) > _MOST_BYTES:
+            raise BadRequest("not a view: that is a few hundred bytes", file=path)
+        try:
+            return cls(tuple(_charts(json.loads(content))))
+        except json.JSONDecodeError as error:
+            message = f"not a view, for it is no JSON: {error.msg}"
+            raise BadRequest(message, file=path, line=error.lineno, column=error.colno) from error
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise BadRequest("not a view, for it is no JSON", file=path) from error
+        except BadRequest as error:
+            raise BadRequest(str(error), file=path) from error
+
+    def write(self, path: Path) -> None:
+        """Write a file, or replace one and keep its mode."""
+        target = path.resolve()
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
+        write_atomically(target, self.text(), mode)
+
+    def text(self) -> str:
+        """Return what the file holds."""
+        lines, before = [], None
+        for one in self.charts:
+            said = one.as_dict()
+            if before is not None and one.runs == before.runs:
+                del said["runs"]
+            lines.append(json.dumps(said, ensure_ascii=False))
+            before = one
+        joined = ",\n  ".join(lines)
+        return f'{{"hypergauge": {VERSION}, "charts": [\n  {joined}\n]}}\n'
+
+    def find(self, connection: Connection) -> Found:
+        """Return what there is of the view by now.
+
+        Raises
+        ------
+        NoData
+            All its runs are gone.
+        BadRequest
+            An id is the beginning of several by now.
+        """
+        wanted = tuple(dict.fromkeys(one for chart in self.charts for one in chart.runs))
+        there = runs_by_id(connection, wanted)
+        gone = tuple(one for one in wanted if one not in there)
+        if not there:
+            raise NoData(f"all runs of this view are gone: {', '.join(gone)}")
+        whole = (
+            (number, chart, tuple(dict.fromkeys(there[one].run_id for one in chart.runs if one in there)))
+            for number, chart in enumerate(self.charts)
+        )
+        left = [(number, replace(chart, runs=ids)) for number, chart, ids in whole if ids]
+        runs = {run.run_id: run for run in there.values()}
+        return Found(View(tuple(chart for _, chart in left)), runs, gone, tuple(number for number, _ in left))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of a view by now.
+
+    Attributes
+    ----------
+    view
+        It with whole ids, and without runs that are gone and charts that have none left.
+    runs
+        Its runs by whole id.
+    gone
+        The ids that are no run's any more.
+    places
+        Of each of its charts, which one it is in the file, from 0 on.
+    """
+
+    view: View
+    runs: Mapping[str, RunInfo]
+    gone: tuple[str, ...]
+    places: tuple[int, ...]
+
+    def draw(self, connection: Connection, file: Path) -> tuple[list[tuple[ViewChart, Chart]], list[str]]:
+        """Return those of its charts that there are figures for, with these, and why others are missing.
+
+        Raises
+        ------
+        NoData
+            There are figures for none.
+        BadRequest
+            The runs of a chart have no such metric; says where in `file` it stands.
+        """
+        charts, missing = [], []
+        for place, one in zip(self.places, self.view.charts, strict=True):
+            runs = [self.runs[run_id] for run_id in one.runs]
+            try:
+                drawn = chart(connection, runs, one.metrics, by=one.by, align=one.align, scopes=one.scopes or None)
+            except BadRequest as error:
+                raise BadRequest(f"charts[{place}].metrics: {error}", file=file) from error
+            except NoData as error:
+                missing.append(f"chart {place + 1} is left out: {error}")
+            else:
+                charts.append((one, drawn))
+        if not charts:
+            raise NoData("; ".join(missing))
+        return charts, missing
+
+
+def _charts(content: object) -> list[ViewChart]:
+    """Return the charts that a file's content stands for."""
+    if not isinstance(content, dict) or type(content.get("hypergauge")) is not int:
+        raise BadRequest('not a view: that begins with {"hypergauge": 1, "charts": [')
+    if (version := content["hypergauge"]) > VERSION:
+        raise BadRequest(
+            f"hypergauge: this view is of version {version}, and hypergauge {__version__} reads version {VERSION}: "
+            "install a newer hypergauge"
+        )
+    _refuse_unknown("", content, ("hypergauge", "charts"))
+    raw = content.get("charts")
+    if version < 1 or not isinstance(raw, list) or not raw:
+        raise BadRequest("charts is no list of one chart or more")
+    charts: list[ViewChart] = []
+    for number, one in enumerate(raw):
+        charts.append(_chart(f"charts[{number}]", one, charts[-1] if charts else None))
+    return charts
+
+
+def _chart(where: str, content: object, before: ViewChart | None) -> ViewChart:
+    if not isinstance(content, dict):
+        raise BadRequest(f"{where} is no object in braces")
+    _refuse_unknown(f"{where}.", content, tuple(_KEYS))
+    if "runs" not in content and before is not None:
+        content = {**content, "runs": list(before.runs)}
+    values: dict[str, Any] = {}
+    for key, (is_list, _) in _KEYS.items():
+        if key not in content:
+            continue
+        value = content[key]
+        words = value if isinstance(value, list) else [value]
+        if isinstance(value, list) is not is_list or not all(isinstance(word, str) and word for word in words):
+            kind = "a list of strings" if is_list else "a string"
+            raise BadRequest(f"{where}.{key} is {json.dumps(value)}, but must be {kind}")
+        values[key] = tuple(dict.fromkeys(words)) if is_list else value
+    for key in ("runs", "metrics"):
+        if key not in values:
+            raise BadRequest(f"{where} has no {key}")
+    try:
+        return ViewChart(**values)
+    except BadRequest as error:
+        raise BadRequest(f"{where}.{error}") from error
+
+
+def _refuse_unknown(where: str, content: dict[str, Any], known: Sequence[str]) -> None:
+    for key in content:
+        if key not in known:
+            raise BadRequest(f"{where}{key} is unknown{did_you_mean(key, known)}")

@@ -1,0 +1,1 @@
+"""Comparison of runs, rows or workloads."""

@@ -1,0 +1,48 @@
+"""What runs can have in common besides their time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hypergauge.core.errors import BadRequest, NoData, did_you_mean
+from hypergauge.sql.queries.axes import Span, phase_names, spans
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["ALIGNMENTS", "axes_of", "check_align", "unit_of"]
+
+ALIGNMENTS = ("time", "step", "epoch", "phase")
+
+
+def check_align(align: str) -> None:
+    """Refuse what is no axis.
+
+    Raises
+    ------
+    BadRequest
+        It is none of `ALIGNMENTS`, nor ``phase:NAME``.
+    """
+    if align not in ALIGNMENTS and not (align.startswith("phase:") and align != "phase:"):
+        raise BadRequest(f"runs cannot be aligned by {align!r}{did_you_mean(align, [*ALIGNMENTS, 'phase:NAME'])}")
+
+
+def unit_of(align: str) -> str:
+    """Return what a run has that has an axis: ``steps``, ``phase 'train'``."""
+    return f"phase {align.removeprefix('phase:')!r}" if align.startswith("phase:") else f"{align}s"
+
+
+def axes_of(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Span]:
+    """Return where runs are on an axis, by id; those that do not have it are missing.
+
+    Raises
+    ------
+    BadRequest
+        No run has a phase of that name.
+    NoData
+        None of them has such an axis.
+    """
+    if found := spans(connection, run_ids, align):
+        return found
+    if align.startswith("phase:") and (phases := phase_names(connection, run_ids)):
+        name = align.removeprefix("phase:")
+        raise BadRequest(f"the selected runs have no phase {name!r}{did_you_mean(name, phases)}")
+    raise NoData(f"the selected runs have no {unit_of(align)}: a script tells them by `from hypergauge import track`")

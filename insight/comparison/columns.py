@@ -1,0 +1,182 @@
+"""The columns of a comparison: which figure of which quantity of a run each one shows, and whose figure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hypergauge.sql.queries.summaries import GpuFacts, Summary
+
+__all__ = [
+    "CO2_KEY",
+    "COLUMNS",
+    "ENERGY_KEY",
+    "ENERGY_TO_TARGET",
+    "SCOPES",
+    "TIME_TO_TARGET",
+    "WHOLE_GPU",
+    "Column",
+    "Figures",
+    "cost_key",
+    "figures_of",
+    "is_of_energy",
+    "is_summed",
+]
+
+# The narrowest first: a host's figure is never passed off as a run's own.
+SCOPES = ("process", "instance", "device", "host")
+
+ENERGY_KEY = "gpu_energy_joules"
+CO2_KEY = "co2_grams"
+TIME_TO_TARGET = "time_to_target_seconds"
+ENERGY_TO_TARGET = "energy_to_target_joules"
+_COST = "cost_"
+# How the energy of a run is known that was alone on whole GPUs where nobody says what it added to them.
+WHOLE_GPU = "whole_gpu"
+_ATTRIBUTED = "gpu_energy_attributed"
+# What of a run on simulated GPUs nobody may take for an amount of electricity.
+_ELECTRIC = frozenset({"gpu_power", _ATTRIBUTED, "gpu_energy_idle", "gpu_energy_other"})
+# A GPU that is measured has at least one of them.
+_MEASURED = ("gpu_utilization", "gpu_sm_active", "gpu_memory_used")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A figure that is compared: which statistic of which quantity, under which name.
+
+    Attributes
+    ----------
+    over
+        What a workload has of it: amounts are the ``sum`` over its runs, levels and peaks their ``mean``.
+    own
+        Whether it is left out where it is known of the whole host alone.
+    """
+
+    key: str
+    quantity: str
+    statistic: Literal["mean", "max", "total"]
+    over: Literal["sum", "mean"]
+    own: bool = True
+
+
+COLUMNS = (
+    Column("cpu_utilization", "cpu_usage", "mean", "mean"),
+    Column("cpu_seconds", "cpu_usage", "total", "sum"),
+    Column("peak_memory_bytes", "memory_peak", "max", "mean"),
+    Column("disk_read_bytes", "disk_read", "total", "sum"),
+    Column("disk_write_bytes", "disk_write", "total", "sum"),
+    Column("gpu_utilization", "gpu_utilization", "mean", "mean", own=False),
+    Column("gpu_sm_active", "gpu_sm_active", "mean", "mean", own=False),
+    Column("gpu_peak_memory_bytes", "gpu_memory_used", "max", "mean", own=False),
+    Column("gpu_power_watts", "gpu_power", "mean", "mean", own=False),
+    Column(ENERGY_KEY, _ATTRIBUTED, "total", "sum"),
+)
+
+_SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum") | {CO2_KEY, ENERGY_TO_TARGET}
+
+
+def cost_key(currency: str) -> str:
+    """Return the key of a cost, which has its unit in it as others have: ``cost_eur``."""
+    return _COST + currency.lower()
+
+
+def is_summed(key: str) -> bool:
+    """Return whether a workload has the sum of its runs' figures, and not their mean."""
+    return key in _SUMMED or key.startswith(_COST)
+
+
+def is_of_energy(key: str) -> bool:
+    """Return whether a figure stands on how the energy of a run is known."""
+    return key in (ENERGY_KEY, ENERGY_TO_TARGET, CO2_KEY) or key.startswith(_COST)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a comparison shows of one run.
+
+    Attributes
+    ----------
+    values, scopes
+        By column, the figure and the scope that it was measured in.
+    quantities
+        By quantity, its summary in the scope that was chosen.
+    energy_method
+        How the run's share of its GPUs' energy is known: the listener's word, or ``whole_gpu`` where the run was alone on
+        whole GPUs and the figure is all that their boards used, idle included.
+    coverage
+        Share of the run's time in which its own processes were measured, 0 to 1.
+    gpu_coverage
+        Share of the run's time in which its GPU was measured; ``None`` where it has none.
+    """
+
+    values: Mapping[str, float]
+    scopes: Mapping[str, str]
+    quantities: Mapping[str, Mapping[str, Any]]
+    energy_method: str | None
+    coverage: float
+    gpu_coverage: float | None
+
+
+def figures_of(
+    found: Iterable[Summary], facts: GpuFacts, duration: float | None, scope: str | None, *, electric: bool
+) -> Figures:
+    """Return the figures of one run from its summaries, the narrowest of each quantity first.
+
+    Parameters
+    ----------
+    duration
+        Seconds.
+    scope
+        One of `SCOPES`; by default the narrowest that covers the run.
+    electric
+        Whether power and energy count: not where they are simulated.
+    """
+    found = [one for one in found if electric or one.quantity not in _ELECTRIC]
+    chosen: dict[str, Summary] = {}
+    for one in found:
+        if scope in (None, one.scope):
+            chosen.setdefault(one.quantity, one)
+    values: dict[str, float] = {}
+    scopes: dict[str, str] = {}
+    method = facts.energy_method
+    for column in COLUMNS:
+        summary = chosen.get(column.quantity)
+        if column.key == ENERGY_KEY and summary is None:
+            # The energy of a GPU that others used as well is nobody's own.
+            summary, method = chosen.get("gpu_power"), WHOLE_GPU
+            if summary is not None and scope is None and summary.scope != "instance":
+                summary = None
+        value = getattr(summary, column.statistic) if summary else None
+        # Of a host that all runs have in common, only its one GPU says anything about them.
+        if summary is None or value is None or (scope is None and summary.scope == "host" and column.own):
+            continue
+        values[column.key], scopes[column.key] = value, summary.scope
+    return Figures(
+        values,
+        scopes,
+        {quantity: _quantity(one) for quantity, one in sorted(chosen.items())},
+        method if ENERGY_KEY in values else None,
+        _coverage(found, duration),
+        _gpu_coverage(found, facts, duration),
+    )
+
+
+def _coverage(found: Iterable[Summary], duration: float | None) -> float:
+    own = (one.seen or 0.0 for one in found if (one.quantity, one.scope) == ("cpu_usage", "process"))
+    return min(1.0, next(own, 0.0) / duration) if duration else 0.0
+
+
+def _gpu_coverage(found: Iterable[Summary], facts: GpuFacts, duration: float | None) -> float | None:
+    if not facts.gpus or not duration:
+        return None
+    seconds = dict.fromkeys(_MEASURED, 0.0)
+    for one in found:
+        if one.quantity in seconds and one.scope in ("instance", "device"):
+            seconds[one.quantity] += one.seen or 0.0
+    return min(1.0, max(seconds.values()) / duration)
+
+
+def _quantity(one: Summary) -> dict[str, Any]:
+    names = ("unit", "scope", "n", "seconds", "mean", "min", "max", "p50", "p95", "total")
+    return {name: getattr(one, name) for name in names}

@@ -1,0 +1,294 @@
+"""Runs, rows of a file by all their attempts, or workloads, side by side, with differences against a baseline."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from hypergauge.core.errors import BadRequest, NoData
+from hypergauge.insight.charts.remarks import listed
+from hypergauge.insight.comparison.alignment import check_align
+from hypergauge.insight.comparison.columns import SCOPES, figures_of, is_of_energy, is_summed
+from hypergauge.insight.comparison.entry import Entry, Further, Missing
+from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
+from hypergauge.insight.comparison.window import Window, window
+from hypergauge.insight.regression.verdicts import Gate
+from hypergauge.insight.sharing.sittings import passes
+from hypergauge.sql.queries.axes import Stretch
+from hypergauge.sql.queries.summaries import (
+    FinalMetric,
+    GpuFacts,
+    Summary,
+    final_metrics,
+    gpu_facts,
+    summaries,
+    summaries_between,
+)
+from hypergauge.sql.runs.selection import RunInfo, select_runs
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Comparison", "Entry", "compare"]
+
+One = TypeVar("One", RunInfo, Entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Entries to be compared, all with the same columns where they have them; the baseline's label where there is one.
+
+    Where there is a window, figures are those of a part of each run. Where there is a gate, entries are the attempts that it is
+    about (see `hypergauge.insight.regression`).
+    """
+
+    by: str
+    entries: tuple[Entry, ...]
+    baseline: str | None
+    window: Window | None = None
+    gate: Gate | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the comparison as it is written to JSON."""
+        return {
+            "by": self.by,
+            "baseline": self.baseline,
+            "window": self.window and self.window.as_dict(),
+            "gate": self.gate and self.gate.as_dict(),
+            f"{self.by}s": [entry.as_dict(self.by) for entry in self.entries],
+        }
+
+
+def compare(
+    connection: Connection,
+    selectors: Sequence[str],
+    *,
+    by: str = "run",
+    baseline: str | None = None,
+    scope: str | None = None,
+    simulated: bool = False,
+    every_attempt: bool = False,
+    align: str | None = None,
+    further: Sequence[Further] = (),
+) -> Comparison:
+    """Compare runs, rows by all their attempts, or workloads by the latest attempts of their runs.
+
+    Parameters
+    ----------
+    by
+        ``run``, ``row`` or ``workload``.
+    baseline
+        A selector; by default nothing is the baseline.
+    scope
+        One of `hypergauge.insight.comparison.columns.SCOPES`; by default the narrowest that covers a run, for each quantity.
+    simulated
+        Whether power and energy of simulated GPUs count.
+    every_attempt
+        Whether a selector without an attempt means all attempts, not the latest one, where runs are compared.
+    align
+        An axis (see `hypergauge.insight.comparison.window`): figures are then those of the part of it that all runs have in common, and not of
+        whole runs. A run without such an axis is left out.
+    further
+        What adds figures to those of the runs: see `hypergauge.insight.cost.cost` and `hypergauge.insight.cost.target`.
+
+    Raises
+    ------
+    NoData
+        Nothing that was selected has started, or nothing of it has such a part.
+    """
+    if align is not None:
+        check_align(align)
+    every_attempt = by == "row" or (by == "run" and every_attempt)
+    runs = [r for r in select_runs(connection, selectors, every_attempt=every_attempt) if r.started_at is not None]
+    base = [
+        run
+        for run in (select_runs(connection, [baseline], every_attempt=by == "row") if baseline else ())
+        if run.started_at is not None
+    ]
+    if not runs:
+        raise NoData("none of the selected runs has started yet")
+    runs = [*base, *(run for run in runs if run not in base)]
+    repeated = {label for label, count in Counter(run.label for run in runs).items() if count > 1}
+    part = None
+    if align is not None:
+        counted = _counted(runs) if by == "row" else runs
+        part = window(connection, counted, align)
+        runs, base = _within(part, counted, runs), _within(part, counted, base)
+        if baseline and not base:
+            raise NoData(
+                f"--baseline {baseline} is no baseline here: {', '.join(dict.fromkeys(part.left_out.values()))}"
+            )
+    entries = _entries(connection, runs, by, repeated, scope, simulated, part, further)
+    base_entry = None
+    if base:
+        wanted = {_label(run, by, repeated) for run in base}
+        if len(wanted) > 1:
+            raise BadRequest(f"--baseline {baseline} names {len(wanted)} {by}s: {', '.join(sorted(wanted))}; name one")
+        base_entry = next(entry for entry in entries if entry.label in wanted)
+        entries = [_against(entry, base_entry) for entry in entries]
+    return Comparison(by, tuple(entries), base_entry.label if base_entry else None, part)
+
+
+def _label(run: RunInfo, by: str, repeated: Collection[str]) -> str:
+    if by == "workload":
+        return f"{run.experiment_id}/{run.workload}"
+    return f"{run.label}@{run.attempt}" if by == "run" and run.label in repeated else run.label
+
+
+def _entries(
+    connection: Connection, runs: Sequence[RunInfo], by: str, repeated: Collection[str], scope: str | None,
+    simulated: bool, part: Window | None, further: Sequence[Further],
+) -> list[Entry]:  # fmt: skip
+    ids = [run.run_id for run in runs]
+    stretches = part.stretches if part else {}
+    by_run: dict[str, list[Summary]] = {}
+    for summary in (
+        *summaries(connection, [run for run in ids if run not in stretches]),
+        *summaries_between(connection, [stretches[run] for run in ids if run in stretches]),
+    ):
+        by_run.setdefault(summary.run_id, []).append(summary)
+    software: dict[str, list[FinalMetric]] = {}
+    for metric in final_metrics(connection, ids, {run: stretch.followed_at for run, stretch in stretches.items()}):
+        software.setdefault(metric.run_id, []).append(metric)
+    facts = gpu_facts(connection, ids)
+    entries = [
+        _run_entry(
+            run, stretches.get(run.run_id), by_run.get(run.run_id, ()), facts[run.run_id], software.get(run.run_id, ()),
+            scope, simulated=simulated,
+        )
+        for run in runs
+    ]  # fmt: skip
+    entries = [replace(entry, label=_label(entry.runs[0], "run", repeated)) for entry in entries]
+    counted = parts(connection, entries, scope) if by == "workload" and scope in SHARED_SCOPES else entries
+    for add in further:
+        same = counted is entries
+        entries = add(connection, entries)
+        counted = entries if same else add(connection, counted)
+    if by == "run":
+        return entries
+    groups: dict[str, list[tuple[Entry, Entry]]] = {}
+    for entry, part_of_it in zip(entries, counted, strict=True):
+        groups.setdefault(_label(entry.runs[0], by, repeated), []).append((entry, part_of_it))
+    return [
+        _row_entry(label, [entry for entry, _ in group]) if by == "row" else _workload_entry(label, group)
+        for label, group in groups.items()
+    ]
+
+
+def _run_entry(
+    run: RunInfo, stretch: Stretch | None, found: Iterable[Summary], facts: GpuFacts, software: Iterable[FinalMetric],
+    scope: str | None, *, simulated: bool,
+) -> Entry:  # fmt: skip
+    duration = stretch.seconds if stretch else run.duration
+    measured = figures_of(found, facts, duration, scope, electric=simulated or not facts.simulated)
+    figures = {**({} if duration is None else {"duration_seconds": duration}), **measured.values}
+    final = {metric.key: metric.value for metric in software}
+    return Entry(
+        run.label, run.name, run.status, (run,), figures, measured.scopes, final, measured.quantities,
+        simulated=facts.simulated, energy_method=measured.energy_method, coverage=measured.coverage,
+        gpu_coverage=measured.gpu_coverage, stretches=(stretch,) if stretch else (),
+    )  # fmt: skip
+
+
+def _counted(runs: Iterable[RunInfo]) -> list[RunInfo]:
+    rows: dict[str, list[RunInfo]] = {}
+    for run in runs:
+        rows.setdefault(run.label, []).append(run)
+    return [run for row in rows.values() for run in _finished(row)]
+
+
+def _finished(row: Sequence[One]) -> Sequence[One]:
+    # An attempt that failed halfway has half the time and energy, and belongs to no mean.
+    return [one for one in row if one.status == "finished"] or row
+
+
+def _within(part: Window, counted: Iterable[RunInfo], runs: Iterable[RunInfo]) -> list[RunInfo]:
+    """Return the runs that have a part of the window, and attempts that do not count beside one that has."""
+    rows = {run.label for run in counted if run.run_id in part.stretches}
+    without = {run.run_id for run in counted} - part.stretches.keys()
+    return [run for run in runs if run.label in rows and run.run_id not in without]
+
+
+def _row_entry(label: str, group: Sequence[Entry]) -> Entry:
+    counted = _finished(group)
+    together = _together(label, counted, counted)
+    values: dict[str, list[float]] = {}
+    for entry in counted:
+        for key, value in (*entry.figures.items(), *entry.software.items()):
+            if value is not None:
+                values.setdefault(key, []).append(value)
+    return replace(
+        together,
+        status=_status(group),
+        runs=tuple(run for entry in group for run in entry.runs),
+        figures={key: statistics.fmean(values[key]) for key in together.figures if key in values},
+        deviations={key: statistics.stdev(found) for key, found in values.items() if len(found) > 1},
+        counted=tuple(run.attempt for entry in counted for run in entry.runs),
+    )
+
+
+def _status(group: Iterable[Entry]) -> str:
+    statuses = {entry.status for entry in group}
+    return next((s for s in ("running", "failed", "timeout", "stopped") if s in statuses), "finished")
+
+
+def _workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
+    """Return what runs, each with the amounts that it adds, have together; their makespan where they ran at the same time."""
+    together = _together(label, [entry for entry, _ in group], [part for _, part in group])
+    when = together.stretches or together.runs
+    starts = [one.started_at for one in when if one.started_at is not None]
+    ends = [one.ended_at for one in when if one.ended_at is not None]
+    if len(ends) < len(together.runs):
+        return together
+    if len(found := list(passes(together.runs))) > 1:
+        order = ", then ".join(listed([run.full_label for run in some]) for some in found)
+        reason = f"its rows' latest attempts did not run at the same time, but {order}"
+        return replace(together, missing=(*together.missing, Missing("makespan_seconds", label, reason)))
+    makespan = (max(ends) - min(starts)).total_seconds()
+    return replace(together, figures={**together.figures, "makespan_seconds": makespan})
+
+
+def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> Entry:
+    """Return what runs have together; `counted` are the same with the amounts that each adds."""
+    runs = tuple(run for entry in group for run in entry.runs)
+    missing = tuple(one for entry in counted for one in entry.missing)
+    keys = dict.fromkeys(key for entry in group for key in entry.figures)
+    keys = {key: None for key in keys if key not in {one.figure for one in missing}}
+    values = {key: [entry.figures[key] for entry in group if key in entry.figures] for key in keys}
+    amounts = {key: sum(entry.figures.get(key, 0.0) for entry in counted) for key in keys if is_summed(key)}
+    figures = {key: amounts.get(key, sum(found) / len(found)) for key, found in values.items()}
+    spread = {key: (min(found), max(found)) for key, found in values.items()}
+    stretches = tuple(stretch for entry in group for stretch in entry.stretches)
+    software: dict[str, float | None] = {}
+    for key in dict.fromkeys(key for entry in group for key in entry.software):
+        known = [value for entry in group if (value := entry.software.get(key)) is not None]
+        software[key] = sum(known) / len(known) if known else None
+        if known:
+            spread = {**spread, key: (min(known), max(known))}
+    scopes: dict[str, str] = {}
+    for entry in group:  # the widest: a figure is no more the workload's own than it is each run's
+        for key, scope in entry.scopes.items():
+            scopes[key] = max(scopes.get(key, scope), scope, key=SCOPES.index)
+    covered = [entry.gpu_coverage for entry in group if entry.gpu_coverage is not None]
+    methods = sorted({entry.energy_method for entry in group if entry.energy_method})
+    return Entry(
+        label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, figures, scopes, software, spread=spread,
+        simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
+        coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), stretches=stretches,
+        target=group[0].target, missing=missing,
+    )  # fmt: skip
+
+
+def _against(entry: Entry, base: Entry) -> Entry:
+    if entry is base:
+        return entry
+    changes = {}
+    for mine, theirs in ((entry.figures, base.figures), (entry.software, base.software)):
+        for key, value in mine.items():
+            other = theirs.get(key)
+            if is_of_energy(key) and entry.has_idle_energy != base.has_idle_energy:
+                continue  # of which the difference would be mostly what one of them counts and the other does not
+            if value is not None and other:
+                changes[key] = value / other - 1
+    return replace(entry, changes=changes)

@@ -1,0 +1,131 @@
+"""What runs of a workload share: in the sum over them each moment of a host or a GPU counts once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from hypergauge.insight.comparison.columns import COLUMNS
+from hypergauge.insight.comparison.entry import Entry, Missing, Span
+from hypergauge.sql.queries.axes import Stretch, without_raw_samples
+from hypergauge.sql.queries.summaries import gpus, summaries_between
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["SHARED_SCOPES", "parts"]
+
+# Of these scopes a figure is that of a thing, and of each run that is on it.
+SHARED_SCOPES = ("device", "host")
+_AMOUNTS = tuple(column for column in COLUMNS if column.over == "sum")
+
+
+def parts(connection: Connection, entries: Sequence[Entry], scope: str) -> list[Entry]:
+    """Return runs with the amounts that each adds to those of its workload.
+
+    A run that has all that another one has, or began sooner with as much, adds all of its own; the other one what is
+    left, from raw samples. Where a run shares only some of its GPUs with another, or the samples are gone, its amounts
+    are missing.
+
+    Parameters
+    ----------
+    entries
+        Of runs, with figures of one `scope`, one of `SHARED_SCOPES`.
+    """
+    things = _things(connection, entries, scope)
+    spans = {_id(entry): entry.span for entry in entries}
+    counted: dict[str, tuple[Span, ...]] = {}
+    reasons: dict[str, str] = {}
+    for workload in _workloads(entries):
+        for run, (left, reason) in _dealt(workload, things, spans).items():
+            counted[run] = left
+            if reason:
+                reasons[run] = reason
+    cut = [run for run in counted if counted[run] != (spans[run],)]
+    reasons |= dict.fromkeys(without_raw_samples(connection, cut), "its raw samples are no longer kept")
+    totals = _totals(connection, {run: counted[run] for run in cut if run not in reasons}, scope)
+    return [
+        _part(entry, counted[run], totals, reasons.get(run)) if (run := _id(entry)) in {*cut, *reasons} else entry
+        for entry in entries
+    ]
+
+
+def _things(connection: Connection, entries: Sequence[Entry], scope: str) -> Mapping[str, frozenset[str]]:
+    if scope == "host":
+        return {run.run_id: frozenset({run.host}) for entry in entries for run in entry.runs}
+    return gpus(connection, [_id(entry) for entry in entries])
+
+
+def _workloads(entries: Iterable[Entry]) -> Iterable[list[Entry]]:
+    found: dict[tuple[int, int], list[Entry]] = {}
+    for entry in entries:
+        [run] = entry.runs
+        found.setdefault((run.experiment_id, run.workload), []).append(entry)
+    return found.values()
+
+
+def _dealt(
+    workload: Iterable[Entry], things: Mapping[str, frozenset[str]], spans: Mapping[str, Span]
+) -> dict[str, tuple[tuple[Span, ...], str | None]]:
+    """Return by run the times that count as its own, or why they are not known."""
+    dealt: dict[str, tuple[tuple[Span, ...], str | None]] = {}
+    before: list[Entry] = []
+    for entry in sorted(workload, key=lambda one: (-len(things[_id(one)]), spans[_id(one)])):
+        mine, span, reason = things[_id(entry)], spans[_id(entry)], None
+        left = [span]
+        for other in before:
+            theirs, taken = things[_id(other)], spans[_id(other)]
+            if not mine & theirs or not _overlap(span, taken):
+                continue
+            if mine <= theirs:
+                left = list(_without(left, taken))
+            else:
+                reason = f"it shares only some of its GPUs with {other.label}"
+        dealt[_id(entry)] = tuple(left), reason
+        before.append(entry)
+    return dealt
+
+
+def _totals(
+    connection: Connection, counted: Mapping[str, Iterable[Span]], scope: str
+) -> Mapping[tuple[str, str], float]:
+    """Return by run and quantity what it came to in these times."""
+    stretches = [Stretch(run, 0.0, 0.0, start, end, None) for run, spans in counted.items() for start, end in spans]
+    quantities = [*(column.quantity for column in _AMOUNTS), "gpu_power"]
+    found: dict[tuple[str, str], float] = {}
+    for one in summaries_between(connection, stretches, quantities):
+        if one.scope == scope:
+            key = one.run_id, one.quantity
+            found[key] = found.get(key, 0.0) + (one.total or 0.0)
+    return found
+
+
+def _part(
+    entry: Entry, counted: tuple[Span, ...], totals: Mapping[tuple[str, str], float], reason: str | None
+) -> Entry:
+    amounts = {
+        column.key: column.quantity if column.quantity in entry.quantities else "gpu_power"
+        for column in _AMOUNTS
+        if column.key in entry.figures
+    }
+    others = {key: value for key, value in entry.figures.items() if key not in amounts}
+    if reason:
+        missing = (Missing(key, entry.label, reason) for key in amounts)
+        return replace(entry, figures=others, missing=(*entry.missing, *missing))
+    added = {key: totals.get((_id(entry), quantity), 0.0) for key, quantity in amounts.items()}
+    return replace(entry, figures={**others, **added}, counted_times=counted)
+
+
+def _id(entry: Entry) -> str:
+    [run] = entry.runs
+    return run.run_id
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _without(spans: Iterable[Span], taken: Span) -> Iterator[Span]:
+    for start, end in spans:
+        if start < min(end, taken[0]):
+            yield start, min(end, taken[0])
+        if max(start, taken[1]) < end:
+            yield max(start, taken[1]), end

@@ -1,0 +1,1 @@
+"""Cost, carbon dioxide and energy to a target."""

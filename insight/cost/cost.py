@@ -1,0 +1,152 @@
+"""What runs cost, and the carbon dioxide of their electricity, by a tariff."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from hypergauge.insight.comparison.columns import CO2_KEY, ENERGY_KEY, cost_key
+from hypergauge.insight.comparison.entry import Entry, Further, Missing
+from hypergauge.insight.cost.tariff import Figure, Tariff
+from hypergauge.sql.queries.costs import Hours, hours, power_by_minute
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["costs"]
+
+_JOULES = 3.6e6  # of a kilowatt hour
+_SIMULATED = "its GPUs are simulated, which --simulated counts"
+_NO_ENERGY = "no energy was measured that is its own"
+_NO_CURVE = "when it used its energy is not known"
+
+Curve = Sequence[tuple[datetime, float]]
+
+
+class _Unknown(Exception):
+    """Something that a figure is made of is not known; the message is the reason."""
+
+
+def costs(tariff: Tariff, *, simulated: bool = False) -> Further:
+    """Return what adds to entries their cost and their carbon dioxide.
+
+    Electricity is the run's energy, as the comparison has it, times what the data centre draws for it; where its price
+    depends on the time, so does the energy: by the minute. Hardware that runs have at the same time is paid by them in
+    equal parts.
+
+    Parameters
+    ----------
+    simulated
+        Whether simulated GPUs cost anything.
+    """
+
+    def add(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
+        spans = {entry.runs[0].run_id: entry.span for entry in entries}
+        curves = _curves(connection, entries) if any(map(tariff.varies, tariff.figures)) else {}
+        had: dict[str, list[Hours]] = {}
+        for one in hours(connection, spans) if tariff.gpu_hours or tariff.host_hours else ():
+            had.setdefault(one.run_id, []).append(one)
+        return [
+            _priced(_Bill(tariff, entry, curves.get(run, ()), had.get(run, ()), not simulated))
+            for run, entry in zip(spans, entries, strict=True)
+        ]
+
+    return add
+
+
+def _curves(connection: Connection, entries: Sequence[Entry]) -> Mapping[str, Curve]:
+    """Return by run how much power it had when, from what its energy is known by."""
+    sources: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        if ENERGY_KEY in entry.figures:
+            quantity = "gpu_power" if entry.has_idle_energy else "gpu_energy_attributed"
+            sources.setdefault((quantity, entry.scopes[ENERGY_KEY]), []).append(entry.runs[0].run_id)
+    return {
+        run: curve
+        for (quantity, scope), runs in sources.items()
+        for run, curve in power_by_minute(connection, runs, quantity, scope).items()
+    }
+
+
+def _priced(bill: _Bill) -> Entry:
+    entry = bill.entry
+    figures, missing = dict(entry.figures), list(entry.missing)
+    wanted = {CO2_KEY: bill.carbon} if bill.tariff.knows("carbon_g_per_kwh") else {}
+    if bill.tariff.knows("price_per_kwh") or bill.tariff.gpu_hours or bill.tariff.host_hours:
+        wanted[cost_key(bill.tariff.currency)] = bill.cost
+    for key, compute in wanted.items():
+        try:
+            figures[key] = compute()
+        except _Unknown as reason:
+            missing.append(Missing(key, entry.label, str(reason)))
+    return replace(entry, figures=figures, missing=tuple(missing))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bill:
+    """What is needed to say what one run cost."""
+
+    tariff: Tariff
+    entry: Entry
+    curve: Curve
+    had: Sequence[Hours]
+    real_only: bool
+
+    def carbon(self) -> float:
+        """Return grams of carbon dioxide."""
+        return self._electricity("carbon_g_per_kwh")
+
+    def cost(self) -> float:
+        """Return the cost in the tariff's currency: the sum of what it has prices for."""
+        parts = [self._hardware()]
+        if self.tariff.knows("price_per_kwh"):
+            parts.append(self._electricity("price_per_kwh"))
+        return sum(parts)
+
+    def _electricity(self, figure: Figure) -> float:
+        if self.entry.simulated and self.real_only:
+            raise _Unknown(_SIMULATED)
+        if (joules := self.entry.figures.get(ENERGY_KEY)) is None:
+            raise _Unknown(next((one.reason for one in self.entry.missing if one.figure == ENERGY_KEY), _NO_ENERGY))
+        return joules / _JOULES * self.tariff.pue * self._mean(figure) if joules else 0.0
+
+    def _mean(self, figure: Figure) -> float:
+        """Return the mean of a figure of a kilowatt hour over the energy, wherever that was used in time."""
+        if not self.tariff.varies(figure):
+            return self.tariff.figures[figure]
+        parts = list(self._minutes())
+        total = sum(joules for _, joules in parts)
+        if total <= 0:
+            raise _Unknown(_NO_CURVE)
+        return sum(self.tariff.at(figure, moment) * joules for moment, joules in parts) / total
+
+    def _minutes(self) -> Iterator[tuple[datetime, float]]:
+        """Yield minutes of the clock, the first and the last as far as they are the run's, and the energy in them."""
+        spans = (self.entry.span,) if self.entry.counted_times is None else self.entry.counted_times
+        for (at, watts), (start, stop) in itertools.product(self.curve, spans):
+            begin, end = max(at, start), min(_next_minute(at), stop)
+            if begin < end:
+                yield begin, watts * (end - begin).total_seconds()
+
+    def _hardware(self) -> float:
+        if not (self.tariff.gpu_hours or self.tariff.host_hours):
+            return 0.0
+        if self.entry.simulated and self.real_only and self.tariff.gpu_hours:
+            raise _Unknown(_SIMULATED)
+        return sum(one.hours * self._hourly(one) for one in self.had)
+
+    def _hourly(self, one: Hours) -> float:
+        prices = self.tariff.gpu_hours if one.kind == "gpu" else self.tariff.host_hours
+        if not prices:
+            return 0.0
+        price = self.tariff.gpu_hour(one.name or "") if one.kind == "gpu" else prices.get(one.name or "")
+        if price is None:
+            what = "GPU" if one.kind == "gpu" else "host"
+            raise _Unknown(
+                f"{self.tariff.file.name} has no price for the {what} {one.name}, but for {', '.join(prices)}"
+            )
+        return price
+
+
+def _next_minute(at: datetime) -> datetime:
+    return at.replace(second=0, microsecond=0) + timedelta(minutes=1)

@@ -1,0 +1,120 @@
+"""How long runs took to reach a target, and how much energy: ``accuracy>=0.95``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight.comparison.columns import ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, figures_of
+from hypergauge.insight.comparison.entry import Entry, Further, Missing
+from hypergauge.sql.queries.axes import Stretch, without_raw_samples
+from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.costs import COMPARISONS, Reached, reached
+from hypergauge.sql.queries.summaries import Summary, gpu_facts, summaries_between
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Target", "towards"]
+
+_FORM = re.compile(rf"\s*(.+?)\s*({'|'.join(COMPARISONS)})\s*(\S+)\s*")
+_ENERGY = ("gpu_energy_attributed", "gpu_power")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A value of a software metric that a run is to reach."""
+
+    key: str
+    comparison: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.key}{self.comparison}{self.value:g}"
+
+    @classmethod
+    def parse(cls, text: str) -> Target:
+        """Read a target.
+
+        Raises
+        ------
+        BadRequest
+            It is none.
+        """
+        try:
+            key, comparison, value = _FORM.fullmatch(text).groups()  # type: ignore[union-attr]
+            return cls(key, comparison, float(value))
+        except (AttributeError, ValueError):
+            raise BadRequest(
+                f"a target is a software metric, one of {', '.join(COMPARISONS)} and a number, such as accuracy>=0.95; "
+                f"{text!r} is not"
+            ) from None
+
+
+def towards(target: Target, *, simulated: bool = False) -> Further:
+    """Return what adds to entries the time and the energy until they first reached a target.
+
+    Raises
+    ------
+    BadRequest
+        None of the runs has logged such a metric; raised by what is returned.
+    """
+
+    def add(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
+        ids = [entry.runs[0].run_id for entry in entries]
+        found = reached(connection, ids, target.key, target.comparison, target.value)
+        if not found:
+            keys = sorted(software_keys(connection, ids))
+            raise BadRequest(f"none of these runs has logged {target.key!r}{did_you_mean(target.key, keys)}")
+        energy = _energy(connection, entries, found, simulated)
+        return [_with(entry, target, found.get(entry.runs[0].run_id), energy) for entry in entries]
+
+    return add
+
+
+def _with(entry: Entry, target: Target, one: Reached | None, energy: dict[str, float | str]) -> Entry:
+    [run] = entry.runs
+    figures, reasons = dict(entry.figures), {}
+    if one is None or one.time is None or run.started_at is None:
+        best = "" if one is None or one.best is None else f" ({one.best:.4g} at best)"
+        reason = f"it never reached {target}{best}" if one else f"it has not logged {target.key}"
+        reasons = dict.fromkeys((TIME_TO_TARGET, ENERGY_TO_TARGET), reason)
+    else:
+        figures[TIME_TO_TARGET] = (one.time - run.started_at).total_seconds()
+        joules = energy[run.run_id]
+        if isinstance(joules, str):
+            reasons[ENERGY_TO_TARGET] = joules
+        else:
+            figures[ENERGY_TO_TARGET] = joules
+    missing = (Missing(key, entry.label, reason) for key, reason in reasons.items())
+    return replace(entry, figures=figures, target=str(target), missing=(*entry.missing, *missing))
+
+
+def _energy(
+    connection: Connection, entries: Sequence[Entry], found: dict[str, Reached], simulated: bool
+) -> dict[str, float | str]:
+    """Return by run that reached it the joules until then, or why they are not known."""
+    parts = [
+        Stretch(run.run_id, 0.0, 0.0, run.started_at, at, None)
+        for entry in entries
+        for run in entry.runs
+        if run.started_at and run.run_id in found and (at := found[run.run_id].time) is not None
+    ]
+    ids = [part.run_id for part in parts]
+    gone = without_raw_samples(connection, ids)
+    facts = gpu_facts(connection, ids)
+    measured: dict[str, list[Summary]] = {}
+    for one in summaries_between(connection, [part for part in parts if part.run_id not in gone], _ENERGY):
+        measured.setdefault(one.run_id, []).append(one)
+    known: dict[str, float | str] = {}
+    for part in parts:
+        run = part.run_id
+        electric = simulated or not facts[run].simulated
+        values = figures_of(measured.get(run, ()), facts[run], part.seconds, None, electric=electric).values
+        if run in gone:
+            known[run] = "its raw samples are no longer kept"
+        elif not electric:
+            known[run] = "its GPUs are simulated, which --simulated counts"
+        else:
+            known[run] = values.get(ENERGY_KEY, "no energy was measured that is its own")
+    return known

@@ -1,0 +1,211 @@
+"""What electricity, its carbon dioxide and hardware cost: a tariff file."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+
+__all__ = ["Period", "Tariff"]
+
+Figure = Literal["price_per_kwh", "carbon_g_per_kwh"]
+
+_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_DAY = 24 * 60
+_CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)")
+_FIGURES: tuple[Figure, Figure] = ("price_per_kwh", "carbon_g_per_kwh")
+_KEYS = ("currency", "time_zone", "pue", *_FIGURES, "times", "gpu_hour", "host_hour")
+_PERIOD_KEYS = ("from", "to", "days", *_FIGURES)
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """Times at which electricity has figures of its own.
+
+    Attributes
+    ----------
+    start, stop
+        Minutes of the day; where it does not stop after it starts, it goes over midnight.
+    days
+        On which it starts, 0 for Monday.
+    figures
+        Those that it has; what it does not say is looked for further on.
+    """
+
+    start: int
+    stop: int
+    days: frozenset[int]
+    figures: Mapping[Figure, float]
+
+    def holds(self, local: datetime) -> bool:
+        """Return whether a moment, in the tariff's time zone, lies in it."""
+        minute, day = local.hour * 60 + local.minute, local.weekday()
+        if self.start < self.stop:
+            return self.start <= minute < self.stop and day in self.days
+        return (minute >= self.start and day in self.days) or (minute < self.stop and (day - 1) % 7 in self.days)
+
+
+@dataclass(frozen=True, slots=True)
+class Tariff:
+    """What a kilowatt hour, an hour of a GPU and an hour of a host cost.
+
+    Attributes
+    ----------
+    pue
+        What the data centre draws for each kilowatt hour that hardware uses.
+    figures
+        Price and grams of carbon dioxide for a kilowatt hour at all times that are in no period; what is not there is not
+        known.
+    periods
+        The first that holds counts.
+    gpu_hours, host_hours
+        Prices by what a GPU's model has in its name, and by host.
+    """
+
+    file: Path
+    currency: str
+    zone: tzinfo
+    pue: float
+    figures: Mapping[Figure, float]
+    periods: tuple[Period, ...]
+    gpu_hours: Mapping[str, float]
+    host_hours: Mapping[str, float]
+
+    @classmethod
+    def load(cls, file: Path) -> Tariff:
+        """Read a tariff file.
+
+        Raises
+        ------
+        BadRequest
+            It cannot be read, or says what no tariff can.
+        """
+        try:
+            content = tomllib.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise BadRequest(f"the tariff cannot be read: {error.strerror}", file=file) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadRequest(f"not valid TOML: {error}", file=file) from error
+        return _Reader(file).tariff(content)
+
+    def knows(self, figure: Figure) -> bool:
+        """Return whether it says this of a kilowatt hour."""
+        return figure in self.figures
+
+    def varies(self, figure: Figure) -> bool:
+        """Return whether this depends on the time."""
+        return any(figure in period.figures for period in self.periods)
+
+    def at(self, figure: Figure, moment: datetime) -> float:
+        """Return this figure of a kilowatt hour at a moment."""
+        local = moment.astimezone(self.zone)
+        found = (one.figures[figure] for one in self.periods if figure in one.figures and one.holds(local))
+        return next(found, self.figures[figure])
+
+    def gpu_hour(self, model: str) -> float | None:
+        """Return what an hour of a GPU costs: of the names that its model contains, the longest."""
+        words = f" {' '.join(re.split(r'[^a-z0-9.]+', model.casefold()))} "
+        names = (name for name in self.gpu_hours if f" {' '.join(re.split(r'[^a-z0-9.]+', name.casefold()))} " in words)
+        longest = max(names, key=len, default=None)
+        return None if longest is None else self.gpu_hours[longest]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Takes a tariff from the content of a file, and names what is wrong there."""
+
+    file: Path
+
+    def tariff(self, content: Mapping[str, Any]) -> Tariff:
+        self._only(content, _KEYS, "")
+        tariff = Tariff(
+            file=self.file,
+            currency=self._text(content, "currency", "EUR"),
+            zone=self._zone(self._text(content, "time_zone", "UTC")),
+            pue=self._number(content, "pue", "", 1.0),
+            figures=self._figures(content, ""),
+            periods=tuple(self._periods(content.get("times", []))),
+            gpu_hours=self._prices(content, "gpu_hour"),
+            host_hours=self._prices(content, "host_hour"),
+        )
+        if tariff.pue < 1:
+            raise self._wrong(f"pue is {tariff.pue:g}, but a data centre draws no less than its hardware: at least 1")
+        for figure in _FIGURES:
+            if tariff.varies(figure) and not tariff.knows(figure):
+                raise self._wrong(
+                    f"[[times]] has {figure}; write what it is at all other times at the top, as {figure}"
+                )
+        if not (tariff.figures or tariff.gpu_hours or tariff.host_hours):
+            raise self._wrong(f"there is no price: write {' or '.join(_FIGURES)}, [gpu_hour] or [host_hour]")
+        return tariff
+
+    def _periods(self, rows: object) -> Iterable[Period]:
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise self._wrong("times are no rows: write [[times]] above each")
+        for number, row in enumerate(rows, 1):
+            where = f"[[times]] {number}: "
+            self._only(row, _PERIOD_KEYS, where)
+            if ("from" in row) != ("to" in row):
+                raise self._wrong(f"{where}there is a {'from' if 'from' in row else 'to'}, but not both from and to")
+            if not (figures := self._figures(row, where)):
+                raise self._wrong(f"{where}there is neither {' nor '.join(_FIGURES)}")
+            start, stop = (self._minutes(row.get(key, "00:00"), where + key) for key in ("from", "to"))
+            yield Period(start % _DAY, stop, self._days(row.get("days", list(_DAYS)), where), figures)
+
+    def _minutes(self, text: object, where: str) -> int:
+        found = _CLOCK.fullmatch(text) if isinstance(text, str) else None
+        minutes = int(found[1]) * 60 + int(found[2]) if found else _DAY + 1
+        if minutes > _DAY:
+            raise self._wrong(f'{where} is {text!r}, but must be a time of the day such as "22:00"')
+        return minutes
+
+    def _days(self, names: object, where: str) -> frozenset[int]:
+        if not isinstance(names, list) or not names:
+            raise self._wrong(f'{where}days is {names!r}, but must be a list such as ["sat", "sun"]')
+        for name in names:
+            if name not in _DAYS:
+                raise self._wrong(f"{where}there is no day {name!r}{did_you_mean(str(name), _DAYS)}")
+        return frozenset(map(_DAYS.index, names))
+
+    def _figures(self, content: Mapping[str, Any], where: str) -> dict[Figure, float]:
+        return {name: self._number(content, name, where, 0.0) for name in _FIGURES if name in content}
+
+    def _prices(self, content: Mapping[str, Any], section: str) -> dict[str, float]:
+        prices = content.get(section, {})
+        if not isinstance(prices, dict):
+            raise self._wrong(f"{section} is no section: write [{section}], and below it a price for each name")
+        return {name: self._number(prices, name, f"[{section}] ", 0.0) for name in prices}
+
+    def _number(self, content: Mapping[str, Any], key: str, where: str, default: float) -> float:
+        value = content.get(key, default)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
+            raise self._wrong(f"{where}{key} is {value!r}, but must be a number of at least 0")
+        return float(value)
+
+    def _text(self, content: Mapping[str, Any], key: str, default: str) -> str:
+        value = content.get(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(f"{key} is {value!r}, but must be a string")
+        return value
+
+    def _zone(self, name: str) -> tzinfo:
+        try:
+            return UTC if name == "UTC" else ZoneInfo(name)  # of the others the system, or tzdata, has to know
+        except (ZoneInfoNotFoundError, ValueError):
+            near = did_you_mean(name, sorted(available_timezones())) if name else ""
+            raise self._wrong(f"there is no time zone {name!r}{near}") from None
+
+    def _only(self, content: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+        for key in content:
+            if key not in known:
+                raise self._wrong(f"{where}unknown key {key!r}{did_you_mean(key, known)}")
+
+    def _wrong(self, message: str) -> BadRequest:
+        return BadRequest(message, file=self.file)

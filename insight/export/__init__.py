@@ -1,0 +1,1 @@
+"""Data frames, sample files and traces."""

@@ -1,0 +1,97 @@
+"""The same answers as pandas data frames."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, NoData
+from hypergauge.insight.freshness import await_figures
+from hypergauge.sql.queries.frames import check_quantities, samples_of, summaries_of
+from hypergauge.sql.runs.selection import select_runs
+from hypergauge.sql.server import replica
+from hypergauge.sql.server.database import Connection, Database
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["frame", "summary"]
+
+
+def frame(
+    *selectors: str | int, quantities: str | Iterable[str] | None = None, settings: Settings | None = None
+) -> pandas.DataFrame:
+    """Return the samples of runs, as ``run_samples`` has them, in the order of time.
+
+    Parameters
+    ----------
+    selectors
+        Experiments, workloads or runs, as on the command line; a number is an experiment. Without any, all runs.
+    quantities
+        Only these, or this one; by default all.
+
+    Raises
+    ------
+    BadRequest
+        A selector names nothing, or there is no such quantity.
+    NoData
+        The runs have no such samples.
+    """
+    with _selected(selectors, quantities, settings) as (connection, run_ids, wanted):
+        return _data_frame(*samples_of(connection, run_ids, wanted), wanted)
+
+
+def summary(
+    *selectors: str | int, quantities: str | Iterable[str] | None = None, settings: Settings | None = None
+) -> pandas.DataFrame:
+    """Return what runs did in figures, as ``run_summary`` has them; see `frame`."""
+    with _selected(selectors, quantities, settings) as (connection, run_ids, wanted):
+        return _data_frame(*summaries_of(connection, run_ids, wanted), wanted)
+
+
+@contextlib.contextmanager
+def _selected(
+    selectors: Sequence[str | int], quantities: str | Iterable[str] | None, settings: Settings | None
+) -> Iterator[tuple[Connection, list[str], list[str] | None]]:
+    texts, wanted = [_text(one) for one in selectors], _names(quantities)
+    settings = settings or Settings.load()
+    with Database(settings, reading=True) as database, database.session() as connection:
+        if behind := replica.notice(connection):
+            warnings.warn(behind, stacklevel=4)
+        await_figures(connection, settings, texts, lambda words: warnings.warn(words, stacklevel=6))
+        if wanted is not None:
+            check_quantities(connection, wanted)
+        yield connection, [run.run_id for run in select_runs(connection, texts)], wanted
+
+
+def _text(selector: object) -> str:
+    """Return a selector as it is typed; what `operator.index` takes is the number of an experiment."""
+    if isinstance(selector, str):
+        return selector
+    if not isinstance(selector, bool):
+        with contextlib.suppress(TypeError):
+            return str(operator.index(selector))  # type: ignore[arg-type]
+    raise BadRequest(f"{selector!r} is no selector: give '20', '20/1', '20/1/3', a run's id, or the number 20")
+
+
+def _names(quantities: object) -> list[str] | None:
+    if quantities is None or isinstance(quantities, str):
+        return None if quantities is None else [quantities]
+    names: list[Any] = list(quantities) if isinstance(quantities, Iterable) else [quantities]
+    for name in names:
+        if not isinstance(name, str):
+            raise BadRequest(f"{name!r} is no quantity: give a name such as 'cpu_usage', or a list of names")
+    return names
+
+
+def _data_frame(columns: list[str], rows: list[tuple[Any, ...]], quantities: list[str] | None) -> pandas.DataFrame:
+    import pandas  # half a second that only this needs
+
+    if not rows:
+        of = f" of {', '.join(quantities)}" if quantities else ""
+        raise NoData(f"the selected runs have no samples{of}")
+    return pandas.DataFrame(rows, columns=columns)

@@ -1,0 +1,160 @@
+"""The samples of runs as a Parquet or CSV file, as ``run_samples`` has them: however many there are, a block at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hypergauge.core.errors import NoData
+from hypergauge.core.files.run_folder import appearing
+from hypergauge.sql.ingest.columns import Columns
+from hypergauge.sql.queries.stream import Source, sources_of, stream
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
+from hypergauge.sql.transfer.snapshot import snapshot
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["FORMS", "write_samples"]
+
+# What the name of a file may end in.
+FORMS = (".parquet", ".csv", ".csv.gz")
+
+_Write = Callable[["pyarrow.Table"], None]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def write_samples(
+    connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None,
+    tell: Callable[[int], None] = lambda _: None,
+) -> int:  # fmt: skip
+    """Write the samples of runs to a file in one of `FORMS`, and return how many they are.
+
+    They come run by run, then by quantity, metric and device, each series' in the order of time. What runs share comes for
+    each of them.
+
+    Parameters
+    ----------
+    quantities
+        Only these; by default all.
+    tell
+        Hears how many samples are written.
+
+    Raises
+    ------
+    NoData
+        The runs have no samples. There is no file then.
+    """
+    written = 0
+    with appearing(path) as temporary, snapshot(connection), _writer(temporary, path.name) as write:
+        for run in runs:
+            rows = _Rows(run, sources_of(connection, run.run_id, quantities))
+            with contextlib.closing(stream(connection, [run.run_id], quantities)) as blocks:
+                for block in blocks:
+                    write(rows.table(block))
+                    tell(written := written + len(block))
+        if not written:
+            raise NoData(
+                "the selected runs have no samples, or retention has deleted them: a capsule takes what is left"
+            )
+    return written
+
+
+class _Rows:
+    """The rows of one run: what its samples have, and what each of its sources says of them."""
+
+    def __init__(self, run: RunInfo, sources: Sequence[Source]) -> None:
+        import pyarrow as pa  # half a second that only this needs
+
+        self._pa = pa
+        self._run = run
+        keys = _keys(*(np.array([getattr(one, name) for one in sources]) for name in ("series_id", "runset_id")))
+        self._order = np.argsort(keys)
+        self._keys = keys[self._order]
+        self._scales = np.array([one.scale for one in sources], np.float64)
+        self._texts = {name: self._text([getattr(one, name) for one in sources]) for name in _TEXTS}
+
+    def table(self, block: Columns) -> pyarrow.Table:
+        """Return a block as rows of ``run_samples``."""
+        pa, run = self._pa, self._run
+        source = self._order[np.searchsorted(self._keys, _keys(block.series_ids, block.runset_ids))]
+        moments = np.round(block.times * 1e6).astype(np.int64)
+        assert run.started_at is not None
+        same = np.zeros(len(block), np.int32)
+        return pa.table(
+            {
+                "experiment_id": same + np.int32(run.experiment_id),
+                "workload": same + np.int32(run.workload),
+                "run_id": pa.DictionaryArray.from_arrays(same, [run.run_id]),
+                "position": same + np.int32(run.position),
+                "run": pa.DictionaryArray.from_arrays(same, [run.full_label]),
+                **{name: self._taken(name, source) for name in _TEXTS},
+                "time": pa.array(moments, pa.timestamp("us", tz="UTC")),
+                "elapsed": (moments - (run.started_at - _EPOCH) // timedelta(microseconds=1)) / 1e6,
+                "value": pa.array(block.values * self._scales[source], from_pandas=True),  # NaN is null
+                "dt": block.dts,
+            }
+        )
+
+    def _text(self, words: list[str | None]) -> tuple[npt.NDArray[np.int32], Any]:
+        """Return the position of each word among those that there are, -1 for none, and these."""
+        known = {word: place for place, word in enumerate(dict.fromkeys(word for word in words if word is not None))}
+        places = np.array([-1 if word is None else known[word] for word in words], np.int32)
+        return places, self._pa.array(list(known), self._pa.string())
+
+    def _taken(self, name: str, source: npt.NDArray[np.intp]) -> Any:
+        places, words = self._texts[name]
+        taken = places[source]
+        return self._pa.DictionaryArray.from_arrays(self._pa.array(taken, mask=taken < 0), words)
+
+
+_TEXTS = ("quantity", "metric", "unit", "scope", "host", "device")
+
+
+def _keys(series_ids: npt.NDArray[Any], runset_ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    return series_ids.astype(np.int64) << 32 | runset_ids.astype(np.int64)
+
+
+@contextlib.contextmanager
+def _writer(path: Path, name: str) -> Iterator[_Write]:
+    """Open `path` in the form that `name` ends in."""
+    with _parquet(path) if name.endswith(".parquet") else _csv(path, packed=name.endswith(".gz")) as write:
+        yield write
+
+
+@contextlib.contextmanager
+def _parquet(path: Path) -> Iterator[_Write]:
+    from pyarrow import parquet
+
+    with contextlib.ExitStack() as stack:
+        opened: list[Any] = []
+
+        def write(table: pyarrow.Table) -> None:
+            if not opened:
+                opened.append(stack.enter_context(parquet.ParquetWriter(path, table.schema, compression="zstd")))
+            opened[0].write_table(table)
+
+        yield write
+
+
+@contextlib.contextmanager
+def _csv(path: Path, *, packed: bool) -> Iterator[_Write]:
+    from pyarrow import csv
+
+    with gzip.open(path, "wb", compresslevel=1) if packed else path.open("wb") as file:
+        first = True
+
+        def write(table: pyarrow.Table) -> None:
+            nonlocal first
+            csv.write_csv(table, file, csv.WriteOptions(include_header=first))
+            first = False
+
+        yield write

@@ -1,0 +1,183 @@
+"""Runs as a trace: what their scripts were at, above what the hardware did meanwhile.
+
+The form is the Trace Event Format, which Perfetto (https://ui.perfetto.dev) and Chrome's ``chrome://tracing`` open. Its
+times are microseconds, here since the start of a run's workload, of the pass that it belongs to: runs of one workload stand
+side by side as they ran, and workloads and repetitions as if they had begun together.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypergauge.core.errors import NoData
+from hypergauge.core.files.run_folder import appearing
+from hypergauge.sql.queries.neighbours import NeighbourChange, neighbour_changes
+from hypergauge.sql.queries.traces import Figure, TracedRun, TracedSpan, counters_of, spans_of, traced_runs, xids_of
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Written", "write_trace"]
+
+Event = dict[str, Any]
+
+# The track of a run itself in its group.
+_RUN_TRACK = 1
+
+
+@dataclass(slots=True)
+class Written:
+    """What a trace holds."""
+
+    runs: int = 0
+    spans: int = 0
+    samples: int = 0
+
+
+def write_trace(
+    connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None
+) -> Written:
+    """Write the trace of runs, compressed where the name of the file ends in ``.gz``; it is there whole or not at all.
+
+    Parameters
+    ----------
+    quantities
+        Only these, of whatever scope; by default all that the runs have more narrowly than for their hosts.
+
+    Raises
+    ------
+    NoData
+        None of the runs has begun.
+    """
+    traced = traced_runs(connection, [run.run_id for run in runs])
+    if not traced:
+        raise NoData("none of the selected runs has begun")
+    written = Written(runs=len(traced))
+    opened = gzip.open if path.name.endswith(".gz") else open
+    with appearing(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:
+        file.write('{"displayTimeUnit": "ms", "traceEvents": [')
+        separator = "\n"
+        for event in _Events(connection, written, quantities).of(runs, traced):
+            file.write(separator)
+            file.write(json.dumps(event, ensure_ascii=False))
+            separator = ",\n"
+        file.write("\n]}\n")
+    return written
+
+
+class _Events:
+    """The events of runs. A run is a "process" of the trace, and so is each process that has spans."""
+
+    def __init__(self, connection: Connection, written: Written, quantities: Sequence[str] | None) -> None:
+        self._connection, self._written, self._quantities = connection, written, quantities
+        # Not the processes' own ids: those of several runs may be the same.
+        self._groups = itertools.count(1)
+
+    def of(self, runs: Sequence[RunInfo], traced: dict[str, TracedRun]) -> Iterator[Event]:
+        neighbours = neighbour_changes(self._connection, list(traced))
+        for run in runs:
+            if (times := traced.get(run.run_id)) is not None:
+                yield from self._run(run, times, neighbours.get(run.run_id, ()))
+
+    def _run(self, run: RunInfo, times: TracedRun, neighbours: Sequence[NeighbourChange]) -> Iterator[Event]:
+        group = next(self._groups)
+        title = f"{times.label} {run.name}".rstrip()
+        yield from _named(group, title)
+        yield _metadata(group, _RUN_TRACK, "thread_name", name="run")
+        about = {
+            "run_id": run.run_id, "status": run.status, "exit_code": run.exit_code, "reason": run.reason,
+            "command": run.command, "host": run.host, "devices": run.devices, "params": run.params,
+        }  # fmt: skip
+        yield {
+            "ph": "X", "cat": "run", "name": title, "pid": group, "tid": _RUN_TRACK,
+            "ts": times.start, "dur": max(0, times.end - times.start), "args": about,
+        }  # fmt: skip
+        for change in neighbours:
+            at = times.start + round(change.at * 1e6)
+            yield _instant(group, "neighbour", f"{change.run} {change.what}", at, status=change.status)
+        for xid in xids_of(self._connection, run.run_id):
+            yield _instant(group, "xid", f"XID {xid.number}", xid.at, device=xid.device)
+        for figure in counters_of(self._connection, run.run_id, self._quantities):
+            self._written.samples += 1
+            yield _counter(group, figure)
+        yield from self._spans(run.run_id, title, times.end)
+
+    def _spans(self, run_id: str, title: str, run_end: int) -> Iterator[Event]:
+        spans = spans_of(self._connection, run_id)
+        for pid, of_process in itertools.groupby(spans, key=lambda span: span.pid):
+            group = next(self._groups)
+            yield from _named(group, f"{title}: process {pid}")
+            tracks = itertools.count(1)
+            for thread, of_thread in itertools.groupby(of_process, key=lambda span: span.thread):
+                lanes: list[_Lane] = []
+                for span in of_thread:
+                    end = run_end if span.end is None else span.end
+                    end = max(end, span.start)
+                    lane = next((one for one in lanes if one.takes(span.start, end)), None)
+                    if lane is None:
+                        lane = _Lane(next(tracks), end)
+                        lanes.append(lane)
+                        name = thread or "thread"
+                        shown = name if len(lanes) == 1 else f"{name} ({len(lanes)})"
+                        yield _metadata(group, lane.track, "thread_name", name=shown)
+                        yield _metadata(group, lane.track, "thread_sort_index", sort_index=lane.track)
+                    self._written.spans += 1
+                    yield _span(group, lane.track, span, end)
+
+
+class _Lane:
+    """A track whose spans lie within each other or apart. Those of one thread that overlap otherwise need several."""
+
+    def __init__(self, track: int, end: int) -> None:
+        self.track = track
+        self._open = [end]
+
+    def takes(self, start: int, end: int) -> bool:
+        """Take a span that begins no earlier than those before it, unless it overlaps with one of them."""
+        while self._open and self._open[-1] <= start:
+            self._open.pop()
+        if self._open and self._open[-1] < end:
+            return False
+        self._open.append(end)
+        return True
+
+
+def _named(group: int, title: str) -> Iterator[Event]:
+    yield _metadata(group, 0, "process_name", name=title)
+    yield _metadata(group, 0, "process_sort_index", sort_index=group)
+
+
+def _metadata(group: int, track: int, what: str, **arguments: object) -> Event:
+    return {"ph": "M", "name": what, "pid": group, "tid": track, "args": arguments}
+
+
+def _instant(group: int, category: str, name: str, at: int, **arguments: object) -> Event:
+    known = {key: value for key, value in arguments.items() if value}
+    return {
+        "ph": "i", "s": "p", "cat": category, "name": name, "pid": group, "tid": _RUN_TRACK, "ts": at, "args": known,
+    }  # fmt: skip
+
+
+def _counter(group: int, figure: Figure) -> Event:
+    unit = f" ({figure.unit})" if figure.unit else ""
+    device = f" {figure.device}" if figure.device else ""
+    # The scope is the name of the series: a viewer shows it beside the track's.
+    return {
+        "ph": "C", "name": f"{figure.quantity}{unit}{device}", "pid": group, "tid": _RUN_TRACK, "ts": figure.start,
+        "args": {figure.scope or "value": figure.value},
+    }  # fmt: skip
+
+
+def _span(group: int, track: int, span: TracedSpan, end: int) -> Event:
+    arguments: dict[str, object] = {} if span.step is None else {"step": span.step}
+    if span.end is None:
+        arguments["ended"] = "with the run"
+    return {
+        "ph": "X", "cat": span.kind, "name": span.name, "pid": group, "tid": track,
+        "ts": span.start, "dur": end - span.start, "args": arguments,
+    }  # fmt: skip

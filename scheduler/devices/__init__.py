@@ -1,0 +1,1 @@
+"""Device assignment: MIG instances and MPS daemons."""

@@ -1,0 +1,211 @@
+"""What one cell of an experiment file says: devices, collocation, environment, listeners, parameters, actions, status."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from typing import Literal
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+
+__all__ = [
+    "LISTENERS",
+    "STATUSES",
+    "WRAPPERS",
+    "Collocation",
+    "Environment",
+    "parse_actions",
+    "parse_devices",
+    "parse_listeners",
+    "parse_number",
+    "parse_params",
+    "parse_status",
+]
+
+STATUSES = ("running", "finished", "failed", "stopped", "timeout")
+# The statuses of an MLflow run, which radT writes back.
+_FOREIGN_STATUSES = {"killed": "stopped", "scheduled": "running"}
+
+LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple")
+WRAPPERS = ("nsys", "ncu", "perf", "torch")
+_RADT_LISTENERS = {
+    "top": ("host", "process"),
+    "ps": ("host", "process"),
+    "free": ("host", "process"),
+    "iostat": ("host", "process"),
+    "smi": ("nvml",),
+    "dcgmi": ("dcgm",),
+    "macmon": ("apple",),
+}
+
+_MIG_PROFILE = re.compile(r"[1-7]g\.[0-9]+gb")
+_BARE_PARAMETER = re.compile(r"[A-Za-z_][\w.-]*=")
+
+
+@dataclass(frozen=True, slots=True)
+class Collocation:
+    """How a run shares its devices with others.
+
+    Attributes
+    ----------
+    kind
+        ``shared`` as they are, through ``mps``, or not at all, on a ``mig`` instance.
+    percentage
+        Active thread percentage of MPS, 1 to 100; ``None`` where it is not limited.
+    profile
+        Profile of the MIG instance, such as ``3g.20gb``.
+    """
+
+    kind: Literal["shared", "mps", "mig"] = "shared"
+    percentage: int | None = None
+    profile: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Collocation:
+        """Parse ``-``, an empty cell, ``MPS``, ``MPS:NN`` or a MIG profile.
+
+        Raises
+        ------
+        BadRequest
+            It is none of these.
+        """
+        word = text.lower()
+        if word in ("", "-"):
+            return cls()
+        if word == "mps":
+            return cls("mps")
+        if _MIG_PROFILE.fullmatch(word):
+            return cls("mig", profile=word)
+        if percentage := re.fullmatch(r"mps:(.*)", word):
+            if not re.fullmatch(r"[0-9]{1,3}", percentage[1]) or not 1 <= int(percentage[1]) <= 100:
+                raise BadRequest(f"the active thread percentage of MPS is 1 to 100, not {percentage[1]!r}")
+            return cls("mps", percentage=int(percentage[1]))
+        raise BadRequest(f"unknown collocation {text!r}{did_you_mean(text, ['-', 'MPS', 'MPS:50', '3g.20gb'])}")
+
+    def __str__(self) -> str:
+        if self.kind == "mps":
+            return "MPS" if self.percentage is None else f"MPS:{self.percentage}"
+        return self.profile or "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a run's interpreter and packages come from.
+
+    `kind` is ``self`` for this interpreter, ``venv`` with a path, ``conda`` with a name, ``docker`` with an image, or
+    ``named`` with a name from ``bench.toml``; `value` is that path, name or image.
+    """
+
+    kind: Literal["self", "venv", "conda", "docker", "named"] = "self"
+    value: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Environment:
+        """Parse ``-``, an empty cell, ``conda:NAME``, ``venv:PATH``, ``docker:IMAGE`` or a bare name.
+
+        Raises
+        ------
+        BadRequest
+            It begins otherwise, or there is nothing behind the colon.
+        """
+        if text in ("", "-"):
+            return cls()
+        prefix, colon, value = text.partition(":")
+        if not colon:
+            return cls("named", text)
+        value = value.strip()
+        if not value:
+            raise BadRequest(f"environment {text!r} says nothing behind the colon")
+        match prefix.strip().lower():
+            case "conda" | "venv" | "docker" as kind:
+                return cls(kind, value)
+        raise BadRequest(f"unknown kind of environment {prefix!r}{did_you_mean(prefix, ['conda', 'venv', 'docker'])}")
+
+    def __str__(self) -> str:
+        match self.kind:
+            case "self":
+                return "-"
+            case "named":
+                return self.value
+        return f"{self.kind}:{self.value}"
+
+
+def parse_number(text: str) -> int:
+    """Parse the id of an experiment or a workload: at most nine digits, as in a selector."""
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise BadRequest(f"must be a whole number of at most 9 digits, not {text!r}")
+    return int(text)
+
+
+def parse_status(text: str) -> str:
+    """Return a status by its first word, in lower case: ``FINISHED resnet (a)`` is ``finished``, empty is to do."""
+    word = text.split(maxsplit=1)[0].lower() if text else ""
+    word = _FOREIGN_STATUSES.get(word, word)
+    if word and word not in STATUSES:
+        raise BadRequest(f"unknown status {word!r}{did_you_mean(word, STATUSES)}")
+    return word
+
+
+def parse_devices(text: str) -> tuple[str, ...]:
+    """Split ``0+1`` into its devices, which are indices or UUIDs; an empty cell has none."""
+    if not text:
+        return ()
+    words = tuple(word.strip() for word in text.split("+"))
+    for word in words:
+        if not re.fullmatch(r"[0-9]{1,4}|[Gg][Pp][Uu]-[0-9A-Fa-f-]+", word):
+            raise BadRequest(f"{word!r} is no device: write an index or a GPU's UUID, and several as 0+1")
+    if len(set(words)) < len(words):
+        raise BadRequest(f"{text} names a device twice")
+    return words
+
+
+def parse_listeners(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split ``smi+top`` into the exporters that are meant and the profilers that wrap the run, each once.
+
+    Names of other exporters are returned as they are: whether there is one is known only where they are looked up.
+    """
+    words = [word.strip().lower() for word in text.split("+")] if text else []
+    if "" in words:
+        raise BadRequest(f"{text!r} names an empty listener")
+    names = [name for word in words for name in _RADT_LISTENERS.get(word, (word,))]
+    once = dict.fromkeys(names)
+    return tuple(n for n in once if n not in WRAPPERS), tuple(n for n in once if n in WRAPPERS)
+
+
+def parse_actions(text: str) -> tuple[tuple[str, str], ...]:
+    """Split ``IdleDevice:stop-run+CpuSaturated:tell-us`` into pairs of a rule and an action, each once.
+
+    Whether there are such is known only where they are looked up.
+    """
+    pairs = []
+    for word in text.split("+") if text else []:
+        rule, colon, action = (part.strip() for part in word.partition(":"))
+        if not (rule and colon and action):
+            raise BadRequest(
+                f"{word.strip()!r} is no action: write RULE:ACTION, and several as RULE:ACTION+RULE:ACTION"
+            )
+        pairs.append((rule, action))
+    return tuple(dict.fromkeys(pairs))
+
+
+def listener_words() -> list[str]:
+    """Return every word that a listener may be written as, for finding the nearest."""
+    return [*LISTENERS, *_RADT_LISTENERS, *WRAPPERS]
+
+
+def parse_params(text: str) -> list[str]:
+    """Split parameters into words as a shell does; a bare ``batch-size=128`` becomes ``--batch-size=128``.
+
+    A bare one directly behind an option without a value of its own (``--define batch-size=128``) is that option's
+    value, and stays as it is.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise BadRequest(f"the parameters cannot be split into words: {str(error).lower()}") from error
+    params: list[str] = []
+    for word in words:
+        is_value = bool(params) and params[-1].startswith("-") and "=" not in params[-1]
+        params.append(f"--{word}" if _BARE_PARAMETER.match(word) and not is_value else word)
+    return params

@@ -1,0 +1,295 @@
+"""The experiment file: a CSV file in which a row is a run, read for what is to be done and written back as it goes on."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.scheduler.experiment import cells, csv_text, user_file
+from hypergauge.scheduler.experiment.cells import Collocation, Environment
+from hypergauge.scheduler.experiment.csv_text import Cell, Problem
+from hypergauge.scheduler.experiment.table import COLUMNS, Table, identity
+
+__all__ = ["COLUMNS", "BadExperimentFile", "ExperimentFile", "Row", "fingerprint"]
+
+T = TypeVar("T")
+_PROJECT_FILE = "mlproject"
+
+
+class BadExperimentFile(BadRequest):
+    """An experiment file with problems: the message has a line ``file:line:column: what is wrong`` for each of them."""
+
+    def __init__(self, file: Path, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
+        super().__init__("\n".join(f"{file}:{p.line}:{p.column}: {p.message}" for p in self.problems))
+        self.file, self.line, self.column = file, self.problems[0].line, self.problems[0].column
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one row asks for, with the contract's defaults where a column is missing or a cell is empty.
+
+    Attributes
+    ----------
+    line
+        First line of the row in the file, counted from 1: names the row in `ExperimentFile.update`.
+    experiment, workload
+        Ids, 0 to 999,999,999.
+    name
+        For people; that of the script without its suffix, or the model's, where the row has none.
+    status
+        In lower case and without what radT writes behind it; empty for what is to be done.
+    run
+        The run's id, or empty.
+    devices
+        Indices or UUIDs of GPUs as written.
+    script, model
+        What is to be run: exactly one of both is set.
+    listeners
+        Names of the exporters that the run requires; empty means all that work.
+    wrappers
+        Profilers that wrap the run: ``nsys``, ``ncu``, ``perf``, ``torch``.
+    params
+        Words for the script's command line.
+    actions
+        Pairs of a rule and what is to be done when it fires.
+    cells
+        The cells as they stand in the file by column; those of `COLUMNS` by that spelling.
+    """
+
+    line: int
+    experiment: int
+    workload: int
+    name: str
+    status: str
+    run: str
+    devices: tuple[str, ...]
+    collocation: Collocation
+    environment: Environment
+    script: str | None
+    model: str | None
+    data: str
+    listeners: tuple[str, ...]
+    wrappers: tuple[str, ...]
+    params: list[str] = field(hash=False)
+    actions: tuple[tuple[str, str], ...]
+    cells: Mapping[str, Cell] = field(compare=False, repr=False)
+
+
+class ExperimentFile:
+    """The rows of a file as they were when it was read, and the way to write back how their runs go on.
+
+    Attributes
+    ----------
+    path
+        The file, as the user named it.
+    rows
+        Its rows, in order.
+    unknown_columns
+        The user's own, which mean nothing here.
+    """
+
+    def __init__(self, path: Path, rows: Iterable[Row], unknown_columns: Iterable[str] = ()) -> None:
+        self.path = path
+        self.rows = tuple(rows)
+        self.unknown_columns = tuple(unknown_columns)
+        self._runs = {row.line: row.run for row in self.rows}
+
+    @classmethod
+    def read(cls, path: Path) -> ExperimentFile:
+        """Read a file whose every row is well-formed.
+
+        Raises
+        ------
+        BadRequest
+            It cannot be read or written; as a `BadExperimentFile` with everything that is wrong in it.
+        """
+        file, problems = cls.parse(path)
+        if problems:
+            raise BadExperimentFile(path, problems)
+        return file
+
+    @classmethod
+    def parse(cls, path: Path) -> tuple[ExperimentFile, list[Problem]]:
+        """Return the rows that are well-formed, and what is wrong with the others.
+
+        Raises
+        ------
+        BadRequest
+            There is nothing to read rows from, or the file cannot be written.
+        """
+        problems: list[Problem] = []
+        table = Table.parse(user_file.read_text(path), problems)
+        user_file.require_writable(path)
+        if table is None:
+            raise BadRequest("the file is empty", file=path)
+        problems += table.header_problems()
+        if problems:  # a column, or the end of a cell, is not where it seems to be: all else would be guesswork
+            raise BadExperimentFile(path, problems)
+        if not table.records:
+            raise BadRequest("there is a header, but no rows", file=path, line=table.header[0].line)
+        rows = [_parse_row(table, record, problems) for record in table.records]
+        return cls(path, [row for row in rows if row], [cell.text for cell in table.unknown]), problems
+
+    @classmethod
+    def from_cells(cls, path: Path, cells: Mapping[str, str]) -> ExperimentFile:
+        """Return a file `path` that would have one row with these cells, whatever stands there now.
+
+        Raises
+        ------
+        BadExperimentFile
+            The row is not well-formed.
+        """
+        text = io.StringIO()
+        csv.writer(text).writerows([cells.keys(), cells.values()])
+        problems: list[Problem] = []
+        table = Table.parse(text.getvalue(), problems)
+        rows = [_parse_row(table, record, problems) for record in table.records] if table else []
+        if problems:
+            raise BadExperimentFile(path, problems)
+        return cls(path, [row for row in rows if row])
+
+    def candidates(self, word: str) -> list[Path]:
+        """Return where a relative path in a cell may lead: from the working directory, then from beside the file."""
+        wanted = Path(word).expanduser()
+        return list(dict.fromkeys(folder / wanted for folder in (Path.cwd(), self.path.absolute().parent)))
+
+    def script(self, row: Row) -> Path | None:
+        """Return the script of a row, ``None`` where it does not exist, or is an MLflow project's file."""
+        found = next((path for path in self.candidates(row.script or "") if path.is_file()), None)
+        return None if found and found.name.lower() == _PROJECT_FILE else found
+
+    def project(self, row: Row) -> Path | None:
+        """Return the folder of a row's MLflow project, ``None`` where its `script` is none: a folder with an MLproject."""
+        for path in self.candidates(row.script or ""):
+            folder = path if path.is_dir() else path.parent
+            wanted = path.name.lower() == _PROJECT_FILE if path.is_file() else path.is_dir()
+            if wanted and any(one.name.lower() == _PROJECT_FILE for one in folder.iterdir()):
+                return folder
+        return None
+
+    def update(self, changes: Mapping[int, tuple[str, str]]) -> frozenset[int]:
+        """Write statuses and run ids back, into the file as it is by now.
+
+        Only the cells ``Status`` and ``Run`` of these rows change; the two columns are appended where the file lacks
+        them. What the user has edited since the file was read stays: a row is found by its run id, or else by its
+        other cells; of rows alike, the first is the one that was first.
+
+        Parameters
+        ----------
+        changes
+            ``(status, run)`` by `Row.line`.
+
+        Returns
+        -------
+        frozenset of int
+            Lines of the rows that are no longer in the file.
+
+        Raises
+        ------
+        BadRequest
+            The file is gone, or cannot be read or written by now. Nothing was changed.
+        """
+        if not changes:
+            return frozenset()
+        with user_file.locked(self.path):
+            before = user_file.read_text(self.path)
+            problems: list[Problem] = []
+            table = Table.parse(before, problems)
+            if problems:
+                raise BadExperimentFile(self.path, problems)
+            places = self._find_rows(table) if table else {}
+            values = {places[line]: value for line, value in changes.items() if line in places}
+            if table and values:
+                after = csv_text.edit(before, table.write_back(values))
+                if after != before:
+                    user_file.rewrite(self.path, after)
+        self._runs |= {line: run for line, (_, run) in changes.items() if line in places}
+        return frozenset(changes.keys() - places.keys())
+
+    def _find_rows(self, table: Table) -> dict[int, int]:
+        """Return the indices of the records in `table` by the lines of the rows that they are now."""
+        whole = [index for index, record in enumerate(table.records) if len(record) == len(table.header)]
+        by_run: defaultdict[str, list[int]] = defaultdict(list)
+        for index in whole:
+            by_run[table.text(index, "Run")].append(index)
+        found: dict[int, int] = {}
+        for row in self.rows:
+            if (run := self._runs[row.line]) and (same := by_run[run]):
+                # The user may have copied a row together with its run id and changed the copy.
+                index = min(same, key=lambda index: table.identity_of(index) != identity(row.cells))
+                same.remove(index)
+                found[row.line] = index
+        by_identity: defaultdict[tuple[str, ...], deque[int]] = defaultdict(deque)
+        taken = set(found.values())
+        for index in whole:
+            if index not in taken:
+                by_identity[table.identity_of(index)].append(index)
+        for row in self.rows:
+            if row.line not in found and (alike := by_identity[identity(row.cells)]):
+                found[row.line] = alike.popleft()
+        return found
+
+
+def fingerprint(row: Row) -> str:
+    """Return what makes a row the same row again: a SHA-256 in hex of command, environment, devices and collocation."""
+    command = [row.script, row.model, row.data, row.params]
+    content = [command, str(row.environment), row.devices, str(row.collocation)]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _parse_row(table: Table, record: tuple[Cell, ...], problems: list[Problem]) -> Row | None:
+    wanted, there = len(table.header), len(record)
+    if there != wanted:
+        place = record[min(wanted, there - 1)]
+        what = f"the row has {there} cells, but the header has {wanted}"
+        hint = "; a cell with a comma in it has to stand in double quotes" if there > wanted else ""
+        problems.append(Problem(place.line, place.column, what + hint))
+        return None
+    by_column = {name: record[position] for name, position in table.columns.items()}
+    known = len(problems)
+
+    def value(column: str, parse: Callable[[str], T], default: T) -> T:
+        cell = by_column.get(column)
+        try:
+            return parse(cell.text) if cell else default
+        except BadRequest as error:
+            place = cell or record[0]
+            problems.append(Problem(place.line, place.column, f"{column}: {error}"))
+            return default
+
+    script, model = value("File", str, ""), value("Model", str, "")
+    if bool(script) == bool(model):
+        place = by_column.get("File") or by_column["Model"]
+        what = "both a File and a Model; leave one empty" if script else "neither a File nor a Model to run"
+        problems.append(Problem(place.line, place.column, f"the row has {what}"))
+    nothing: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    listeners, wrappers = value("Listeners", cells.parse_listeners, nothing)
+    row = Row(
+        line=record[0].line,
+        experiment=value("Experiment", cells.parse_number, 0),
+        workload=value("Workload", cells.parse_number, 0),
+        name=value("Name", str, "") or model or Path(script).stem,
+        status=value("Status", cells.parse_status, ""),
+        run=value("Run", str, ""),
+        devices=value("Devices", cells.parse_devices, ()),
+        collocation=value("Collocation", Collocation.parse, Collocation()),
+        environment=value("Environment", Environment.parse, Environment()),
+        script=script or None,
+        model=model or None,
+        data=value("Data", str, ""),
+        listeners=listeners,
+        wrappers=wrappers,
+        params=value("Params", cells.parse_params, []),
+        actions=value("Actions", cells.parse_actions, ()),
+        cells=by_column,
+    )
+    return row if len(problems) == known else None

@@ -1,0 +1,71 @@
+"""radT's sweeps: YAML files whose ``parameters`` all meet all others, in the words of ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.scheduler.experiment import user_file
+
+__all__ = ["SUFFIXES", "read"]
+
+SUFFIXES = (".yml", ".yaml")
+# What is asked for, by what it is in our words.
+_EXPERIMENT = {
+    "experiment": "id", "name": "name", "file": "file", "devices": "devices", "collocation": "collocation",
+    "listeners": "listeners",
+}  # fmt: skip
+# `status` and `parent` are what radT wrote back of runs that are in its own tracking server.
+_KEYS = (*_EXPERIMENT, "method", "parameters", "status", "parent")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the content of one as that of a TOML file.
+
+    Raises
+    ------
+    BadRequest
+        It cannot be read, or holds what radT does not have.
+    """
+    content = _parse(path)
+    for key in content:
+        if key not in _KEYS:
+            raise BadRequest(f"{key}: a sweep of radT's has no such key{did_you_mean(str(key), _KEYS)}", file=path)
+    if (method := content.get("method", "grid")) != "grid":
+        raise BadRequest(
+            f"method: radT puts the points of the grid into a random order, and draws nothing; write `grid` for all of "
+            f"them, or a TOML file with [random], which draws, instead of {method!r}",
+            file=path,
+        )
+    parameters = content.get("parameters")
+    if not isinstance(parameters, dict):
+        raise BadRequest("parameters: this is a list of `NAME: {values: […]}`", file=path)
+    grid = {}
+    for name, one in parameters.items():
+        if not isinstance(one, dict) or set(one) != {"values"} or not isinstance(one["values"], list):
+            raise BadRequest(f"parameters.{name}: this is `values: […]`, not {one!r}", file=path)
+        grid[str(name)] = [_value(value) for value in one["values"]]
+    experiment = {
+        ours: content[theirs] for theirs, ours in _EXPERIMENT.items() if content.get(theirs) not in (None, "")
+    }
+    return {"experiment": experiment, "grid": grid}
+
+
+def _parse(path: Path) -> dict[Any, Any]:
+    try:
+        content = yaml.safe_load(user_file.read_text(path))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = {"line": mark.line + 1, "column": mark.column + 1} if mark else {}
+        raise BadRequest(f"not valid YAML: {getattr(error, 'problem', error)}", file=path, **place) from error
+    if not isinstance(content, dict):
+        raise BadRequest("this is no sweep: it has no keys", file=path)
+    return content
+
+
+def _value(value: Any) -> Any:
+    """Return a value as radT puts it behind its option: ``--shuffle True``, where ours would be the option alone."""
+    return str(value) if isinstance(value, bool) else value

@@ -1,0 +1,107 @@
+"""A grid or a random search as the rows of an experiment file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.scheduler.experiment.draws import Value
+from hypergauge.scheduler.experiment.sweep_file import SweepFile
+
+__all__ = ["rows", "write"]
+
+_MOST_ROWS = 100_000
+
+
+def rows(sweep: SweepFile) -> list[dict[str, str]]:
+    """Return the rows of a sweep, by column.
+
+    Every draw meets every point of the grid. All of these are gone through once for each number of runs that share a
+    workload, and for each collocation; the same point has the same name in all of them.
+
+    Raises
+    ------
+    BadRequest
+        There are too many.
+    """
+    draws = len(next(iter(sweep.draws.values()))) if sweep.draws else 1
+    points = draws * math.prod(len(values) for values in sweep.grid.values())
+    count = points * len(sweep.collocations) * len(sweep.together)
+    if count > _MOST_ROWS:
+        raise BadRequest(f"these are {count:,} rows, and more than {_MOST_ROWS:,} are no experiment file")
+    width = len(str(points))
+    named = [
+        (sweep.name if points == 1 else f"{sweep.name}-{number:0{width}}", _params(sweep.params, point))
+        for number, point in enumerate(_points(sweep), start=1)
+    ]
+    made = []
+    workload = sweep.workload
+    for together, collocation in itertools.product(sweep.together, sweep.collocations):
+        for first in range(0, len(named), together):
+            for place, (name, params) in enumerate(named[first : first + together]):
+                device = sweep.devices[place % len(sweep.devices)] if sweep.devices else ""
+                made.append(_row(sweep, workload, name, device, collocation, params))
+            workload += 1
+    return made
+
+
+def write(path: Path, made: list[dict[str, str]]) -> None:
+    """Write rows to a new file.
+
+    Raises
+    ------
+    BadRequest
+        There is such a file already, or it cannot be made.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(made[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(made)
+    try:
+        with path.open("x", encoding="utf-8", newline="") as file:
+            file.write(text.getvalue())
+    except FileExistsError:
+        raise BadRequest("the file exists already; a sweep never replaces one", file=path) from None
+    except OSError as error:
+        raise BadRequest(f"the file cannot be written: {error.strerror}", file=path) from error
+
+
+def _points(sweep: SweepFile) -> Iterator[dict[str, Value]]:
+    draws = [dict(zip(sweep.draws, values, strict=True)) for values in zip(*sweep.draws.values(), strict=True)]
+    for drawn in draws or [{}]:
+        for values in itertools.product(*sweep.grid.values()):
+            yield {**drawn, **dict(zip(sweep.grid, values, strict=True))}
+
+
+def _params(fixed: str, point: Mapping[str, Value]) -> str:
+    """Return the words of a point: ``--name=value``, ``--name`` for true, nothing for false."""
+    words = []
+    for name, value in point.items():
+        if isinstance(value, bool):
+            words += [f"--{name}"] if value else []
+        else:
+            words.append(f"--{name}={shlex.quote(str(value)) if value != '' else ''}")
+    return " ".join(filter(None, [fixed, *words]))
+
+
+def _row(sweep: SweepFile, workload: int, name: str, device: str, collocation: str, params: str) -> dict[str, str]:
+    target = {"File": sweep.script} if sweep.script else {"Model": sweep.model, "Data": sweep.data}
+    return {
+        "Experiment": str(sweep.experiment),
+        "Workload": str(workload),
+        "Name": name,
+        "Status": "",
+        "Run": "",
+        "Devices": device,
+        "Collocation": collocation,
+        "Environment": sweep.environment,
+        **target,
+        "Listeners": sweep.listeners,
+        "Params": params,
+    }

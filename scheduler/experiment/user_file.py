@@ -1,0 +1,123 @@
+"""A text file that belongs to the user and is open in an editor perhaps: read with care, rewritten whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import fcntl
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import write_atomically
+
+__all__ = ["locked", "nearest", "read_text", "require_writable", "rewrite"]
+
+_ANY_READ = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
+_ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+
+
+def nearest(word: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that `word` may be a slip of, ``None`` where none is near."""
+    by_folded = {choice.casefold(): choice for choice in choices}
+    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[near[0]] if near else None
+
+
+def nearest_file(word: str, folder: Path) -> str:
+    """Return `` (did you mean 'x'?)`` for the file in `folder` with the name nearest to `word`, else nothing."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        if near := nearest(word, [entry.name for entry in entries if entry.is_file()]):
+            return f" (did you mean {near!r}?)"
+    return ""
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 file with its line ends, and its byte order mark if it has one, as they are.
+
+    Raises
+    ------
+    BadRequest
+        It does not exist, is no file, may not be read, or holds something other than text (with the place).
+    """
+    if not path.exists():
+        raise BadRequest(f"the file does not exist{nearest_file(path.name, path.parent)}", file=path)
+    if not path.is_file():
+        raise BadRequest("this is a folder, not a file" if path.is_dir() else "this is not a regular file", file=path)
+    # The bits are looked at as well, since root is allowed everything and the user's wish would not be seen.
+    if not os.access(path, os.R_OK) or not path.stat().st_mode & _ANY_READ:
+        raise BadRequest("the file may not be read", file=path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise BadRequest(f"the file cannot be read: {error.strerror}", file=path) from error
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        good, what = data[: error.start].decode(), f"byte 0x{data[error.start]:02x} is not UTF-8"
+    else:
+        if "\0" not in text:
+            return text
+        good, what = text[: text.index("\0")], "there is a NUL byte"
+    line = good.count("\n") + 1
+    column = len(good) - good.rfind("\n")
+    raise BadRequest(f"this is not a text file in UTF-8: {what}", file=path, line=line, column=column)
+
+
+def require_writable(path: Path) -> None:
+    """Refuse a file that cannot be rewritten, or that its owner has closed to writing.
+
+    Raises
+    ------
+    BadRequest
+        The file, or the folder that the new version has to stand in, may not be written.
+    """
+    if not os.access(path, os.W_OK) or not path.stat().st_mode & _ANY_WRITE:
+        raise BadRequest("the file may not be written, but statuses are to be written back to it", file=path)
+    if not os.access(path.resolve().parent, os.W_OK):
+        raise BadRequest("its folder may not be written, but the file is to be rewritten there", file=path)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes that use this function from rewriting `path` meanwhile; leaves nothing beside the file.
+
+    The lock is on the file itself. As rewriting puts another file in its place, one that waited may hold the lock of
+    the old one, and has to ask again. Where the file system has no locks there is none: the file stays whole even so.
+    """
+    while True:
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            raise BadRequest(f"the file cannot be opened for writing: {error.strerror}", file=path) from error
+        try:
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still(path, descriptor):
+                yield
+                return
+        finally:
+            os.close(descriptor)
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Replace the content of `path`, or of the file that it links to, and keep mode and owner."""
+    target = path.resolve()
+    before = target.stat()
+    mode = stat.S_IMODE(before.st_mode)
+    write_atomically(target, text, mode)
+    after = target.stat()
+    if (after.st_uid, after.st_gid) != (before.st_uid, before.st_gid):
+        with contextlib.suppress(OSError):  # only root may give a file away
+            os.chown(target, before.st_uid, before.st_gid)
+    if stat.S_IMODE(target.stat().st_mode) != mode:  # the umask took bits away, or the change of owner did
+        target.chmod(mode)
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,1 @@
+"""Command lines and environments of runs."""

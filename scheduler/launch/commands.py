@@ -1,0 +1,235 @@
+"""What a row runs: a script, an MLflow project, or a model through the entry point of its environment."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import string
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hypergauge.core.config.settings import CONFIG_FILE, NamedEnvironment, named_environments
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.scheduler.environments import (
+    CondaEnvironment,
+    DockerEnvironment,
+    Interpreter,
+    RunEnvironment,
+    VirtualEnvironment,
+)
+from hypergauge.scheduler.environments.base import in_front_of_path
+from hypergauge.scheduler.experiment import parameters, user_file
+from hypergauge.scheduler.experiment.csv_text import Problem
+from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
+from hypergauge.scheduler.launch.containers import Mount
+from hypergauge.scheduler.launch.launch import Command
+
+__all__ = ["command_of", "command_problems", "environment_of", "make_environments"]
+
+_PLACES = ("python", "model", "data", "params", "name")
+# With one of these a project's command is for a shell; without any it needs none between us and the run.
+_SHELL = frozenset("|&;<>$`(){}*?[]~#!=\\\n")
+
+
+def environment_of(file: ExperimentFile, row: Row) -> RunEnvironment:
+    """Return what a row's interpreter and packages come from."""
+    kind, value = row.environment.kind, row.environment.value
+    match kind:
+        case "self":
+            return Interpreter()
+        case "venv":
+            return VirtualEnvironment(file.candidates(value))
+        case "docker":
+            return DockerEnvironment(value, mounts=_data_mounts(row))
+    section = _section(row)
+    return _named(section, row) if section else CondaEnvironment(value, file.path.absolute().parent)
+
+
+def command_of(file: ExperimentFile, row: Row) -> Command:
+    """Return the command of a row that has no problem."""
+    environment, section = environment_of(file, row), _section(row)
+    python, directory = environment.python(), _directory(section)
+    variables = {**environment.variables(), **(section.variables if section else {})}
+    public = shlex.split(parameters.shown(row.params))
+    folders: tuple[Path, ...] = ()
+    if row.model is not None:
+        words = _entry_words(section, row, python, row.params)
+        shown = _entry_words(section, row, python, public)
+    elif (script := file.script(row)) is not None:
+        words, folders = [python, str(script), *row.params], _folders(script)
+        shown = [python, row.script or "", *row.params]  # as it stands in the file, not where it was found
+    else:
+        project = file.project(row)
+        assert project is not None
+        directory = project.resolve()
+        words, shown = _project_words(project, row.params), _project_words(project, public)
+        if environment.container is None:  # its command says `python`
+            variables.setdefault("PATH", in_front_of_path(Path(python).parent))
+    return Command(
+        tuple(words),
+        directory,
+        variables,
+        python=python,
+        container=environment.container,
+        folders=folders,
+        shown=parameters.shown([Path(shown[0]).name, *shown[1:]]),
+    )
+
+
+def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]]:
+    """Yield the column and the message of what is wrong with what a row runs, and in what."""
+    environment, section = environment_of(file, row), _section(row)
+    wanted = row.model is not None and row.environment.kind == "named" and section is None
+    problem = None if wanted else environment.problem()  # the model's problem says what mends both
+    if problem and row.environment.kind == "named" and not section:
+        known = named_environments()
+        hint = did_you_mean(row.environment.value, known) if known else ""
+        problem = f"{CONFIG_FILE} has no section [environments.{row.environment.value}]{hint}, and {problem}"
+    if problem:
+        yield "Environment", problem
+    if row.model:
+        if message := _entry_problem(section, row, environment):
+            yield "Model", message
+    elif file.script(row) is None:
+        yield from _no_script(file, row)
+    if row.script and row.data:
+        yield "Data", "data is for a model's entry point, and this row has a script: say it in Params"
+    if section and not _directory(section).is_dir():
+        yield "Environment", f"{section.file}: [environments.{section.name}]: there is no folder {_directory(section)}"
+
+
+def make_environments(file: ExperimentFile, rows: Iterable[Row], say: Callable[[str], None]) -> None:
+    """Make the environments of rows that are about to be run, where they are not there yet.
+
+    Raises
+    ------
+    BadExperimentFile
+        One cannot be made; with the last lines of what was said about that.
+    """
+    for row in rows:
+        environment = environment_of(file, row)
+        if (what := environment.to_make()) is None:
+            continue
+        say(f"Making {what} …")
+        began = time.monotonic()
+        try:
+            environment.make()
+        except BadRequest as error:
+            cell = row.cells["Environment"]
+            raise BadExperimentFile(file.path, [Problem(cell.line, cell.column, f"Environment: {error}")]) from error
+        say(f"Made in {time.monotonic() - began:.0f} s.")
+
+
+def _section(row: Row) -> NamedEnvironment | None:
+    return named_environments().get(row.environment.value) if row.environment.kind == "named" else None
+
+
+def _named(section: NamedEnvironment, row: Row) -> RunEnvironment:
+    folder = section.folder
+    if section.docker is not None:
+        mounts = tuple(Mount.parse(text, folder) for text in section.mounts)
+        return DockerEnvironment(section.docker, section.python or "python", (*_data_mounts(row), *mounts))
+    if section.conda is not None:
+        return CondaEnvironment(section.conda, folder)
+    if section.venv is not None:
+        return VirtualEnvironment([folder / Path(section.venv).expanduser()])
+    return Interpreter(None if section.python is None else folder / Path(section.python).expanduser())
+
+
+def _folders(script: Path) -> tuple[Path, ...]:
+    """Return where a script is, and where its path leads on the way there: a container knows no links but its own."""
+    as_written = Path(os.path.abspath(script))  # noqa: PTH100 - resolving would follow links
+    return tuple(dict.fromkeys((script.resolve().parent, as_written.parent)))
+
+
+def _directory(section: NamedEnvironment | None) -> Path:
+    if section is None or section.directory is None:
+        return Path.cwd()
+    return (section.folder / Path(section.directory).expanduser()).resolve()
+
+
+def _data_mounts(row: Row) -> tuple[Mount, ...]:
+    """Return the row's data as far as they are files of this host: a container would not see them otherwise."""
+    path = Path(row.data)
+    return (Mount(path, read_only=True),) if path.is_absolute() and path.exists() else ()
+
+
+def _entry_words(section: NamedEnvironment | None, row: Row, python: str, params: Sequence[str]) -> list[str]:
+    """Return an entry point with everything in its place; parameters go to the end where none is for them."""
+    assert section is not None
+    assert section.entry_point is not None
+    values = {"python": python, "model": row.model or "", "data": row.data, "name": row.name}
+    words: list[str] = []
+    template = shlex.split(section.entry_point)
+    for word in template:
+        words += params if word == "{params}" else [word.format(**values, params=shlex.join(params))]
+    return words if "{params}" in section.entry_point else [*words, *params]
+
+
+def _entry_problem(section: NamedEnvironment | None, row: Row, environment: RunEnvironment) -> str | None:
+    if section is None or section.entry_point is None:
+        name = row.environment.value if row.environment.kind == "named" else "NAME"
+        where = f"entry_point in the section [environments.{name}] of {CONFIG_FILE}"
+        bare = "" if row.environment.kind == "named" else ", and write that NAME as the row's Environment"
+        return f"a model needs an entry point: define {where}{bare}"
+    what = f"{section.file}: [environments.{section.name}]: entry_point"
+    try:
+        template = shlex.split(section.entry_point)
+        names = [name for word in template for _, name, _, _ in string.Formatter().parse(word) if name is not None]
+    except ValueError as error:
+        return f"{what} cannot be read: {error}"
+    if unknown := next((name for name in names if name not in _PLACES), None):
+        return f"{what} has a place {{{unknown}}}{did_you_mean(unknown, _PLACES)}"
+    if not template:
+        return f"{what} is empty"
+    if environment.container is None:
+        directory = _directory(section)
+        for word in template:
+            if word.endswith(".py") and "{" not in word and not (directory / word).is_file():
+                return f"{what}: the script {word!r} does not exist in {directory}{user_file.nearest_file(word, directory)}"
+        if "{" not in template[0] and "/" not in template[0] and shutil.which(template[0]) is None:
+            return f"{what}: there is no program {template[0]!r} in PATH"
+    return None
+
+
+def _project_words(project: Path, params: Sequence[str]) -> list[str]:
+    from hypergauge.scheduler.launch.mlflow_project import project_command  # imports MLflow: a second of CPU
+
+    command = project_command(project, _project_params(params))
+    return ["bash", "-c", command] if _SHELL.intersection(command) else shlex.split(command)
+
+
+def _project_params(params: Sequence[str]) -> dict[str, str]:
+    """Return a project's parameters by name, from ``--name value`` and ``--name=value``."""
+    found: dict[str, str] = {}
+    rest = list(params)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if not name.startswith("--") or not name.strip("-"):
+            raise BadRequest(f"{word!r} is no parameter of a project: write name=value")
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise BadRequest(f"the parameter {name!r} of a project has no value")
+            value = rest.pop(0)
+        found[name.removeprefix("--")] = value
+    return found
+
+
+def _no_script(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]]:
+    word = row.script or ""
+    if (project := file.project(row)) is not None:
+        try:
+            _project_words(project, row.params)
+        except BadRequest as error:
+            yield "Params" if "Params" in row.cells else "File", str(error)
+        return
+    places = file.candidates(word)
+    if any(path.is_dir() for path in places):
+        yield "File", f"the script {word!r} is a folder, and has no file MLproject"
+        return
+    where = " or beside the experiment file in ".join(str(path.parent) for path in places)
+    hints = (user_file.nearest_file(path.name, path.parent) for path in places)
+    yield "File", f"the script {word!r} does not exist in {where}{next(filter(None, hints), '')}"

@@ -1,0 +1,150 @@
+"""Whether this host can do what an experiment file asks for: scripts, environments, devices, listeners, actions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.gpu import Gpu, Inventory
+from hypergauge.scheduler import profilers
+from hypergauge.scheduler.experiment import radt_sweep
+from hypergauge.scheduler.experiment.cells import LISTENERS, listener_words
+from hypergauge.scheduler.experiment.csv_text import Problem
+from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
+from hypergauge.scheduler.launch.commands import command_problems, environment_of
+from hypergauge.scheduler.plan.collocation import collocation_problem, workload_problems
+
+__all__ = ["Reactions", "check", "load"]
+
+_SWEEPS = (".toml", *radt_sweep.SUFFIXES)
+_TO_DO = ("", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class Reactions:
+    """The rules that are asked, those that are switched off, and the actions that may be asked for, by name."""
+
+    rules: Collection[str] = ()
+    off: Collection[str] = ()
+    actions: Collection[str] = ()
+
+    def problem(self, rule: str, action: str) -> str | None:
+        """Return why `action` cannot be what is done when `rule` fires."""
+        if rule in self.off:
+            return f"the rule {rule!r} is switched off in bench.toml"
+        if rule not in self.rules:
+            return f"there is no rule {rule!r}{did_you_mean(rule, self.rules)}"
+        if action not in self.actions:
+            return f"there is no action {action!r}{did_you_mean(action, self.actions)}"
+        return None
+
+
+def load(
+    path: Path, inventory: Inventory | None, exporters: Mapping[str, str | None], reactions: Reactions | None = None
+) -> ExperimentFile:
+    """Read a file and check it, so that everything that is wrong with it is said at once; see `check`.
+
+    Without an inventory devices are left to the host that will run it.
+    """
+    if path.suffix.lower() in _SWEEPS:
+        raise BadRequest("this is no CSV; `bench sweep` makes an experiment file of a sweep", file=path)
+    file, problems = ExperimentFile.parse(path)
+    problems += _problems(file, inventory, exporters, reactions or Reactions())
+    if problems:
+        raise BadExperimentFile(path, problems)
+    return file
+
+
+def check(
+    file: ExperimentFile, inventory: Inventory, exporters: Mapping[str, str | None], reactions: Reactions | None = None
+) -> None:
+    """Refuse a file that cannot be run on this host.
+
+    Parameters
+    ----------
+    file
+        The file as read.
+    inventory
+        The GPUs that there are.
+    exporters
+        The listeners that there are, by name, with the reason where one cannot work on this host.
+    reactions
+        The rules and actions that there are; none by default.
+
+    Raises
+    ------
+    BadExperimentFile
+        With all that is wrong.
+    """
+    if problems := list(_problems(file, inventory, exporters, reactions or Reactions())):
+        raise BadExperimentFile(file.path, problems)
+
+
+def _problems(
+    file: ExperimentFile, inventory: Inventory | None, exporters: Mapping[str, str | None], reactions: Reactions
+) -> Iterator[Problem]:
+    sound = []
+    for row in file.rows:
+        before = [*_row_problems(file, row, inventory, exporters), *_action_problems(row, reactions)]
+        for column, message in before:
+            yield _problem(row, column, message)
+        if not before and row.status in _TO_DO:
+            sound.append(row)
+    for row, message in workload_problems(sound, inventory) if inventory else ():
+        yield _problem(row, "Collocation", message)
+
+
+def _problem(row: Row, column: str, message: str) -> Problem:
+    cell = row.cells[column]
+    return Problem(cell.line, cell.column, f"{column}: {message}")
+
+
+def _row_problems(
+    file: ExperimentFile, row: Row, inventory: Inventory | None, exporters: Mapping[str, str | None]
+) -> Iterator[tuple[str, str]]:
+    """Yield the column and the message of what is wrong; a column that a row does not have is never wrong."""
+    yield from command_problems(file, row)
+    gpus, messages = _find_devices(row, inventory) if inventory else ([], [])
+    yield from (("Devices", message) for message in messages)
+    if message := collocation_problem(row.collocation, row.devices, gpus):
+        yield "Collocation", message
+    for name in row.listeners:
+        if message := _listener_problem(name, exporters):
+            yield "Listeners", message
+    yield from (("Listeners", message) for message in _profiler_problems(file, row))
+
+
+def _find_devices(row: Row, inventory: Inventory) -> tuple[list[Gpu], list[str]]:
+    gpus, messages = [], []
+    for word in row.devices:
+        try:
+            gpus.append(inventory.find(word))
+        except BadRequest as error:
+            messages.append(str(error))
+    if len({gpu.uuid for gpu in gpus}) < len(gpus):
+        messages.append(f"{'+'.join(row.devices)} names a device twice")
+    return gpus, messages
+
+
+def _profiler_problems(file: ExperimentFile, row: Row) -> Iterator[str]:
+    environment = environment_of(file, row)
+    if row.wrappers and environment.problem() is None:
+        python = None if environment.container else environment.python()
+        yield from profilers.problems(row.wrappers, python, script=file.script(row) is not None)
+
+
+def _action_problems(row: Row, reactions: Reactions) -> Iterator[tuple[str, str]]:
+    for rule, action in row.actions:
+        if message := reactions.problem(rule, action):
+            yield "Actions", message
+
+
+def _listener_problem(name: str, exporters: Mapping[str, str | None]) -> str | None:
+    if name in exporters:
+        reason = exporters[name]
+        return f"the listener {name!r} cannot work here: {reason}" if reason is not None else None
+    if name in LISTENERS:
+        return f"the listener {name!r} is not installed here"
+    return f"there is no listener {name!r}{did_you_mean(name, [*listener_words(), *exporters])}"

@@ -1,0 +1,138 @@
+"""Whether the GPUs of this host can be shared as an experiment file asks for, before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from hypergauge.core.errors import GpuUnavailable, did_you_mean
+from hypergauge.gpu import Gpu, Inventory
+from hypergauge.gpu.models import model_of
+from hypergauge.scheduler.devices import mps
+from hypergauge.scheduler.devices.devices import Devices
+from hypergauge.scheduler.devices.instances import Choice, choose, refusal, refuse_foreign
+from hypergauge.scheduler.devices.layout import place
+from hypergauge.scheduler.experiment.cells import Collocation
+from hypergauge.scheduler.experiment.csv_text import Problem
+from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
+from hypergauge.scheduler.plan.plan import Action, PlannedRun, PlannedWorkload
+from hypergauge.sql.server.session import Session
+
+__all__ = ["Partition", "collocation_problem", "partitions", "workload_problems"]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How a workload divides a GPU."""
+
+    experiment: int
+    workload: int
+    choice: Choice
+
+
+def collocation_problem(collocation: Collocation, devices: Sequence[str], gpus: Sequence[Gpu]) -> str | None:
+    """Return why a run cannot share its devices so, ``None`` where it can.
+
+    Parameters
+    ----------
+    devices
+        As they were asked for.
+    gpus
+        Those of them that there are.
+    """
+    if collocation.kind != "shared" and not devices:
+        return f"{collocation} needs a device, but the row has none"
+    if collocation.profile is not None:
+        return _profile_problem(collocation.profile, devices, gpus)
+    for gpu in gpus:
+        if gpu.mig_enabled:
+            return (
+                f"{_named(gpu)} is in MIG mode, in which nobody can have the whole of it: "
+                f"name a profile ({', '.join(gpu.mig_profiles)}), or sudo nvidia-smi -i {gpu.index} -mig 0"
+            )
+    if collocation.kind == "mps" and mps.program() is None and not all(gpu.simulated for gpu in gpus):
+        return f"{collocation} needs {mps.PROGRAM} on PATH, which comes with NVIDIA's driver"
+    return None
+
+
+def _profile_problem(profile: str, devices: Sequence[str], gpus: Sequence[Gpu]) -> str | None:
+    if len(devices) > 1:
+        return f"the MIG profile {profile} takes one device, but the row has {len(devices)}"
+    for gpu in gpus:
+        if not gpu.mig_profiles:
+            return f"{_named(gpu)} has no MIG profiles that are known"
+        if profile not in gpu.mig_profiles:
+            return f"{_named(gpu)} has no MIG profile {profile!r}{did_you_mean(profile, gpu.mig_profiles)}"
+        if not gpu.mig_enabled:
+            return f"{_named(gpu)} is not in MIG mode, which is yours to set: sudo nvidia-smi -i {gpu.index} -mig 1"
+    return None
+
+
+def workload_problems(rows: Iterable[Row], inventory: Inventory) -> Iterator[tuple[Row, str]]:
+    """Yield what can never be of the rows of a workload together, each with the row where it shows.
+
+    `rows` are those to be run, and nothing is wrong with any of them by itself.
+    """
+    groups: dict[tuple[int, int, str], list[Row]] = {}
+    for row in rows:
+        if row.collocation.profile is not None:
+            gpu = inventory.find(row.devices[0])
+            groups.setdefault((row.experiment, row.workload, gpu.uuid), []).append(row)
+    for (_, _, uuid), group in groups.items():
+        gpu = inventory.find(uuid)
+        model = model_of(gpu.name, gpu.memory_bytes)
+        wanted = [row.collocation.profile or "" for row in group]
+        if model is not None and place(model.profiles, wanted) is None:
+            yield group[0], refusal(_named(gpu), model.profiles, wanted)
+
+
+def partitions(
+    session: Session,
+    file: ExperimentFile,
+    planned: Sequence[PlannedWorkload],
+    inventory: Inventory,
+    devices: Devices,
+) -> list[Partition]:
+    """Return how the workloads of a file will divide GPUs, as things stand now.
+
+    What was made for runs counts as gone, since it goes with them.
+
+    Raises
+    ------
+    BadExperimentFile
+        Somebody else is on a GPU, or an instance that is not ours is in the way.
+    """
+    found: list[Partition] = []
+    problems: list[Problem] = []
+    for workload in planned:
+        rows = [run.row for run in workload.runs if _is_to_start(run, devices)]
+        gpus = {row.line: [inventory.find(word) for word in row.devices] for row in rows}
+        sharing = [row for row in rows if row.collocation.kind != "shared"]
+        uuids = list(dict.fromkeys(gpu.uuid for row in sharing for gpu in gpus[row.line]))
+        for uuid in uuids:
+            concerned = [row for row in sharing if uuid in (gpu.uuid for gpu in gpus[row.line])]
+            wanted = {str(row.line): row.collocation.profile for row in concerned if row.collocation.profile}
+            try:
+                layout, ours = devices.without_ours(session, uuid)
+                if wanted:
+                    usable = {one.uuid for one in layout.instances if one.uuid}
+                    choice = choose(layout, wanted, ours, usable)
+                    found.append(Partition(workload.experiment, workload.workload, choice))
+                else:
+                    refuse_foreign(layout, ours)
+            except GpuUnavailable as error:
+                cell = concerned[0].cells["Collocation"]
+                problems.append(Problem(cell.line, cell.column, f"Collocation: {error}"))
+    if problems:
+        raise BadExperimentFile(file.path, problems)
+    return found
+
+
+def _is_to_start(run: PlannedRun, devices: Devices) -> bool:
+    if run.action is Action.RESUME and run.previous is not None:
+        return not devices.is_supervised(run.previous.run_id)
+    return run.action is not Action.SKIP
+
+
+def _named(gpu: Gpu) -> str:
+    return f"GPU {gpu.index} ({gpu.name})"

@@ -1,0 +1,1 @@
+"""The record of a run: packages, source code, hardware."""

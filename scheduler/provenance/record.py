@@ -1,0 +1,193 @@
+"""What a run was begun with: command, packages, code and hardware, for people and for repeating it.
+
+Everything is found out while its supervisor starts, so that a run begins no later for it. Secrets are not in it, nor is
+the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.gpu import Inventory
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.launch.containers import remove_container
+from hypergauge.scheduler.launch.launch import Command
+from hypergauge.scheduler.provenance.hardware import hardware
+from hypergauge.scheduler.provenance.packages import Packages, packages_of
+from hypergauge.scheduler.provenance.sources import Sources
+
+__all__ = ["FILES", "RECORD", "Recorder", "Recording", "differences", "read_record"]
+
+RECORD, LOCK, DIFF = FILES = ("record.json", "requirements.lock", "git.diff")
+_INSPECT_SECONDS = 30.0
+_MOST_DIFFERENCES = 10
+
+
+class Recorder:
+    """Finds out what runs on this host begin with.
+
+    Parameters
+    ----------
+    home
+        ``BENCH_HOME``.
+    inventory
+        The GPUs of this host.
+    """
+
+    def __init__(self, home: Path, inventory: Inventory) -> None:
+        self._cache, self._inventory = home / "packages", inventory
+
+    def begin(self, jobs: Sequence[Job]) -> Recording:
+        """Begin to look, in threads of its own."""
+        pool = ThreadPoolExecutor(4, thread_name_prefix="record")
+        commands = {_interpreter(job.command): job.command for job in jobs}
+        recording = Recording(
+            {key: pool.submit(self._packages, command) for key, command in commands.items()},
+            {folders: pool.submit(Sources.of, folders) for folders in {_folders(job.command) for job in jobs}},
+            pool.submit(lambda: self._hardware),
+        )
+        pool.shutdown(wait=False)
+        return recording
+
+    @cached_property
+    def _hardware(self) -> dict[str, Any]:
+        return hardware(self._inventory)
+
+    def _packages(self, command: Command) -> Packages | None:
+        if command.python is None:
+            return None
+        container = command.container
+        shell = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
+        if container is None:
+            return packages_of([command.python], self._cache, {**shell, **command.variables})
+        words = [container.program, "image", "inspect", "--format", "{{.Id}}", container.image]
+        try:
+            done = subprocess.run(words, capture_output=True, check=True, timeout=_INSPECT_SECONDS, text=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            return Packages(problem=str(error))
+        name = f"bench-packages-{uuid.uuid4().hex}"
+        start = container.asked([command.python], name)
+        found = packages_of(start, self._cache, shell, image=done.stdout.strip())
+        if found.problem is not None:  # a container goes on when docker's own program is ended, which waited too long
+            remove_container(container.program, name)
+        return found
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is being found out, for some jobs at once."""
+
+    packages: Mapping[tuple[str, ...], Future[Packages | None]]
+    sources: Mapping[tuple[Path, ...], Future[Sources | None]]
+    hardware: Future[dict[str, Any]]
+
+    def files(self, job: Job) -> dict[str, str]:
+        """Return the files of a job's record with their content, by name."""
+        command = job.command
+        packages, sources = self.packages[_interpreter(command)].result(), self.sources[_folders(command)].result()
+        files = {}
+        if packages is not None:
+            files[LOCK] = packages.lock(command.python or "")
+        if sources is not None and sources.diff:
+            files[DIFF] = sources.diff
+        record = {
+            "name": job.name,
+            "command": job.shown_command,
+            "directory": str(command.directory),
+            "environment": job.environment,
+            "image": command.container.image if command.container else None,
+            "collocation": str(job.collocation),
+            "devices": None if job.devices is None else [gpu.uuid for gpu in job.devices],
+            "asked": job.asked,
+            "python": None if packages is None else {"executable": command.python, "version": packages.version},
+            "git": None if sources is None else _git(sources),
+            "hardware": self.hardware.result(),
+        }
+        return {RECORD: json.dumps(record, indent=2) + "\n", **files}
+
+    def write(self, folder: RunFolder, job: Job) -> None:
+        """Write a job's record into its run's folder."""
+        for name, content in self.files(job).items():
+            descriptor = os.open(folder.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+                file.write(content)
+
+
+def read_record(folder: RunFolder) -> dict[str, str] | None:
+    """Return the files of a run's record with their content, by name; ``None`` where it has none on this host."""
+    found = {name: (folder.path / name) for name in FILES}
+    files = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.is_file()}
+    return files if RECORD in files else None
+
+
+def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return in what two records differ that a run's figures may depend on, in words."""
+    before, after = json.loads(then[RECORD]), json.loads(now[RECORD])
+    found = []
+    old, new = before["git"] or {}, after["git"] or {}
+    if old.get("commit") != new.get("commit"):
+        found.append(f"the commit was {_short(old.get('commit'))} and is {_short(new.get('commit'))}")
+    if old.get("diff_sha256") != new.get("diff_sha256"):
+        found.append("files of the repository differ from their commit in another way than then")
+    if (was := (before["python"] or {}).get("version")) != (is_now := (after["python"] or {}).get("version")):
+        found.append(f"Python was {was} and is {is_now}")
+    changed = _changed(_lines(then.get(LOCK)), _lines(now.get(LOCK)))
+    found += changed[:_MOST_DIFFERENCES]
+    if len(changed) > _MOST_DIFFERENCES:
+        found.append(f"and {len(changed) - _MOST_DIFFERENCES} packages more differ")
+    for key in ("kernel", "driver"):
+        if (was := before["hardware"].get(key)) != (is_now := after["hardware"].get(key)):
+            found.append(f"the {key} was {was} and is {is_now}")
+    return found
+
+
+def _changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return [
+        f"package {name} was {then.get(name, 'not installed')} and is {now.get(name, 'not installed')}"
+        for name in sorted(then.keys() | now.keys())
+        if then.get(name) != now.get(name)
+    ]
+
+
+def _lines(lock: str | None) -> dict[str, str]:
+    """Return the versions, or origins, in a requirements file by name."""
+    found = {}
+    for line in (lock or "").splitlines():
+        name, _, version = line.replace(" @ ", "==", 1).partition("==")
+        if not line.startswith("#"):
+            found[name] = version
+    return found
+
+
+def _git(sources: Sources) -> dict[str, Any]:
+    return {
+        "root": sources.root,
+        "commit": sources.commit,
+        "branch": sources.branch,
+        "diff_sha256": sources.digest,
+        "diff_is_whole": sources.whole,
+        "problem": sources.problem,
+    }
+
+
+def _interpreter(command: Command) -> tuple[str, ...]:
+    return (command.container.image if command.container else "", command.python or "")
+
+
+def _folders(command: Command) -> tuple[Path, ...]:
+    """Return where the code is, by preference: beside the script, else in the working directory."""
+    return (*command.folders, command.directory)
+
+
+def _short(commit: str | None) -> str:
+    return commit[:10] if commit else "none"

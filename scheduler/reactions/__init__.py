@@ -1,0 +1,1 @@
+"""Actions and notifications when a rule fires."""

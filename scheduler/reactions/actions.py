@@ -1,0 +1,136 @@
+"""What is done when a rule has fired: a run or its workload is stopped, or others are told. Each once, and on record."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from hypergauge.core.config.rule_settings import STOP_RUN, STOP_WORKLOAD, RuleSettings
+from hypergauge.core.errors import BadRequest, BenchError
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.reactions.messages import MessageFailed, send
+from hypergauge.scheduler.supervisor.supervision import ask_to_stop
+from hypergauge.sql.runs import rule_actions
+from hypergauge.sql.runs.rule_actions import AskedAction, Outcome
+from hypergauge.sql.server.database import Connection, Database
+
+__all__ = ["Actions"]
+
+_log = logging.getLogger(__name__)
+
+# A webhook that does not answer keeps no other action from being done.
+_AT_A_TIME = 4
+_RECORD_TRIES = 3
+_LONGEST_EVIDENCE = 200
+
+
+class Actions:
+    """Does what was asked for about the runs of one home on one host.
+
+    Parameters
+    ----------
+    done
+        Told each action that has been done or not, with its outcome.
+    """
+
+    def __init__(self, database: Database, host: str, runs_dir: Path, done: Callable[[str, Outcome], None]) -> None:
+        self._database, self._host, self._runs_dir, self._done = database, host, runs_dir, done
+        self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="action")
+
+    def begin(self, connection: Connection) -> None:
+        """Begin with all that is to be done and was not begun before, by whomever."""
+        for asked in rule_actions.asked_actions(connection, self._host):
+            folder = self._folder(asked.run_id)
+            # On record first: what a process that vanishes was at is not done again.
+            if folder.path.is_dir() and rule_actions.begin(connection, asked):
+                self._pool.submit(self._do, asked, folder)
+
+    def close(self) -> None:
+        """Wait for what has been begun; it is bounded."""
+        self._pool.shutdown()
+
+    def _do(self, asked: AskedAction, folder: RunFolder) -> None:
+        try:
+            outcome, detail = self._outcome(asked, folder)
+        except Exception as error:  # noqa: BLE001 - on record as failed, whatever it was; it may quote an address
+            outcome, detail = "failed", type(error).__name__
+        self._done(asked.action, outcome)
+        _log.warning(
+            "%s: %s for %s: %s%s", asked.label, asked.action, asked.rule, outcome, f", {detail}" if detail else ""
+        )
+        for _ in range(_RECORD_TRIES):
+            try:
+                with self._database.session() as connection:
+                    rule_actions.end(connection, asked, outcome, detail)
+                return
+            except (BenchError, psycopg.Error) as error:
+                _log.warning("its outcome is not on record yet: %s", error)
+                time.sleep(1.0)
+
+    def _outcome(self, asked: AskedAction, folder: RunFolder) -> tuple[Outcome, str]:
+        if asked.action == STOP_RUN:
+            return _stop([folder], f"stopped by the rule {asked.rule}: {_words(asked)}")
+        if asked.action == STOP_WORKLOAD:
+            with self._database.session() as connection:
+                runs = rule_actions.running_in_workload(connection, asked.run_id)
+            reason = (
+                f"stopped with its workload by the rule {asked.rule}, which fired in {asked.label}: {_words(asked)}"
+            )
+            return _stop(map(self._folder, runs), reason)
+        try:
+            file = folder.spec().get("config")
+            action = RuleSettings.read(Path(file) if file else None).actions[asked.action]
+            return "done", send(action, _facts(asked))
+        except (BadRequest, OSError, KeyError):
+            return "failed", "the settings of the run name no such action any more"
+        except MessageFailed as error:
+            return "failed", str(error)
+
+    def _folder(self, run_id: str) -> RunFolder:
+        return RunFolder(self._runs_dir / run_id)
+
+
+def _stop(folders: Iterable[RunFolder], reason: str) -> tuple[Outcome, str]:
+    going = [folder for folder in folders if folder.path.is_dir() and folder.end() is None]
+    if not going:
+        return "needless", "it had ended"
+    lost = [folder.run_id[:8] for folder in going if not ask_to_stop(folder, reason)]
+    if lost:
+        return "failed", f"{', '.join(lost)} lost its supervisor; `bench schedule` on its file ends it"
+    return "done", ""
+
+
+def _words(asked: AskedAction) -> str:
+    """Return the evidence for people, in one line."""
+    figures = (f"{name.replace('_', ' ')} {_figure(value)}" for name, value in asked.evidence.items())
+    return ", ".join(figures)[:_LONGEST_EVIDENCE] or "without further evidence"
+
+
+def _figure(value: object) -> str:
+    if isinstance(value, list):
+        return " and ".join(map(_figure, value))
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _facts(asked: AskedAction) -> dict[str, Any]:
+    """Return what others are told. `text` is what chats show; `id` is the same for each try."""
+    return {
+        "rule": asked.rule,
+        "severity": asked.severity,
+        "started_at": asked.started_at.isoformat(),
+        "evidence": asked.evidence,
+        "run": asked.label,
+        "run_id": asked.run_id,
+        "name": asked.name,
+        "experiment": asked.experiment_id,
+        "workload": asked.workload,
+        "host": asked.host,
+        "text": f"{asked.rule} ({asked.severity}) fired in {asked.label} {asked.name}: {_words(asked)}",
+        "id": f"{asked.run_id}-{asked.rule}-{asked.started_at.timestamp():.6f}-{asked.action}",
+    }

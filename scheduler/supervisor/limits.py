@@ -1,0 +1,78 @@
+"""How much memory processes here may have, and how many the kernel has killed for lack of it: from files of the kernel.
+
+The tightest limit of the control groups counts. Where nothing limits, that is the host's memory. The counters are those of the innermost group that has any: version 2's knows
+of the groups below as well. Without a group it is the host's own, which knows of every process that was killed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hypergauge.core.system import control_groups
+
+__all__ = ["Memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What this process and its children may have of the memory.
+
+    Attributes
+    ----------
+    limit_bytes
+        How much that is at most; ``None`` where nothing says so.
+    holder
+        Whose limit it is: the ``host``'s memory, or that of a control group (``cgroup``).
+    oom_kills
+        How many processes the kernel has killed for lack of memory since the host, or the group, began; ``None`` where
+        it does not count.
+    """
+
+    limit_bytes: int | None = None
+    holder: Literal["host", "cgroup"] = "host"
+    oom_kills: int | None = None
+
+    @classmethod
+    def read(cls, root: Path = Path("/")) -> Memory:
+        """Read what holds for the calling process; `root` is where ``proc`` and ``sys`` are."""
+        total = _number(root / "proc/meminfo", "MemTotal:")
+        host = None if total is None else total * 1024
+        groups = list(control_groups.groups("memory", root=root))
+        limits = [limit for group in groups if (limit := control_groups.memory_bytes(group)) is not None]
+        limit = min(limits, default=None)
+        kills = (count for group in groups if (count := _group_kills(group)) is not None)
+        killed = next(kills, None)
+        if killed is None:
+            killed = _number(root / "proc/vmstat", "oom_kill")
+        if limit is not None and (host is None or limit < host):
+            return cls(limit, "cgroup", killed)
+        return cls(host, "host", killed)
+
+    def killed_since(self, before: Memory) -> int:
+        """Return how many processes the kernel has killed for lack of memory since `before`, 0 where that is unknown."""
+        if self.oom_kills is None or before.oom_kills is None:
+            return 0
+        return max(0, self.oom_kills - before.oom_kills)
+
+
+def _group_kills(group: Path) -> int | None:
+    for name in ("memory.events", "memory.oom_control"):
+        if (count := _number(group / name, "oom_kill")) is not None:
+            return count
+    return None
+
+
+def _number(path: Path, key: str) -> int | None:
+    """Return the number behind `key` at the beginning of a line, ``None`` where there is none."""
+    found = re.search(rf"^{key}\s+([0-9]+)\b", _text(path), re.MULTILINE)
+    return int(found[1]) if found else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,135 @@
+"""What is said of a run that did not finish: what ended it, in words that a person can act on."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypergauge.scheduler.supervisor.limits import Memory
+
+__all__ = ["Ending", "exit_code", "failure", "last_lines"]
+
+# A line of output is cut here: messages of allocators go on with advice.
+_LONGEST = 300
+# As many lines as a launcher of several processes writes behind the one that says what went wrong.
+_LINES = 40
+_GPU_MEMORY = re.compile(
+    r"CUDA out of memory|CUDA error: out of memory|HIP out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
+    r"|CUBLAS_STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED: (Out of memory|OOM)|OOM when allocating tensor"
+)
+_HOST_MEMORY = re.compile(
+    r"^(\S*\.)?_?(Array)?MemoryError\b|Cannot allocate memory|can't allocate memory|std::bad_alloc|^fatal: out of memory"
+)
+_TRACEBACK = "Traceback (most recent call last):"
+# What torchrun raises behind the traceback of the process that it had started.
+_LAUNCHER = "ChildFailedError"
+# Those by which the kernel, a library or a person ends programs; 128 and another's number is just an exit status.
+_SIGNALS: frozenset[int] = frozenset(
+    {signal.SIGINT, signal.SIGABRT, signal.SIGFPE, signal.SIGKILL, signal.SIGTERM}
+    | {signal.SIGSEGV, signal.SIGILL, signal.SIGBUS, signal.SIGXCPU, signal.SIGXFSZ}
+)
+_MEANINGS: dict[int, str] = {
+    signal.SIGSEGV: "a fault in compiled code",
+    signal.SIGILL: "an instruction that this CPU does not have",
+    signal.SIGBUS: "often a full /dev/shm: see df /dev/shm",
+    signal.SIGXCPU: "the limit of CPU time: see ulimit -t",
+    signal.SIGXFSZ: "the limit of a file's size: see ulimit -f",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is known of a command that has ended by itself.
+
+    Attributes
+    ----------
+    returncode
+        Its exit status, or the negative number of the signal that ended it.
+    lines
+        The end of its output, see `last_lines`.
+    before, after
+        The memory when it began and when it had ended.
+    peak_bytes
+        The most memory that one of its processes had.
+    """
+
+    returncode: int
+    lines: Sequence[str] = ()
+    before: Memory = field(default_factory=Memory)
+    after: Memory = field(default_factory=Memory)
+    peak_bytes: int = 0
+
+
+def failure(ending: Ending) -> str | None:
+    """Return why a command did not finish, ``None`` where it did.
+
+    A kill for lack of memory is told from others by the kernel's count, which rose meanwhile; a shell says of a child
+    that was killed 128 and the signal's number. Where only a part of the run was killed so, that is said behind the rest.
+    """
+    if ending.returncode == 0:
+        return None
+    kills = ending.after.killed_since(ending.before)
+    if kills and exit_code(ending.returncode) == 128 + signal.SIGKILL:
+        return f"killed by the kernel for lack of memory; {_peak(ending)}"
+    reason = _told(ending)
+    return f"{reason}; meanwhile the kernel killed a process for lack of memory" if kills else reason
+
+
+def exit_code(returncode: int) -> int:
+    """Return an exit status as shells count: 128 and the signal's number for what was killed."""
+    return 128 - returncode if returncode < 0 else returncode
+
+
+def last_lines(output: Path) -> list[str]:
+    """Return the last lines of a file that are not blank, as far as they can be printed; of a long one the beginning."""
+    try:
+        with output.open("rb") as file:
+            file.seek(max(0, output.stat().st_size - 16384))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    lines = (
+        "".join(letter for letter in line if letter.isprintable()).strip()[:_LONGEST] for line in text.splitlines()
+    )
+    return [line for line in lines if line][-_LINES:]
+
+
+def _told(ending: Ending) -> str:
+    """Return what the exit status and the output say: of a traceback the last line is what went wrong."""
+    what = _what(ending.returncode)
+    lines = list(ending.lines)
+    # A program may survive a lack of memory, with less of it or a smaller batch, and fail of something else.
+    while _TRACEBACK in lines[1:] and not any(_LAUNCHER in line for line in lines):
+        lines = lines[lines.index(_TRACEBACK, 1) :]
+    for pattern, memory in ((_GPU_MEMORY, "out of GPU memory"), (_HOST_MEMORY, "out of memory")):
+        said = next((line for line in reversed(lines) if pattern.search(line)), None)
+        if said is not None:
+            return f"{memory} ({what}): {said}"
+    return f"{what}: {ending.lines[-1]}" if ending.lines else what
+
+
+def _what(returncode: int) -> str:
+    number = -returncode if returncode < 0 else returncode - 128
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    meaning = _MEANINGS.get(number)
+    if returncode < 0:
+        return f"killed by {name} ({meaning})" if meaning else f"killed by {name}"
+    if number not in _SIGNALS:
+        return f"exit status {returncode}"
+    return f"exit status {returncode} ({name}, {meaning})" if meaning else f"exit status {returncode} ({name})"
+
+
+def _peak(ending: Ending) -> str:
+    peak = f"the peak of its largest process was {_amount(ending.peak_bytes)}"
+    limit = ending.after.limit_bytes
+    return f"{peak} of the {ending.after.holder}'s {_amount(limit)}" if limit else peak
+
+
+def _amount(value: int) -> str:
+    return f"{value / 2**30:.1f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"

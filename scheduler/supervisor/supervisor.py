@@ -1,0 +1,315 @@
+"""The supervisor of one run: ``python -m hypergauge.scheduler.supervisor.supervisor RUN_FOLDER``.
+
+It is started by the scheduler and outlives it. On its standard input come one line of JSON (an `Order`), and ``go`` with
+the run's start once the placement is in the database; if that never comes, nothing is run. On its standard output it
+says ``ready``, and ``ended`` when the run has. When it is asked to, or its input ends since the scheduler is gone, it delivers
+by itself what the scheduler would have: output, spans and software metrics.
+
+The run's end is written to its folder first and to the database then, for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from subprocess import DEVNULL, Popen
+from typing import Any
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BenchError
+from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
+from hypergauge.core.services import Stack
+from hypergauge.core.system.polling import readable
+from hypergauge.core.system.processes import identity
+from hypergauge.scheduler import profilers
+from hypergauge.scheduler.launch.containers import end_container
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.supervisor.lease import Lease
+from hypergauge.scheduler.supervisor.limits import Memory
+from hypergauge.scheduler.supervisor.output_limit import OutputLimit
+from hypergauge.scheduler.supervisor.reasons import Ending, exit_code, failure, last_lines
+from hypergauge.scheduler.supervisor.run_clock import RunClock
+from hypergauge.scheduler.supervisor.spans import SpanWatch
+from hypergauge.sql.queries.summaries import unsummarised
+from hypergauge.sql.runs import runs
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
+
+__all__ = ["Order"]
+
+_PR_SET_CHILD_SUBREAPER = 36
+# For a request to open a run that the server was slow to answer.
+_OPENING_SECONDS = 5.0
+# How long the collector is waited for, and between two looks.
+_SETTLE_SECONDS, _SETTLE_LOOK_SECONDS = 10.0, 0.2
+# How long an end is tried to be written, to its folder and to the database.
+_PATIENCE_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the scheduler asks a supervisor to run. It travels through a pipe: it may hold secrets.
+
+    With `delivers` the supervisor delivers what the run leaves, since the scheduler does not wait for that; `experiment` is
+    the run's.
+    """
+
+    words: list[str]
+    directory: str
+    environment: dict[str, str]
+    settings: dict[str, Any]
+    policy: dict[str, Any]
+    workload_began: float | None
+    tracking_uri: str | None
+    mlflow_run_id: str | None
+    profilers: str = ""
+    experiment: int | None = None
+    delivers: bool = False
+
+    def encode(self) -> bytes:
+        """Return one line of JSON."""
+        return json.dumps(asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, line: bytes) -> Order:
+        """Read one line of JSON."""
+        return cls(**json.loads(line))
+
+    def load_settings(self) -> Settings:
+        """Return the settings of the scheduler that sent this."""
+        return Settings.received(self.settings)
+
+    def deadline(self, started_at: float) -> tuple[float, str]:
+        """Return when the run is to be ended, and what is said of it then."""
+        return Policy(**self.policy).deadline(started_at, self.workload_began)
+
+
+class Supervisor:
+    """Runs one command, and sees to its end and to that of everything it started."""
+
+    def __init__(self, folder: RunFolder, order: Order) -> None:
+        self.folder, self.order = folder, order
+        self.database = Database(order.load_settings())
+        self._stop_requested = False
+        self._wakeup, wakeup_writer = socket.socketpair()
+        self._wakeup.setblocking(False)
+        wakeup_writer.setblocking(False)
+        self._wakeup_writer = wakeup_writer
+        signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+
+    def _request_stop(self, *_: object) -> None:
+        self._stop_requested = True
+
+    def run(self, started_at: float) -> RunEnd:
+        """Run the command from now on; return how it ended."""
+        # Not earlier: a supervisor that is told to stop before there is anything to supervise just ends.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._request_stop)
+        run_id, clock = self.folder.run_id, RunClock(started_at)
+        memory = Memory.read()
+        around = profilers.around(self.order.profilers)
+        said = self.folder.profiler_log if around else self.folder.output  # the command has its output for itself
+        output = os.open(said, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            # The output goes straight to its file: nothing of it is in our hands when we, or the run, are killed.
+            process = Popen(
+                self.order.words,
+                cwd=self.order.directory,
+                env={**self.order.environment, "BENCH_RUN_ID": run_id, **({profilers.MARK: around} if around else {})},
+                stdin=DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        except OSError as error:
+            what = f"cannot start {self.order.words[0]}: {error.strerror}"
+            return self._end(started_at, clock.now(), "failed", 127, what)
+        finally:
+            os.close(output)
+        state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
+        with contextlib.suppress(OSError):  # a full disk: who supervises it is known already
+            self.folder.write_state(state)
+        lease = Lease(self.database, run_id, process.pid)
+        lease.start()
+        limit = OutputLimit(run_id, self.folder.output, self.database.settings.output_limit)
+        limit.start()
+        spans = SpanWatch(self.database, self.folder)
+        spans.start()
+        command = profilers.ProfiledCommand(process, self.folder, around)
+        status, ended = self._watch(command, started_at, clock)
+        command.end(self.database.settings.grace)
+        lease.end()
+        end_container(self.folder)
+        _reap_all()
+        limit.end()
+        spans.end()
+        reason = self._reason(status, started_at, ended, memory)
+        return self._end(started_at, clock.at(ended.ended_at), status, exit_code(ended.returncode), reason)
+
+    def _watch(
+        self, command: profilers.ProfiledCommand, started_at: float, clock: RunClock
+    ) -> tuple[str, profilers.CommandEnd]:
+        """Wait for the command's end, and bring it about where it is asked for; return status and end."""
+        status: str | None = None
+        deadline, _ = self.order.deadline(started_at)
+        while True:
+            if (ended := command.ended()) is not None:
+                return status or ("finished" if ended.returncode == 0 else "failed"), ended
+            _reap_orphans(command.process.pid)
+            if status is None and (self._stop_requested or clock.now() >= deadline):
+                status = "stopped" if self._stop_requested else "timeout"
+                command.end(self.database.settings.grace)
+                continue
+            readable([self._wakeup.fileno()], min(command.pause, max(deadline - clock.now(), 0.01)))
+            with contextlib.suppress(BlockingIOError):
+                self._wakeup.recv(4096)
+
+    def _end(
+        self, started_at: float, ended_at: float, status: str, exit_code: int | None, reason: str | None
+    ) -> RunEnd:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        end = RunEnd(
+            status=status,
+            started_at=started_at,
+            ended_at=max(ended_at, started_at),
+            exit_code=exit_code,
+            reason=reason,
+            cpu_seconds=used.ru_utime + used.ru_stime,
+            read_bytes=used.ru_inblock * 512,
+            written_bytes=used.ru_oublock * 512,
+            max_rss_bytes=used.ru_maxrss * 1024,
+        )
+        for pause in _pauses(_PATIENCE_SECONDS):
+            with contextlib.suppress(OSError):  # a full disk, perhaps of what the run has written
+                self.folder.write_end(end)
+                break
+            time.sleep(pause)
+        with contextlib.suppress(OSError):  # the scheduler is gone
+            os.write(sys.stdout.fileno(), b"ended\n")
+        return end
+
+    def _reason(self, status: str, started_at: float, ended: profilers.CommandEnd, memory: Memory) -> str | None:
+        if status == "stopped":
+            return self.folder.stop_reason() or "stopped on request"
+        if status == "timeout":
+            return self.order.deadline(started_at)[1]
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        why = failure(Ending(ended.returncode, last_lines(ended.log), memory, Memory.read(), peak))
+        return f"{ended.lost_by} ended before its command: {why}" if ended.lost_by else why
+
+    def record(self, end: RunEnd) -> None:
+        """Write the end to the database, however long that is away, or refuses it: it may be about to be mended."""
+        with contextlib.closing(Session(self.database, patience=0)) as session:
+            for pause in _pauses(_PATIENCE_SECONDS):
+                with contextlib.suppress(BenchError):
+                    session(runs.end_run, self.folder.run_id, end)
+                    return
+                time.sleep(pause)
+
+
+def main(folder: RunFolder) -> None:
+    """Supervise the run of `folder`."""
+    if not (line := _read_line(sys.stdin.fileno())):
+        return  # the scheduler is gone, or has thought better of it
+    order = Order.decode(line)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    supervisor = Supervisor(folder, order)
+    folder.write_state(SupervisorState(os.getpid(), identity(os.getpid()) or 0.0))
+    with contextlib.ExitStack() as held:
+        supervisor.database.hold()
+        held.callback(supervisor.database.close)
+        # Where the scheduler has died, the last supervisor is the last to need the services, and stops them.
+        stack = Stack(supervisor.database.settings)
+        stack.hold(lambda: None)
+        held.callback(stack.release)
+        os.write(sys.stdout.fileno(), b"ready\n")
+        words = _read_line(sys.stdin.fileno())
+        if not words.startswith(b"go "):
+            return  # the scheduler is gone, or has thought better of it: the run was never released
+        end = supervisor.run(started_at=float(words.split()[1]))
+        supervisor.record(end)
+        if order.delivers or _input_ended():
+            with contextlib.closing(Session(supervisor.database, _PATIENCE_SECONDS, _complain)) as session:
+                _stand_in(supervisor, session, end)
+
+
+def _stand_in(supervisor: Supervisor, session: Session, end: RunEnd) -> None:
+    """Do what the scheduler, which is gone or waits no longer, would have done when the run had ended."""
+    from hypergauge.scheduler.devices.devices import Devices
+    from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
+
+    folder, order, settings = supervisor.folder, supervisor.order, supervisor.database.settings
+    try:
+        for problem in Devices(settings).clear(session):
+            sys.stderr.write(f"{problem}\n")
+    finally:
+        if order.delivers and order.tracking_uri and order.mlflow_run_id is None:
+            time.sleep(_OPENING_SECONDS)  # MLflow may still be about to open it, and would have it twice
+        if not folder.delivered:
+            session(deliver, folder, order.tracking_uri, order.mlflow_run_id, end, _complain)
+        if order.delivers and order.experiment is not None:
+            session(deliver_leftovers, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
+        # The stack's collector writes what the run had to say last, for as long as somebody holds the stack.
+        if order.delivers and "collector" in Stack(settings).services():
+            until = time.monotonic() + _SETTLE_SECONDS
+            while session(unsummarised, [folder.run_id]) and time.monotonic() < until:
+                time.sleep(_SETTLE_LOOK_SECONDS)
+
+
+def _complain(problem: str) -> None:
+    sys.stderr.write(f"{problem}\n")
+
+
+def _reap_orphans(root_pid: int) -> None:
+    """Wait for children that became ours when their parents died; never for the command itself, which Popen does."""
+    while True:
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if found is None or found.si_pid == root_pid:
+            return
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(found.si_pid, os.WNOHANG)
+
+
+def _reap_all() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
+def _pauses(patience: float) -> Iterator[float]:
+    """Yield pauses that double from half a second to half a minute until `patience` (seconds) is over."""
+    pause, waited = 0.5, 0.0
+    while waited <= patience:
+        yield pause
+        waited += pause
+        pause = min(2 * pause, 30.0)
+
+
+def _read_line(descriptor: int) -> bytes:
+    """Read one line without a buffer, so that what follows it can still be waited for with `select`."""
+    line = bytearray()
+    while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
+        line += byte
+    return bytes(line)
+
+
+def _input_ended() -> bool:
+    return readable([sys.stdin.fileno()], 0) and os.read(sys.stdin.fileno(), 1) == b""
+
+
+if __name__ == "__main__":
+    main(RunFolder(Path(sys.argv[1])))

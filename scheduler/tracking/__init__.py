@@ -1,0 +1,1 @@
+"""MLflow: runs, metrics and artifacts."""

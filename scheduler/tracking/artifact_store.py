@@ -1,0 +1,80 @@
+"""The store in which a tracking server of ours keeps artifacts: what it needs, and whether it can be used."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+from hypergauge.core.addresses import without_login
+from hypergauge.core.config.settings import secret
+from hypergauge.core.errors import BadRequest, TrackingUnavailable
+
+__all__ = ["require_store", "store_keys"]
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_ENDPOINT = "MLFLOW_S3_ENDPOINT_URL"
+# A store that is away is waited for no longer; what runs leave is delivered when it is back.
+_PATIENCE_SECONDS = 3.0
+
+
+def store_keys() -> dict[str, str]:
+    """Return the keys, as variables for MLflow's server, which reads no files itself."""
+    return {name: value for name in _KEYS if (value := secret(name))}
+
+
+def require_store(destination: str) -> None:
+    """Refuse a destination of artifacts that cannot be used: a folder can, and ``s3://BUCKET/PREFIX`` is asked.
+
+    Raises
+    ------
+    BadRequest
+        It is no such place, the bucket does not exist, or its keys are missing or wrong; the message does not hold them.
+    TrackingUnavailable
+        The store does not answer.
+    """
+    if "://" not in destination:
+        return
+    url = urlsplit(destination)
+    if url.scheme != "s3" or not url.netloc or "@" in url.netloc or url.query:
+        raise BadRequest(f"artifacts is {without_login(destination)!r}, but must be a folder or s3://BUCKET/PREFIX")
+    _look(url.netloc)
+
+
+def _look(bucket: str) -> None:
+    """Ask the store for the bucket."""
+    try:
+        import boto3  # an extra: most keep artifacts in a folder
+        from botocore import exceptions
+        from botocore.config import Config
+    except ImportError:
+        raise BadRequest("artifacts in s3://… need boto3: pip install 'hypergauge[s3]'") from None
+    endpoint = os.environ.get(_ENDPOINT)
+    where = f"the store {without_login(endpoint)}" if endpoint else "S3"
+    key, password, token = (secret(name) or None for name in _KEYS)
+    once = Config(connect_timeout=_PATIENCE_SECONDS, read_timeout=_PATIENCE_SECONDS, retries={"total_max_attempts": 1})
+    try:
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            aws_access_key_id=key,
+            aws_secret_access_key=password,
+            aws_session_token=token,
+            config=once,
+        )
+        client.head_bucket(Bucket=bucket)
+    except exceptions.NoCredentialsError:
+        raise BadRequest(f"there are no keys for {where}: set {_KEYS[0]} and {_KEYS[1]}, or {_KEYS[1]}_FILE") from None
+    except exceptions.ClientError as error:
+        status = int(error.response["ResponseMetadata"]["HTTPStatusCode"])
+        if status == 404:
+            raise BadRequest(f"{where} has no bucket {bucket!r}") from None
+        if status in (400, 401, 403):
+            raise BadRequest(f"{where} refuses {_KEYS[0]} and {_KEYS[1]}, or lets them not use {bucket!r}") from None
+        raise TrackingUnavailable(f"{where} answers {status}") from None
+    except (
+        exceptions.ConnectionError,
+        exceptions.HTTPClientError,
+    ) as error:  # the network: no connection, no answer, no TLS
+        raise TrackingUnavailable(f"{where} does not answer ({type(error).__name__})") from None
+    except (exceptions.BotoCoreError, ValueError) as error:
+        raise BadRequest(f"artifacts in {bucket!r} of {where} cannot be asked for: {type(error).__name__}") from None

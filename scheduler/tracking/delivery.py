@@ -1,0 +1,93 @@
+"""What is left of a run when it has ended goes where it belongs: output to MLflow, spans and software metrics to SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hypergauge.core.errors import TrackingUnavailable
+from hypergauge.core.files.locks import Claim
+from hypergauge.core.files.run_folder import RunEnd, RunFolder
+from hypergauge.core.output import whole_output
+from hypergauge.scheduler import profilers
+from hypergauge.scheduler.provenance.record import FILES
+from hypergauge.scheduler.supervisor.spans import read_spans
+from hypergauge.scheduler.tracking.openings import RunRequest, open_late
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.sql.ingest.software import store_software_metrics, store_spans
+from hypergauge.sql.runs import runs
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["deliver", "deliver_leftovers", "deliver_spans"]
+
+# How long a server may take to say that it is there, in seconds.
+_PATIENCE_SECONDS = 10.0
+
+
+def deliver(
+    connection: Connection,
+    folder: RunFolder,
+    tracking: Tracking | str | None,
+    mlflow_run_id: str | None,
+    end: RunEnd,
+    say: Callable[[str], None] = lambda _: None,
+) -> bool:
+    """Deliver what a run has left in its folder; again is harmless. Return whether all of it has arrived; `say` is told why not.
+
+    Where MLflow could not open a run for it in time, that is made up for. What somebody else delivers at this moment is
+    left to them.
+    """
+    with Claim(f"delivery/{folder.run_id}") as claim:
+        if not claim.take() or folder.delivered:
+            return True
+        deliver_spans(connection, folder)
+        if tracking is not None:
+            try:
+                server = Tracking(tracking) if isinstance(tracking, str) else tracking
+                _track(connection, folder, server, mlflow_run_id, end)
+            except TrackingUnavailable as error:
+                say(str(error))
+                return False
+        folder.mark_delivered()
+        return True
+
+
+def deliver_leftovers(
+    connection: Connection,
+    runs_dir: Path,
+    experiment: int,
+    tracking: Tracking | str | None,
+    say: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Deliver what earlier commands could not of an experiment, since the tracking server was away."""
+    server = Tracking(tracking) if isinstance(tracking, str) else tracking
+    for run in runs.known_runs(connection, experiment):
+        folder = RunFolder(runs_dir / run.run_id)
+        if folder.delivered or (end := folder.end()) is None:
+            continue
+        if not deliver(connection, folder, server, run.mlflow_run_id, end, say) and not (
+            server is not None and server.answers(_PATIENCE_SECONDS)
+        ):
+            return
+
+
+def deliver_spans(connection: Connection, folder: RunFolder) -> None:
+    """Deliver what goes to the database alone."""
+    store_spans(connection, folder.run_id, read_spans(folder.spans))
+
+
+def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_run_id: str | None, end: RunEnd) -> None:
+    """Bring to MLflow what a run has left, and to the database what MLflow knows of the run."""
+    if not server.answers(_PATIENCE_SECONDS):
+        raise TrackingUnavailable("MLflow does not answer")
+    if mlflow_run_id is None:
+        if (request := RunRequest.read(folder)) is None:
+            return
+        mlflow_run_id = open_late(server, request, end.started_at)
+        runs.set_mlflow_run(connection, folder.run_id, mlflow_run_id)
+    found = server.runs_of(folder.run_id)
+    store_software_metrics(connection, folder.run_id, server.metrics_of(found, everything=True))
+    tags = {"hypergauge.status": end.status, "hypergauge.reason": end.reason or ""}
+    with whole_output(folder.output) as output:
+        left = [output, folder.spans, *(folder.path / name for name in FILES), *profilers.reports(folder)]
+        server.finish(found, mlflow_run_id, end.status, end.ended_at, left, tags)

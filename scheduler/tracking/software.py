@@ -1,0 +1,61 @@
+"""Software metrics find their way into the database while runs go on."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from hypergauge.core.errors import TrackingUnavailable
+from hypergauge.core.system.periodic import Periodic
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.sql.ingest.software import store_software_metrics
+from hypergauge.sql.server.database import Database
+
+__all__ = ["SoftwareWatch"]
+
+# For a question to the server that is under way at the end; what it brings is not needed any more.
+_PATIENCE_SECONDS = 2.0
+
+
+class SoftwareWatch:
+    """Fills ``software_metrics`` every few seconds, in the background: a slow tracking server must not delay anything.
+
+    Parameters
+    ----------
+    running
+        Returns the ids of the runs that go on.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        tracking: Tracking | None,
+        running: Callable[[], list[str]],
+        interval: float = 5.0,
+    ) -> None:
+        self._database, self._tracking, self._running = database, tracking, running
+        self._fillings = Periodic("software metrics", self._fill, interval, level=logging.INFO)
+
+    def __enter__(self) -> Self:
+        if self._tracking is not None:
+            self._fillings.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._fillings.end(_PATIENCE_SECONDS)
+
+    def _fill(self) -> None:
+        assert self._tracking is not None
+        with self._database.session() as connection:
+            for run_id in self._running():
+                if self._fillings.ending:
+                    return
+                with contextlib.suppress(TrackingUnavailable):
+                    figures = self._tracking.new_metrics(run_id)
+                    if not self._fillings.ending:
+                        store_software_metrics(connection, run_id, figures)

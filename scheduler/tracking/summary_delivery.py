@@ -1,0 +1,122 @@
+"""Summaries of runs find their way to MLflow, behind the runs' backs.
+
+Summaries are written some seconds after a run has ended, by the collector. So it is the collector's command that watches for
+them, in a thread, and has them delivered by a process of its own: importing MLflow takes a second of CPU and memory that a
+collector should do without. What cannot be delivered now is delivered later, by whichever collector runs then.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BenchError, TrackingUnavailable
+from hypergauge.core.system.periodic import Periodic
+from hypergauge.scheduler.tracking.summary_metrics import summary_metrics
+from hypergauge.sql.queries.summaries import summaries
+from hypergauge.sql.runs.tracked_summaries import mark_tracked, untracked, untracked_runs
+from hypergauge.sql.server.database import Database
+
+__all__ = ["SummaryDelivery", "deliver_summaries"]
+
+_INTERVAL_SECONDS, _LONGEST_SECONDS = 5.0, 60.0
+_ANSWER_SECONDS = 10.0
+_NICE = 19
+
+
+class SummaryDelivery:
+    """Delivers summaries for as long as its block lasts; at the end it waits for none.
+
+    Parameters
+    ----------
+    tracking_uri
+        Returns where MLflow is by now, ``None`` where there is none.
+    """
+
+    def __init__(
+        self, database: Database, tracking_uri: Callable[[], str | None], interval: float = _INTERVAL_SECONDS
+    ) -> None:
+        self._database, self._tracking_uri = database, tracking_uri
+        self._unknown: set[str] = set()
+        self._deliveries = Periodic("delivery of summaries", self._deliver, interval, longest=_LONGEST_SECONDS)
+
+    def __enter__(self) -> Self:
+        self._deliveries.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._deliveries.end()
+
+    def _deliver(self) -> None:
+        with self._database.session() as connection:
+            run_ids = untracked(connection, self._unknown)
+        uri = self._tracking_uri() if run_ids else None
+        if uri is None:
+            return
+        settings = self._database.settings
+        command = [sys.executable, "-P", "-m", "hypergauge.scheduler.tracking.summary_delivery", *run_ids]
+        environment = {**os.environ, **settings.environment(), "MLFLOW_TRACKING_URI": uri}
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            while process.poll() is None:
+                if self._deliveries.wait(0.1):
+                    process.terminate()  # what it had not logged is logged later
+            self._unknown |= set(process.communicate()[0].split())
+        if process.returncode and not self._deliveries.ending:
+            raise TrackingUnavailable("MLflow was not reached")
+
+
+def deliver_summaries(database: Database, uri: str, run_ids: Sequence[str]) -> list[str]:
+    """Log the summaries of runs to MLflow as metrics of their runs there; return the ids of those that it does not know.
+
+    Raises
+    ------
+    TrackingUnavailable
+        The server does not answer.
+    """
+    from hypergauge.scheduler.tracking.tracking import Tracking
+
+    tracking = Tracking(uri)
+    if not tracking.answers(_ANSWER_SECONDS):
+        raise TrackingUnavailable("MLflow does not answer")
+    unknown = []
+    with database.session() as connection:
+        for run in untracked_runs(connection, run_ids):
+            figures = summary_metrics(summaries(connection, [run.run_id]), simulated=run.simulated)
+            if tracking.log_metrics(run.mlflow_run_id, figures, time.time()):
+                mark_tracked(connection, run)
+            else:
+                unknown.append(run.run_id)
+    return unknown
+
+
+def main(run_ids: Sequence[str]) -> int:
+    """Deliver, as a process of its own; write the ids of runs that MLflow does not know."""
+    os.nice(_NICE)  # a run that goes on is measured
+    settings = Settings.load()
+    assert settings.tracking_uri is not None
+    try:
+        with Database(settings) as database:
+            sys.stdout.write("\n".join(deliver_summaries(database, settings.tracking_uri, run_ids)))
+    except BenchError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,68 @@
+"""Metrics under which MLflow has a run's summary.
+
+They begin with ``system/``, so that MLflow's pages show them among the system metrics. MLflow's own have units in their names
+(``system/cpu_utilization_percentage``) and none of these statistics, so no name is in both. Units are SI.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from hypergauge.sql.queries.summaries import Summary
+
+__all__ = ["is_summary_metric", "summary_metrics"]
+
+# By quantity: the statistic of its summary, and what that is called.
+_FIGURES = {
+    "cpu_usage": {"mean": "cpu_usage_mean", "max": "cpu_usage_max", "total": "cpu_time_total"},
+    "memory_used": {"mean": "memory_used_mean", "max": "memory_used_max"},
+    **{
+        quantity: {"mean": f"{quantity}_mean", "max": f"{quantity}_max"}
+        for quantity in ("gpu_utilization", "gpu_sm_active", "gpu_memory_used", "gpu_power")
+    },
+    "gpu_energy_attributed": {"total": "gpu_energy_total"},
+}
+_OWN = ("process", "instance")
+# What a name says of a figure that is not the run's alone, or that no real device gave.
+_SHARED, _SIMULATED = "shared_", "simulated_"
+_PREFIX = "system/"
+_NAMES = frozenset(
+    f"{_PREFIX}{simulated}{shared}{name}"
+    for names in _FIGURES.values()
+    for name in names.values()
+    for simulated in ("", _SIMULATED)
+    for shared in ("", _SHARED)
+)
+
+
+def is_summary_metric(key: str) -> bool:
+    """Return whether a metric in MLflow is one of a summary, and not what a script has logged."""
+    return key in _NAMES
+
+
+def summary_metrics(summaries: Iterable[Summary], *, simulated: bool) -> dict[str, float]:
+    """Return the figures of one run by MLflow's names.
+
+    Parameters
+    ----------
+    summaries
+        Of each quantity the first counts. A host's figures are left out, since they are not the run's. A shared GPU's are the
+        whole GPU's, and their names say so: ``system/shared_gpu_utilization_mean``.
+    simulated
+        Whether the run's GPUs are; so their figures are called.
+    """
+    first: dict[str, Summary] = {}
+    for summary in summaries:
+        first.setdefault(summary.quantity, summary)
+    found = {}
+    for quantity, names in _FIGURES.items():
+        if quantity not in first or (one := first[quantity]).scope == "host":
+            continue
+        prefix = _SIMULATED if simulated and quantity.startswith("gpu_") else ""
+        prefix += "" if one.scope in _OWN else _SHARED
+        for statistic, name in names.items():
+            value: float | None = getattr(one, statistic)
+            if value is not None and math.isfinite(value):
+                found[f"{_PREFIX}{prefix}{name}"] = value
+    return found

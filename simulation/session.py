@@ -1,0 +1,169 @@
+"""A process's session with the simulated driver: what is open, and what its handles stand for."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pynvml
+
+from hypergauge.gpu.models import Model
+from hypergauge.simulation.ledger import GpuState, InstanceState, WorldState
+from hypergauge.simulation.world import World, WorldReplaced
+
+__all__ = ["Board", "ComputeInstance", "GpuInstance", "MigDevice", "Session", "pointed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What a handle of a GPU stands for."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class MigDevice:
+    """What a handle of a MIG device stands for: the compute instance of that UUID."""
+
+    index: int
+    uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuInstance:
+    """What a handle of a GPU instance stands for."""
+
+    index: int
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeInstance:
+    """What a handle of a compute instance stands for."""
+
+    index: int
+    uuid: str
+
+
+class Session:
+    """Opening and closing, and the handles between.
+
+    Handles are pointers as pynvml has them, to nowhere: their addresses are numbers that this session gave.
+    """
+
+    def __init__(self, world: World, dcgm: bool = False) -> None:
+        self._world = world
+        self._dcgm = dcgm
+        self._opened = 0
+        self._driver = 0
+        self._numbers = itertools.count(0x1000, 0x10)
+        self._addresses: dict[Hashable, int] = {}
+        self._targets: dict[int, Any] = {}
+
+    def nvmlInit(self) -> None:
+        self.nvmlInitWithFlags(0)
+
+    def nvmlInitWithFlags(self, flags: int) -> None:  # noqa: ARG002
+        try:
+            driver = self._world.state()["driver"]
+        except WorldReplaced:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_DRIVER_NOT_LOADED) from None
+        if not self._opened or driver != self._driver:
+            self._addresses.clear()
+            self._targets.clear()
+            self._opened, self._driver = 0, driver
+        self._opened += 1
+
+    def nvmlShutdown(self) -> None:
+        if not self._opened:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+        self._opened -= 1
+
+    def nvmlSystemGetDriverVersion(self) -> str:
+        self._state()
+        return "575.57.08"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
+        self._state()
+        return 12090
+
+    def _state(self) -> WorldState:
+        """Return the world for questions about what there is; it may lag behind in what goes on with time."""
+        return self._checked(self._world.state)
+
+    def _now(self) -> WorldState:
+        """Return the world brought forward to now."""
+        return self._checked(self._world.now)
+
+    @contextmanager
+    def _change(self) -> Iterator[WorldState]:
+        """Change the world; nothing is changed where the block raises."""
+        self._state()
+        with self._world.change() as state:
+            yield state
+
+    def _checked(self, look: Callable[[], WorldState]) -> WorldState:
+        if not self._opened:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+        try:
+            state = look()
+        except WorldReplaced:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN) from None
+        if state["driver"] != self._driver:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNKNOWN)
+        return state
+
+    def _handle(self, target: Hashable, kind: Any) -> Any:
+        """Return a handle, a pointer of type `kind`, that stands for `target`."""
+        if target not in self._addresses:
+            number = next(self._numbers)
+            self._addresses[target], self._targets[number] = number, target
+        return ctypes.cast(ctypes.c_void_p(self._addresses[target]), kind)
+
+    def _forget(self, target: Hashable) -> None:
+        del self._targets[self._addresses.pop(target)]
+
+    def _target(self, handle: Any) -> Any:
+        return self._targets.get(ctypes.cast(handle, ctypes.c_void_p).value or 0)
+
+    def _board(self, state: WorldState, index: int) -> tuple[GpuState, Model]:
+        gpu = state["gpus"][index]
+        if gpu["lost"]:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+        return gpu, self._world.gpus[index].model
+
+    def _parent(self, state: WorldState, device: Any) -> tuple[int, GpuState, Model]:
+        """Return the GPU that a handle of a GPU, not of a MIG device, stands for."""
+        target = self._target(device)
+        if not isinstance(target, Board):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        return target.index, *self._board(state, target.index)
+
+    def _device(self, state: WorldState, device: Any) -> tuple[int, GpuState, Model, InstanceState | None]:
+        """Return what the handle of a GPU or of a MIG device stands for."""
+        target = self._target(device)
+        if isinstance(target, Board):
+            return target.index, *self._board(state, target.index), None
+        if not isinstance(target, MigDevice):
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+        gpu, model = self._board(state, target.index)
+        for instance in gpu["instances"]:
+            if instance["uuid"] == target.uuid:
+                return target.index, gpu, model, instance
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
+    def _partitioned(self, state: WorldState, device: Any) -> tuple[int, GpuState, Model]:
+        """Return the GPU that a handle stands for, if it is in MIG mode."""
+        index, gpu, model = self._parent(state, device)
+        if not gpu["mig"]:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return index, gpu, model
+
+
+def pointed(reference: Any) -> Any:
+    """Return what a ``byref()``, ``pointer()`` or array refers to; a pointer stands for an array too."""
+    return getattr(reference, "_obj", reference)

@@ -1,0 +1,1 @@
+"""Samples, targets and software metrics on their way in."""

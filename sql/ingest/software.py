@@ -1,0 +1,70 @@
+"""What a run says about itself: software metrics from the tracking server, spans from the client."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["SoftwareMetric", "SpanRecord", "store_software_metrics", "store_spans"]
+
+
+@dataclass(frozen=True, slots=True)
+class SoftwareMetric:
+    """One logged figure; `time` in Unix seconds."""
+
+    key: str
+    step: int
+    time: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class SpanRecord:
+    """One span; `started_at` and `ended_at` in Unix seconds, the latter ``None`` where the run ended within it."""
+
+    span_id: str
+    parent_id: str | None
+    name: str
+    kind: str
+    step: int | None
+    started_at: float
+    ended_at: float | None
+    pid: int | None
+    thread: str | None
+
+
+def store_software_metrics(connection: Connection, run_id: str, metrics: Sequence[SoftwareMetric]) -> None:
+    """Add figures of one run; those that are there already stay as they are. A figure that is no number is null."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            insert into software_metrics (run_id, key, step, time, elapsed, value)
+            select run_id, %s, %s, to_timestamp(%s), extract(epoch from to_timestamp(%s) - started_at)::float8, %s
+            from runs where run_id = %s and started_at is not null
+            on conflict do nothing
+            """,
+            [
+                (m.key, m.step, m.time, m.time, m.value if math.isfinite(m.value) else None, run_id)
+                for m in metrics
+            ],
+        )  # fmt: skip
+
+
+def store_spans(connection: Connection, run_id: str, spans: Iterable[SpanRecord]) -> None:
+    """Add spans of one run; a span that is there already gets its end."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            insert into spans (run_id, span_id, parent_id, name, kind, step, started_at, ended_at, pid, thread)
+            values (%s, %s, %s, %s, %s, %s, to_timestamp(%s), to_timestamp(%s), %s, %s)
+            on conflict (run_id, span_id) do update set ended_at = excluded.ended_at
+            where spans.ended_at is null and excluded.ended_at is not null
+            """,
+            [
+                (run_id, s.span_id, s.parent_id, s.name, s.kind, s.step, s.started_at, s.ended_at, s.pid, s.thread)
+                for s in spans
+            ],
+        )

@@ -1,0 +1,265 @@
+"""Targets in the database: registered, held by one collector at a time, and what is known of their state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from hypergauge.core.config.settings import LEASE_SECONDS
+from hypergauge.sql.server.database import Connection
+
+__all__ = [
+    "ClockOffset",
+    "Holder",
+    "TargetRow",
+    "TargetState",
+    "claim_targets",
+    "clock_offsets",
+    "find_target",
+    "holders",
+    "register_target",
+    "release_targets",
+    "report_targets",
+    "unmeasured_hosts",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """A target as the database knows it.
+
+    Attributes
+    ----------
+    says_host
+        Whether its labels say `host`, which then goes before the one that its lines name.
+    """
+
+    host: str
+    listener: str
+    instance: str
+    url: str
+    says_host: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetState:
+    """How a target is.
+
+    Attributes
+    ----------
+    up
+        Whether its last scrape worked; ``None`` before there was one.
+    last_seen
+        When one last did, in Unix seconds.
+    clock_offset, clock_uncertainty
+        Seconds by which its clock is ahead, more or less; ``None`` where it does not tell.
+    error
+        Why its last scrape failed, empty where it did not.
+    """
+
+    up: bool | None = None
+    last_seen: float | None = None
+    clock_offset: float | None = None
+    clock_uncertainty: float | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The collector that has a target, and for how many seconds more if it is gone.
+
+    Attributes
+    ----------
+    of_the_site
+        Whether it has it by an address that is not ours: it measures the host for all, and ours is left to it.
+    """
+
+    host: str
+    pid: int
+    seconds: float
+    of_the_site: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClockOffset:
+    """A host's clock against that of the collector that scrapes it, in seconds."""
+
+    host: str
+    offset: float
+    uncertainty: float
+
+
+def register_target(connection: Connection, *, host: str, listener: str, instance: str, url: str) -> int:
+    """Return the id of a target, made where it is new; a listener of our own keeps it when its port changes."""
+    row = connection.execute(
+        """
+        insert into targets (host, listener, instance, url) values (%s, %s, %s, %s)
+        on conflict (host, listener, instance) do update set url = excluded.url
+        returning target_id
+        """,
+        (host, listener, instance, url),
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def find_target(connection: Connection, source: str, target: TargetRow) -> int | None:
+    """Return the id of a target that the collector `source` has scraped unasked, made where it is new.
+
+    ``None`` where another collector has hold of it, and so the same figures.
+    """
+    row = connection.execute(
+        """
+        with made as (
+            insert into targets (host, listener, instance, url, says_host)
+            values (%(host)s, %(listener)s, %(instance)s, %(url)s, %(says_host)s)
+            on conflict (host, listener, instance) do update set host = excluded.host
+            returning target_id, collector is distinct from %(source)s and lease_until > now()
+                      or scraped_elsewhere(host, listener, instance, %(source)s) as elsewhere
+        )
+        select case when elsewhere then null else target_id end from made
+        """,
+        {**asdict(target), "source": source},
+    ).fetchone()
+    assert row is not None
+    return None if row[0] is None else int(row[0])
+
+
+def claim_targets(
+    connection: Connection,
+    source: str,
+    host: str,
+    pid: int,
+    targets: Sequence[TargetRow],
+    lease: float = LEASE_SECONDS,
+) -> list[int | None]:
+    """Register targets and take hold of them; return their ids in the same order, ``None`` for those of another.
+
+    Parameters
+    ----------
+    source
+        What tells the collector from others and stays the same when it is started again.
+    host, pid
+        Where it runs, for people.
+    targets
+        No two of the same host, listener and instance.
+    lease
+        Seconds after which another collector may take them over; one that was killed goes on at once.
+    """
+    names = ("host", "listener", "instance", "url", "says_host")
+    columns = {f"{name}s": [getattr(one, name) for one in targets] for name in names}
+    rows = connection.execute(
+        """
+        with wanted as (
+            select * from unnest(%(hosts)s::text[], %(listeners)s::text[], %(instances)s::text[], %(urls)s::text[],
+                                 %(says_hosts)s::bool[])
+                with ordinality as w(host, listener, instance, url, says_host, ord)
+        ), claimed as (
+            insert into targets as t (host, listener, instance, url, says_host, collector, collector_host, collector_pid,
+                                      held_since, lease_until)
+            select host, listener, instance, url, says_host, %(source)s, %(host)s, %(pid)s, now(),
+                   now() + make_interval(secs => %(lease)s)
+            from wanted where not scraped_elsewhere(host, listener, instance, %(source)s)
+            order by host, listener, instance  -- the same order for all, so that none waits for one who waits for it
+            on conflict (host, listener, instance) do update set
+                held_since = case when t.collector = excluded.collector then t.held_since else now() end,
+                url = excluded.url, says_host = excluded.says_host, collector = excluded.collector,
+                collector_host = excluded.collector_host, collector_pid = excluded.collector_pid,
+                lease_until = excluded.lease_until, down_since = null
+            where t.collector = excluded.collector or t.lease_until is null or t.lease_until < now()
+            returning target_id, host, listener, instance
+        )
+        select target_id from wanted left join claimed using (host, listener, instance) order by ord
+        """,
+        {**columns, "source": source, "host": host, "pid": pid, "lease": lease},
+    ).fetchall()
+    return [target_id for (target_id,) in rows]
+
+
+def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[str, str, str], Holder]:
+    """Return who has which of the targets, by host, listener and instance."""
+    keys = [[getattr(one, name) for one in targets] for name in ("host", "listener", "instance")]
+    rows = connection.execute(
+        """
+        select w.host, w.listener, w.instance, t.collector_host, t.collector_pid,
+               extract(epoch from t.lease_until - now())::float8, t.instance <> w.instance
+        from unnest(%s::text[], %s::text[], %s::text[]) as w(host, listener, instance)
+        join targets t on t.host = w.host and t.listener = w.listener
+            and (t.instance = w.instance or w.instance = '' and t.instance not like '/%%')
+        where t.lease_until > now()
+        order by t.instance  -- an address last, so that the site's counts
+        """,
+        keys,
+    ).fetchall()
+    return {(row[0], row[1], row[2]): Holder(*row[3:]) for row in rows}
+
+
+def report_targets(
+    connection: Connection, states: Mapping[int, TargetState], source: str, lease: float = LEASE_SECONDS
+) -> list[int]:
+    """Record how targets are, and keep hold of them; return those that another collector has by now."""
+    ids = sorted(states)
+    columns = {
+        name: [getattr(states[one], name) for one in ids]
+        for name in ("up", "last_seen", "clock_offset", "clock_uncertainty")
+    }
+    rows = connection.execute(
+        """
+        with reported as (
+            select * from unnest(%(ids)s::int[], %(up)s::bool[], %(last_seen)s::float8[], %(clock_offset)s::float8[],
+                                 %(clock_uncertainty)s::float8[])
+                as r(target_id, up, last_seen, clock_offset, clock_uncertainty)
+        ), written as (
+            update targets t set up = coalesce(r.up, t.up), last_seen = coalesce(to_timestamp(r.last_seen), t.last_seen),
+                down_since = case when r.up then null when not r.up then coalesce(t.down_since, now()) else t.down_since end,
+                clock_offset = coalesce(r.clock_offset, t.clock_offset),
+                clock_uncertainty = coalesce(r.clock_uncertainty, t.clock_uncertainty),
+                lease_until = now() + make_interval(secs => %(lease)s)
+            from reported r where t.target_id = r.target_id and t.collector = %(source)s
+        )
+        select t.target_id from targets t join reported using (target_id)
+        where t.collector is distinct from %(source)s
+            or scraped_elsewhere(t.host, t.listener, t.instance, %(source)s)
+        """,
+        {**columns, "ids": ids, "source": source, "lease": lease},
+    ).fetchall()
+    return [target_id for (target_id,) in rows]
+
+
+def release_targets(connection: Connection, source: str, ids: Sequence[int] | None = None) -> None:
+    """Let go of targets, so that another collector may have them at once; of all where `ids` is ``None``."""
+    connection.execute(
+        """
+        update targets set lease_until = null
+        where collector = %s and lease_until is not null and target_id = any(coalesce(%s::int[], array[target_id]))
+        """,
+        (source, None if ids is None else list(ids)),
+    )
+
+
+def clock_offsets(connection: Connection) -> list[ClockOffset]:
+    """Return the offset of each host's clock that is measured by now, by its surest target."""
+    rows = connection.execute(
+        """
+        select distinct on (host) host, clock_offset, clock_uncertainty from targets
+        where clock_offset is not null and last_seen > now() - interval '1 min'
+        order by host, clock_uncertainty
+        """
+    ).fetchall()
+    return [ClockOffset(*row) for row in rows]
+
+
+def unmeasured_hosts(connection: Connection, run_ids: Sequence[str] | None = None) -> list[str]:
+    """Return the hosts on which runs go on, all or these, and of which no listener answers or is about to be tried."""
+    rows = connection.execute(
+        """
+        select distinct p.host from placements p join runs r using (run_id)
+        where r.status = 'running' and p.ended_at is null and p.origin = '' and run_id = any(coalesce(%s, array[run_id]))
+            and not exists (
+                select from targets t
+                where t.host = p.host and t.listener <> 'collector' and t.lease_until > now() and t.down_since is null)
+        order by p.host
+        """,
+        (None if run_ids is None else list(run_ids),),
+    ).fetchall()
+    return [host for (host,) in rows]

@@ -1,0 +1,104 @@
+"""What costs of runs are made of: power over time, hours of hardware, and when software metrics reached a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Hours", "Reached", "hours", "power_by_minute", "reached"]
+
+# How a value is held against a target.
+COMPARISONS = (">=", "<=", ">", "<")
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """For how many hours a run has had a GPU or a host; what runs have at the same time counts in equal parts.
+
+    Attributes
+    ----------
+    kind
+        ``gpu`` or ``host``.
+    name
+        The GPU's model, ``None`` where nobody says, or the host.
+    """
+
+    run_id: str
+    kind: str
+    name: str | None
+    hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """When a software metric of a run was first as good as a target, ``None`` for never, and the best that it was."""
+
+    run_id: str
+    time: datetime | None
+    best: float | None
+
+
+def hours(connection: Connection, spans: Mapping[str, tuple[datetime, datetime]]) -> list[Hours]:
+    """Return the hours of GPUs and hosts of runs, each between two times."""
+    with connection.cursor(row_factory=class_row(Hours)) as cursor:
+        return cursor.execute(
+            """
+            with asked as materialized (
+                select * from unnest(%s::text[], %s::timestamptz[], %s::timestamptz[]) as asked (run_id, starts, ends)
+            ), had as (
+                select a.run_id, rs.place_id, extract(epoch from least(coalesce(rs.ended_at, now()), a.ends)
+                                                                 - greatest(rs.started_at, a.starts))
+                       / (select count(*) + max(o.others) from run_sets o where o.runset_id = rs.runset_id) as seconds
+                from asked a join run_sets rs using (run_id)
+            )
+            select h.run_id, p.kind, case p.kind when 'gpu' then d.model else p.host end as name,
+                   (sum(h.seconds) / 3600)::float8 as hours
+            from had h join places p using (place_id) left join devices d using (place_id)
+            where p.kind in ('gpu', 'host') and h.seconds > 0
+            group by h.run_id, h.place_id, p.kind, d.model, p.host
+            """,
+            (list(spans), [start for start, _ in spans.values()], [stop for _, stop in spans.values()]),
+        ).fetchall()
+
+
+def power_by_minute(
+    connection: Connection, run_ids: Sequence[str], quantity: str, scope: str
+) -> dict[str, list[tuple[datetime, float]]]:
+    """Return by run the mean watts of a quantity in each minute that it was measured in, by when the minute, or the run, began.
+
+    Of a run that lasted for months, of some minutes together.
+    """
+    rows = connection.execute(
+        """
+        select r.run_id, array_agg(c.time order by c.time), array_agg(c.value order by c.time)
+        from run_chart(%(runs)s, array[%(quantity)s], null, null, 60000, false, %(most)s, array[%(scope)s]) c
+        join (select r.run_id, run_label(w, r) as run from runs r join workloads w using (workload_id)
+              where r.run_id = any(%(runs)s)) r using (run)
+        where c.value is not null group by r.run_id
+        """,
+        {"runs": list(run_ids), "quantity": quantity, "scope": scope, "most": len(run_ids)},
+    ).fetchall()
+    return {run_id: list(zip(times, watts, strict=True)) for run_id, times, watts in rows}
+
+
+def reached(
+    connection: Connection, run_ids: Sequence[str], key: str, comparison: str, value: float
+) -> dict[str, Reached]:
+    """Return by run when a software metric first met a target; a run that has not logged it is left out."""
+    if comparison not in COMPARISONS:
+        raise ValueError(comparison)
+    best = "max" if comparison.startswith(">") else "min"
+    with connection.cursor(row_factory=class_row(Reached)) as cursor:
+        rows = cursor.execute(
+            f"""
+            select run_id, min(time) filter (where value {comparison} %s) as time, {best}(value) as best
+            from software_metrics where run_id = any(%s) and key = %s group by run_id
+            """.encode(),  # noqa: S608 - text of ours alone
+            (value, list(run_ids), key),
+        ).fetchall()
+    return {row.run_id: row for row in rows}

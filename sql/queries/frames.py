@@ -1,0 +1,62 @@
+"""Whole relations by run, for data frames and exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["check_quantities", "samples_of", "summaries_of"]
+
+Table = tuple[list[str], list[tuple[Any, ...]]]
+
+
+def check_quantities(connection: Connection, quantities: Sequence[str]) -> None:
+    """Refuse a quantity that neither the catalog nor a series has, naming the nearest one.
+
+    Raises
+    ------
+    BadRequest
+        There is no such quantity.
+    """
+    known = {name for (name,) in connection.execute("select distinct quantity from metrics").fetchall()}
+    for quantity in quantities:
+        if quantity not in known:
+            measured = connection.execute("select distinct quantity from series where quantity is not null").fetchall()
+            known |= {name for (name,) in measured}
+        if quantity not in known:
+            nearest = did_you_mean(quantity, sorted(known), "; `bench metrics` lists those that were measured")
+            raise BadRequest(f"unknown quantity {quantity!r}{nearest}")
+
+
+def samples_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None) -> Table:
+    """Return columns and rows of ``run_samples``, in the order of time."""
+    return _table(
+        connection,
+        """
+        select * from run_samples
+        where run_id = any(%(runs)s) and (%(quantities)s::text[] is null or quantity = any(%(quantities)s))
+        order by time, run_id, quantity
+        """,
+        {"runs": list(run_ids), "quantities": None if quantities is None else list(quantities)},
+    )
+
+
+def summaries_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None) -> Table:
+    """Return columns and rows of ``run_summary``."""
+    return _table(
+        connection,
+        """
+        select * from run_summary
+        where run_id = any(%(runs)s) and (%(quantities)s::text[] is null or quantity = any(%(quantities)s))
+        order by run_id, quantity, scope, metric, device
+        """,
+        {"runs": list(run_ids), "quantities": None if quantities is None else list(quantities)},
+    )
+
+
+def _table(connection: Connection, statement: str, values: dict[str, Any]) -> Table:
+    cursor = connection.execute(statement.encode(), values)
+    return [column.name for column in cursor.description or ()], cursor.fetchall()

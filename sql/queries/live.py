@@ -1,0 +1,93 @@
+"""What runs that go on do now: their newest spans, the rules that hold, and what they used in the last minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from psycopg.rows import class_row
+
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Position", "Recent", "holding_rules", "positions", "recent_figures"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a run is: the innermost phase that it is in, and its newest epoch and step."""
+
+    run_id: str
+    phase: str | None
+    epoch: int | None
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """What a quantity of a run was, in the canonical unit; `at` in Unix seconds, `age` in seconds."""
+
+    run_id: str
+    quantity: str
+    scope: str
+    at: float
+    age: float
+    value: float
+
+
+def positions(connection: Connection, run_ids: Sequence[str]) -> dict[str, Position]:
+    """Return where runs are, those that have said so; of phases the newest hundred are looked at."""
+    with connection.cursor(row_factory=class_row(Position)) as cursor:
+        rows = cursor.execute(
+            """
+            select run_id, phase, epoch, step
+            from unnest(%s::text[]) as asked(run_id)
+            left join lateral (
+                select name as phase from (
+                    select name, started_at, ended_at from spans where run_id = asked.run_id and kind = 'phase'
+                    order by started_at desc limit 100) newest
+                where ended_at is null order by started_at desc limit 1) phases on true
+            left join lateral (
+                select step as epoch from spans where run_id = asked.run_id and kind = 'epoch'
+                order by started_at desc limit 1) epochs on true
+            left join lateral (
+                select step from spans where run_id = asked.run_id and kind = 'step'
+                order by started_at desc limit 1) steps on true
+            where num_nonnulls(phase, epoch, step) > 0
+            """,
+            (list(run_ids),),
+        ).fetchall()
+    return {row.run_id: row for row in rows}
+
+
+def holding_rules(connection: Connection, run_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the rules that hold in runs now, in the order in which they began to."""
+    rows = connection.execute(
+        """
+        select run_id, array_agg(rule order by started_at, rule)
+        from rule_firings where run_id = any(%s) and ended_at is null group by run_id
+        """,
+        (list(run_ids),),
+    ).fetchall()
+    return {run_id: tuple(rules) for run_id, rules in rows}
+
+
+def recent_figures(
+    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], seconds: float, step: float
+) -> list[Recent]:
+    """Return means over `step` seconds of the last `seconds`, in order of time; see `run_chart`."""
+    with connection.cursor(row_factory=class_row(Recent)) as cursor:
+        return cursor.execute(
+            """
+            select run_id, quantity, scope, extract(epoch from time)::float8 as at,
+                   extract(epoch from now() - time)::float8 as age, value
+            from run_chart(%(runs)s, %(quantities)s, now() - make_interval(secs => %(seconds)s), null, %(step)s, false,
+                           %(series)s)
+            join (select run_id, run_label(w, r) as run from runs r join workloads w using (workload_id)
+                  where run_id = any(%(runs)s)) labels using (run)
+            order by at
+            """,
+            {
+                "runs": list(run_ids), "quantities": list(quantities), "seconds": seconds, "step": step * 1000,
+                "series": len(run_ids) * len(quantities),
+            },
+        ).fetchall()  # fmt: skip

@@ -1,0 +1,171 @@
+"""What a report tells of runs beside their curves: phases, steps, findings of rules, and how far to trust the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from psycopg.rows import class_row
+
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Device", "Finding", "Phase", "Quality", "Steps", "devices", "findings", "phases", "qualities", "steps"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A GPU, or an instance of one, that a run was placed on, by what people call it."""
+
+    run_id: str
+    name: str
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A phase of a run: seconds since the run's start, and how long; one that has not ended goes on until now."""
+
+    run_id: str
+    name: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How long the steps or epochs of a run took, in seconds.
+
+    Attributes
+    ----------
+    kind
+        ``step`` or ``epoch``.
+    """
+
+    run_id: str
+    kind: str
+    n: int
+    mean: float
+    p50: float
+    p95: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule found, seconds since the run's start; `ended` is ``None`` where it holds still.
+
+    `done` is what was done about it, in words; ``None`` where nothing was asked for.
+    """
+
+    run_id: str
+    rule: str
+    severity: str
+    start: float
+    ended: float | None
+    evidence: dict[str, Any]
+    done: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How far a run's figures can be trusted, and which listeners measured it; see the view ``run_quality``."""
+
+    run_id: str
+    coverage: float
+    interval_seconds: float | None
+    listeners: list[str]
+    simulated: bool
+    profiled: bool
+    shared: bool
+    throttled: bool | None
+    overhead: float | None
+
+
+def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
+    """Return the GPUs and instances that runs were placed on."""
+    return _rows(
+        connection,
+        Device,
+        """
+        select p.run_id, coalesce(d.device, p.gpu_uuid) as name, d.model
+        from placements p left join devices d
+            on (d.host, d.gpu_uuid, d.origin) = (p.host, p.gpu_uuid, p.origin)
+            and d.gpu_instance_id is not distinct from p.gpu_instance_id
+        where p.run_id = any(%s) and p.gpu_uuid is not null
+        order by p.run_id, p.gpu_uuid, p.gpu_instance_id
+        """,
+        run_ids,
+    )
+
+
+def phases(connection: Connection, run_ids: Sequence[str]) -> list[Phase]:
+    """Return the phases of runs in the order of time."""
+    return _rows(
+        connection,
+        Phase,
+        """
+        select s.run_id, s.name, extract(epoch from s.started_at - r.started_at)::float8 as start,
+               extract(epoch from coalesce(s.ended_at, r.ended_at, now()) - s.started_at)::float8 as seconds
+        from spans s join runs r using (run_id)
+        where s.run_id = any(%s) and s.kind = 'phase' and r.started_at is not null
+        order by s.run_id, s.started_at, s.ended_at desc nulls first
+        """,
+        run_ids,
+    )
+
+
+def steps(connection: Connection, run_ids: Sequence[str]) -> list[Steps]:
+    """Return how long the steps and epochs of runs took that have ended."""
+    return _rows(
+        connection,
+        Steps,
+        """
+        select run_id, kind, count(*) as n, avg(seconds) as mean,
+               percentile_cont(0.5) within group (order by seconds) as p50,
+               percentile_cont(0.95) within group (order by seconds) as p95, max(seconds) as max
+        from (select run_id, kind, extract(epoch from ended_at - started_at)::float8 as seconds from spans
+              where run_id = any(%s) and kind in ('step', 'epoch') and ended_at is not null) ended
+        group by run_id, kind order by run_id, kind
+        """,
+        run_ids,
+    )
+
+
+def findings(connection: Connection, run_ids: Sequence[str]) -> list[Finding]:
+    """Return what rules found in runs, in the order of time."""
+    return _rows(
+        connection,
+        Finding,
+        """
+        select f.run_id, rule, severity, extract(epoch from f.started_at - r.started_at)::float8 as start,
+               extract(epoch from f.ended_at - r.started_at)::float8 as ended, evidence,
+               firing_done(f.run_id, rule, f.started_at) as done
+        from rule_firings f join runs r using (run_id)
+        where f.run_id = any(%s) order by f.run_id, f.started_at, rule
+        """,
+        run_ids,
+    )
+
+
+def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
+    """Return how far the figures of runs can be trusted."""
+    return _rows(
+        connection,
+        Quality,
+        """
+        with asked as (select %s::text[] as runs)
+        select run_id, coverage, interval_seconds, coalesce(listeners, '{}') as listeners, simulated, profiled, shared,
+               throttled, overhead
+        from run_quality left join (select l.* from asked cross join lateral run_listeners(runs) l) found using (run_id)
+        where run_id = any((select runs from asked)::text[])
+        """,
+        run_ids,
+    )
+
+
+def _rows(connection: Connection, kind: type[T], statement: str, run_ids: Sequence[str]) -> list[T]:
+    with connection.cursor(row_factory=class_row(kind)) as cursor:
+        return cursor.execute(statement.encode(), (list(run_ids),)).fetchall()

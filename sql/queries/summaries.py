@@ -1,0 +1,269 @@
+"""What runs did, in figures: their summaries, final software metrics, and the catalog of quantities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import class_row
+
+from hypergauge.sql.queries.axes import Stretch
+from hypergauge.sql.server.database import Connection
+
+__all__ = [
+    "BoardEnergy",
+    "Coverage",
+    "FinalMetric",
+    "GpuFacts",
+    "Live",
+    "Summary",
+    "board_energy",
+    "coverage",
+    "final_metrics",
+    "gpu_facts",
+    "gpus",
+    "just_ended",
+    "live_figures",
+    "summaries",
+    "summaries_between",
+    "unsummarised",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A quantity of a run over its devices, in the canonical unit; `seen` are its seconds less gaps."""
+
+    run_id: str
+    quantity: str
+    unit: str
+    scope: str
+    n: int
+    seconds: float | None
+    mean: float | None
+    min: float | None
+    max: float | None
+    p50: float | None
+    p95: float | None
+    total: float | None
+    seen: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinalMetric:
+    """The last value of a software metric, and the range of all of them."""
+
+    run_id: str
+    key: str
+    step: int
+    value: float | None
+    min: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """A quantity that there are samples of."""
+
+    quantity: str
+    unit: str
+    scopes: str
+    metrics: str
+    series: int
+    help: str
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The newest figures of a run's own processes: cores, and bytes."""
+
+    run_id: str
+    cpu_usage: float | None
+    memory_used: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFacts:
+    """What is to be known of a run's figures on GPUs.
+
+    Attributes
+    ----------
+    gpus
+        How many GPUs, or MIG instances, it is placed on.
+    simulated
+        Whether they are.
+    energy_method
+        How its share of their energy was found, as the listener says; several are joined by ``+``.
+    """
+
+    gpus: int
+    simulated: bool
+    energy_method: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoardEnergy:
+    """What the boards that a run was on used meanwhile, whoever it was for and idle included, in joules.
+
+    Attributes
+    ----------
+    seconds
+        For how long that was measured.
+    """
+
+    run_id: str
+    scope: str
+    joules: float
+    seconds: float
+
+
+def board_energy(connection: Connection, run_ids: Sequence[str]) -> list[BoardEnergy]:
+    """Return what the boards of runs used while each was alone on them (``instance``), and while it was not (``device``)."""
+    with connection.cursor(row_factory=class_row(BoardEnergy)) as cursor:
+        return cursor.execute(
+            """
+            select run_id, scope, total as joules, seconds from run_summary_of(%s, '{gpu_power}')
+            where metric is null and device is null and scope in ('instance', 'device') and seconds > 0
+            """,
+            (list(run_ids),),
+        ).fetchall()
+
+
+def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFacts]:
+    """Return by run what is to be known of its figures on GPUs."""
+    rows = connection.execute(
+        """
+        select r.run_id, (select count(*) from placements where run_id = r.run_id and gpu_uuid is not null),
+               on_simulated_gpus(r), x.method
+        from runs r cross join lateral (
+            select string_agg(distinct s.labels ->> 'method', '+') as method
+            from run_sets rs join series s using (place_id)
+            where rs.run_id = r.run_id and s.quantity = 'gpu_energy_attributed') x
+        where r.run_id = any(%s)
+        """,
+        (list(run_ids),),
+    ).fetchall()
+    return {run_id: GpuFacts(*facts) for run_id, *facts in rows}
+
+
+def gpus(connection: Connection, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Return by run the UUIDs of the GPUs that it is placed on, or on an instance of."""
+    rows = connection.execute(
+        """
+        select run_id, array_remove(array_agg(p.gpu_uuid), null) from runs left join placements p using (run_id)
+        where run_id = any(%s) group by run_id
+        """,
+        (list(run_ids),),
+    ).fetchall()
+    return {run_id: frozenset(uuids) for run_id, uuids in rows}
+
+
+def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
+    """Return the summaries of runs, each quantity over its devices: first in the narrowest scope that covers the run."""
+    return _summaries(connection, "run_summary_of(%(runs)s, null) s", {"runs": list(run_ids)})
+
+
+def summaries_between(
+    connection: Connection, stretches: Sequence[Stretch], quantities: Sequence[str] | None = None
+) -> list[Summary]:
+    """Return the same of a stretch of each run, of all quantities or some, from its raw samples."""
+    source = """
+        unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as stretch (run, starts, ends)
+        cross join lateral summary_between(run, %(quantities)s::text[], starts, ends) s
+    """
+    values = {
+        "runs": [one.run_id for one in stretches],
+        "starts": [one.started_at for one in stretches],
+        "ends": [one.ended_at for one in stretches],
+        "quantities": None if quantities is None else list(quantities),
+    }
+    return _summaries(connection, source, values)
+
+
+def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> list[Summary]:
+    with connection.cursor(row_factory=class_row(Summary)) as cursor:
+        return cursor.execute(
+            f"""
+            with asked as materialized (
+                select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s))
+            select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
+                   total, coalesce(seen, seconds) as seen
+            from {source} join asked using (run_id)
+            left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
+            where s.run_id = any(%(runs)s) and s.metric is null and s.device is null
+            order by s.quantity, scope_width(s.scope, asked.alone)
+            """.encode(),  # noqa: S608 - text of ours alone
+            values,
+        ).fetchall()
+
+
+def just_ended(connection: Connection, seconds: float) -> list[str]:
+    """Return the runs that have ended no longer than so many seconds ago."""
+    rows = connection.execute(
+        "select run_id from runs where started_at is not null and ended_at > now() - make_interval(secs => %s)",
+        (seconds,),
+    )
+    return [run_id for (run_id,) in rows]
+
+
+def unsummarised(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return those of these runs whose summaries are not final: the collector has still to write what they said last."""
+    if not run_ids:
+        return []
+    rows = connection.execute(
+        "select run_id from runs where run_id = any(%s) and started_at is not null and not summarised", (list(run_ids),)
+    )
+    return [run_id for (run_id,) in rows]
+
+
+def final_metrics(
+    connection: Connection, run_ids: Sequence[str], before: Mapping[str, datetime | None] | None = None
+) -> list[FinalMetric]:
+    """Return the last value of each software metric of each run, or its last one before a time."""
+    with connection.cursor(row_factory=class_row(FinalMetric)) as cursor:
+        return cursor.execute(
+            """
+            select distinct on (run_id, key) run_id, key, step, value,
+                   min(value) over (partition by run_id, key) as min, max(value) over (partition by run_id, key) as max
+            from software_metrics join unnest(%s::text[], %s::timestamptz[]) as asked (run_id, before) using (run_id)
+            where before is null or time < before order by run_id, key, step desc, time desc
+            """,
+            (list(run_ids), [(before or {}).get(run) for run in run_ids]),
+        ).fetchall()
+
+
+def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Coverage]:
+    """Return the quantities that there are series of, for some runs or at all."""
+    with connection.cursor(row_factory=class_row(Coverage)) as cursor:
+        return cursor.execute(
+            """
+            select s.quantity, coalesce(min(m.unit), '') as unit, string_agg(distinct p.kind, ', ') as scopes,
+                   string_agg(distinct s.metric, ', ') as metrics, count(distinct s.series_id) as series,
+                   coalesce((array_agg(m.help order by m.origin, m.preference, m.metric_id))[1], '') as help
+            from series s join places p using (place_id) left join metrics m using (metric_id)
+            where %(runs)s::text[] is null
+               or exists (select from run_sets r where r.place_id = s.place_id and r.run_id = any(%(runs)s))
+            group by s.quantity order by min(m.metric_id) nulls last, s.quantity
+            """,
+            {"runs": None if run_ids is None else list(run_ids)},
+        ).fetchall()
+
+
+def live_figures(connection: Connection, run_ids: Sequence[str]) -> dict[str, Live]:
+    """Return the newest figures of runs that go on; a run without one of the last 10 s is left out."""
+    with connection.cursor(row_factory=class_row(Live)) as cursor:
+        rows = cursor.execute(
+            """
+            select p.run_id, max(x.value) filter (where s.quantity = 'cpu_usage') as cpu_usage,
+                   max(x.value) filter (where s.quantity = 'memory_used') as memory_used
+            from places p join series s using (place_id)
+            cross join lateral (select value from samples where series_id = s.series_id
+                                and time > now() - interval '10 s' order by time desc limit 1) x
+            where p.run_id = any(%s) and s.quantity in ('cpu_usage', 'memory_used')
+            group by p.run_id
+            """,
+            (list(run_ids),),
+        ).fetchall()
+    return {row.run_id: row for row in rows}

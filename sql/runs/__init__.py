@@ -1,0 +1,1 @@
+"""Experiments, workloads and runs, and the rows that belong to them."""

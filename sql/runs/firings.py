@@ -1,0 +1,252 @@
+"""What rules find: their statements, executed as nobody who could do harm, and the rows that keep what they found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
+
+from hypergauge.core.errors import BenchError
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["COLUMNS", "PLACEHOLDER", "Firing", "RuleFailed", "end_with_run", "evaluate", "store"]
+
+COLUMNS = ("started_at", "ended_at", "evidence")
+PLACEHOLDER = re.compile(r"%\((\w+)\)s")
+
+Found = tuple[datetime, datetime | None, Mapping[str, Any]]
+
+# What is found more often than this in one run is a rule gone wrong.
+_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A stretch of a run in which a rule holds.
+
+    Attributes
+    ----------
+    ended_at
+        ``None`` where it holds still.
+    evidence
+        The figures that it was found by.
+    """
+
+    run_id: str
+    rule: str
+    started_at: datetime
+    ended_at: datetime | None
+    severity: str
+    evidence: Mapping[str, Any]
+
+
+class RuleFailed(BenchError):
+    """A rule could not be evaluated.
+
+    Attributes
+    ----------
+    too_slow
+        It was given up at its time limit.
+    line
+        The line of its statement that is wrong, from 1, where the database says.
+    """
+
+    def __init__(self, message: str, *, too_slow: bool = False, line: int | None = None) -> None:
+        super().__init__(message)
+        self.too_slow, self.line = too_slow, line
+
+
+def evaluate(connection: Connection, statement: str, values: Mapping[str, Any], limit: timedelta) -> list[Found]:
+    """Return what the statement of a rule answers with: `COLUMNS`, in the order of time.
+
+    Stretches that overlap, such as those of several GPUs, become one, whose evidence lists the values that differ. It runs as ``bench_reader``, in a read-only transaction of its own and for no longer than `limit`, whoever `connection`
+    (in autocommit mode) logs in as. A placeholder ``%(name)s`` stands for a value by its name.
+
+    Raises
+    ------
+    RuleFailed
+        The database refuses it, it takes too long, or it answers with something else.
+    """
+    names = list(dict.fromkeys(PLACEHOLDER.findall(statement)))
+    numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
+    # As a part of another it is one question and nothing else. What PostgreSQL takes more than one statement for, it refuses.
+    asked = f"select {', '.join(COLUMNS)} from (\n{numbered}\n) found order by 1 limit ${len(names) + 1}"  # noqa: S608 - that is what it is for
+    try:
+        with connection.transaction():
+            connection.execute("set transaction read only")
+            _become_reader(connection)
+            connection.execute(
+                "select set_config('statement_timeout', %s, true)", (f"{limit / timedelta(milliseconds=1):.0f}",)
+            )
+            with psycopg.RawCursor(connection) as cursor:
+                cursor.execute(asked.encode(), [*(values[name] for name in names), _MOST + 1], prepare=False)
+                rows = cursor.fetchall()
+    except psycopg.Error as error:
+        if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
+            raise  # that is no fault of the rule
+        raise _refused(error, asked, limit) from error
+    return _together(_checked(rows))
+
+
+def _become_reader(connection: Connection) -> None:
+    """Give up the right to write for this transaction."""
+    row = connection.execute(
+        "select current_user, has_table_privilege('bench.runs', 'insert, update, delete')"
+    ).fetchone()
+    assert row is not None
+    user, may_write = row
+    if not may_write:
+        return
+    try:
+        connection.execute("set local role bench_reader")
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidParameterValue) as error:
+        raise RuleFailed(
+            f"{user} may write, and may not become bench_reader: have an administrator: grant bench_reader to {user}"
+        ) from error
+
+
+def _refused(error: psycopg.Error, asked: str, limit: timedelta) -> RuleFailed:
+    """Return what the database says, with its hint."""
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return RuleFailed(f"it took longer than {limit.total_seconds():g} s", too_slow=True)
+    line = _line(error, asked)
+    if isinstance(error, psycopg.errors.UndefinedColumn) and line is None:  # not in its own statement
+        return RuleFailed(f"it has to answer with {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}")
+    said = (error.diag.message_primary or str(error), error.diag.message_detail, error.diag.message_hint)
+    return RuleFailed("; ".join(part for part in said if part), line=line)
+
+
+def _line(error: psycopg.Error, asked: str) -> int | None:
+    """Return the line of the rule's own statement that an error is about; it begins on the second one of what was asked."""
+    position = error.diag.statement_position
+    return asked.count("\n", 0, int(position) - 1) or None if position else None
+
+
+def _checked(rows: Sequence[Sequence[Any]]) -> list[Found]:
+    if len(rows) > _MOST:
+        raise RuleFailed(f"it answers with more than {_MOST} stretches of time for one run")
+    found = []
+    for started_at, ended_at, evidence in rows:
+        kinds = (
+            ("started_at", started_at, datetime, "timestamptz"),
+            ("ended_at", ended_at, datetime | None, "timestamptz or null"),
+            ("evidence", evidence, dict, "a jsonb object"),
+        )
+        for name, value, kind, wanted in kinds:
+            if not isinstance(value, kind):
+                raise RuleFailed(f"its column {name} is {value!r}, but must be {wanted}")
+        found.append((started_at, ended_at, evidence))
+    return found
+
+
+def _together(found: Sequence[Found]) -> list[Found]:
+    groups: list[list[Found]] = []
+    for one in found:
+        ends = [end for _, end, _ in groups[-1]] if groups else []
+        if ends and (None in ends or one[0] < max(end for end in ends if end is not None)):
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return [_merged(group) for group in groups]
+
+
+def _merged(group: Sequence[Found]) -> Found:
+    ends = [end for _, end, _ in group]
+    ended_at = None if None in ends else max(end for end in ends if end is not None)
+    together: dict[str, Any] = {}
+    for key in dict.fromkeys(key for _, _, evidence in group for key in evidence):
+        values = [evidence.get(key) for _, _, evidence in group]
+        together[key] = values[0] if all(value == values[0] for value in values) else values
+    return group[0][0], ended_at, together
+
+
+def store(
+    connection: Connection, run_id: str, rule: str, found: Sequence[Firing], *, start: datetime, stop: datetime
+) -> list[Firing]:
+    """Record what a rule found of a run between `start` and `stop`, and return those of it that are new.
+
+    One that overlaps a stored one is the same again: that one keeps its beginning and has the new end and evidence. A
+    stored one that still held, and is no longer found, ended at `stop`.
+    """
+    with connection.transaction():
+        stored = _stored(connection, run_id, rule, start)
+        new = []
+        for firing in sorted(found, key=lambda one: one.started_at):
+            same = [one for one in stored if _overlap(one, firing)]
+            if not same:
+                _insert(connection, firing)
+                new.append(firing)
+                continue
+            stored = [one for one in stored if one not in same]
+            extended = replace(firing, started_at=same[0].started_at)
+            _update(connection, extended)
+            _delete(connection, same[1:])
+            stored.append(extended)
+        for firing in stored:
+            if firing.ended_at is None and not any(_overlap(firing, one) for one in found):
+                _update(connection, replace(firing, ended_at=max(stop, firing.started_at)))
+    return new
+
+
+def end_with_run(connection: Connection, run_id: str) -> None:
+    """End what still held when a run ended."""
+    connection.execute(
+        """
+        update rule_firings f set ended_at = greatest(r.ended_at, f.started_at)
+        from runs r where r.run_id = f.run_id and f.run_id = %s and f.ended_at is null and r.ended_at is not null
+        """,
+        (run_id,),
+    )
+
+
+def _overlap(one: Firing, other: Firing) -> bool:
+    return one.started_at == other.started_at or (
+        (one.ended_at is None or other.started_at < one.ended_at)
+        and (other.ended_at is None or one.started_at < other.ended_at)
+    )
+
+
+def _stored(connection: Connection, run_id: str, rule: str, start: datetime) -> list[Firing]:
+    with connection.cursor(row_factory=class_row(Firing)) as cursor:
+        return cursor.execute(
+            """
+            select run_id, rule, started_at, ended_at, severity, evidence from rule_firings
+            where run_id = %s and rule = %s and (ended_at is null or ended_at >= %s)
+            order by started_at for update
+            """,
+            (run_id, rule, start),
+        ).fetchall()
+
+
+def _insert(connection: Connection, firing: Firing) -> None:
+    connection.execute(
+        """
+        insert into rule_firings (run_id, rule, started_at, ended_at, severity, evidence)
+        values (%s, %s, %s, %s, %s, %s)
+        """,
+        (firing.run_id, firing.rule, firing.started_at, firing.ended_at, firing.severity, Jsonb(dict(firing.evidence))),
+    )
+
+
+def _update(connection: Connection, firing: Firing) -> None:
+    connection.execute(
+        """
+        update rule_firings set ended_at = %s, severity = %s, evidence = %s
+        where run_id = %s and rule = %s and started_at = %s
+        """,
+        (firing.ended_at, firing.severity, Jsonb(dict(firing.evidence)), firing.run_id, firing.rule, firing.started_at),
+    )
+
+
+def _delete(connection: Connection, firings: Sequence[Firing]) -> None:
+    for one in firings:
+        connection.execute(
+            "delete from rule_firings where run_id = %s and rule = %s and started_at = %s",
+            (one.run_id, one.rule, one.started_at),
+        )

@@ -1,0 +1,104 @@
+"""The few lines that tell what happened in a run, as they are kept, and what is asked of spans to write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from psycopg.rows import class_row
+
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["Highlight", "SlowSteps", "load", "slow_steps", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Highlight:
+    """A line of a run's story.
+
+    Attributes
+    ----------
+    kind
+        ``initialization``, ``training``, ``evaluation``, ``checkpoint``, ``pause``, ``ending``: a phase; ``repetition``:
+        several that follow each other time and again; ``level``, ``steady``: a stretch without a phase; ``change``,
+        ``trend``, ``outlier``, ``gap``; ``rest``: how many more there are.
+    weight
+        How telling it is, from 0 to 1.
+    """
+
+    started_at: datetime
+    ended_at: datetime
+    kind: str
+    text: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlowSteps:
+    """The steps, or epochs, of a run that took far longer than the others.
+
+    Attributes
+    ----------
+    n
+        How many they are; the slowest of them is `step`, from `started_at` to `ended_at`.
+    usual, slowest
+        Seconds of the middle one of all, and of the slowest.
+    """
+
+    kind: str
+    n: int
+    step: int | None
+    started_at: datetime
+    ended_at: datetime
+    usual: float
+    slowest: float
+
+
+def store(connection: Connection, run_id: str, highlights: Iterable[Highlight]) -> None:
+    """Keep the highlights of a run in place of those that it had."""
+    rows = [(run_id, one.started_at, one.ended_at, one.kind, one.text, one.weight) for one in highlights]
+    with connection.transaction():
+        connection.execute("delete from highlights where run_id = %s", (run_id,))
+        connection.cursor().executemany(
+            """
+            insert into highlights (run_id, started_at, ended_at, kind, text, weight) values (%s, %s, %s, %s, %s, %s)
+            """,
+            rows,
+        )
+
+
+def load(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[Highlight]]:
+    """Return the highlights that are kept of runs, in the order of time."""
+    found: dict[str, list[Highlight]] = {}
+    for run_id, *columns in connection.execute(
+        """
+        select run_id, started_at, ended_at, kind, text, weight from highlights
+        where run_id = any(%s) order by run_id, kind = 'rest', started_at, ended_at, text
+        """,
+        (list(run_ids),),
+    ).fetchall():
+        found.setdefault(run_id, []).append(Highlight(*columns))
+    return found
+
+
+def slow_steps(connection: Connection, run_id: str, *, times: float, least: float) -> list[SlowSteps]:
+    """Return of steps and of epochs those that took `times` as long as the middle one, and `least` seconds more."""
+    with connection.cursor(row_factory=class_row(SlowSteps)) as cursor:
+        return cursor.execute(
+            """
+            with timed as materialized (
+                select kind, step, started_at, ended_at, extract(epoch from ended_at - started_at)::float8 as seconds
+                from spans where run_id = %(run)s and kind in ('step', 'epoch') and ended_at is not null
+            ), usual as (
+                select kind, percentile_cont(0.5) within group (order by seconds) as usual
+                from timed group by kind having count(*) >= 5
+            )
+            select distinct on (kind) kind, count(*) over (partition by kind) as n, step, started_at, ended_at, usual,
+                   seconds as slowest
+            from timed join usual using (kind)
+            where seconds > %(times)s * usual and seconds > usual + %(least)s
+            order by kind, seconds desc
+            """,
+            {"run": run_id, "times": times, "least": least},
+        ).fetchall()

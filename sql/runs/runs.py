@@ -1,0 +1,231 @@
+"""Runs: made, placed, kept alive by a lease, ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from psycopg.rows import class_row
+from psycopg.sql import SQL, Identifier
+from psycopg.types.json import Jsonb
+
+from hypergauge.core.config.settings import LEASE_SECONDS
+from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.sql.server.database import Connection
+
+__all__ = [
+    "KnownRun",
+    "NewRun",
+    "Placement",
+    "create_runs",
+    "end_lost_runs",
+    "end_run",
+    "host_of",
+    "known_runs",
+    "last_sign_of_life",
+    "move_starts",
+    "positions_started",
+    "renew_lease",
+    "set_mlflow_run",
+    "start_runs",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """What is known of a run before it begins.
+
+    `simulated` where its GPUs are; `profilers` joined by ``+``; `actions` that are asked for when rules fire, by rule.
+    """
+
+    run_id: str
+    mlflow_run_id: str | None
+    workload_id: int
+    position: int
+    attempt: int
+    name: str
+    owner: str
+    command: str
+    environment: str
+    collocation: str
+    devices: str
+    params: dict[str, str]
+    host: str
+    fingerprint: str
+    simulated: bool = False
+    profilers: str = ""
+    actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRun:
+    """A run of the past, as far as its row's next attempt needs it; `job` is that of the executor that has or had it."""
+
+    run_id: str
+    mlflow_run_id: str | None
+    workload: int
+    position: int
+    attempt: int
+    fingerprint: str
+    status: str
+    job: str | None = None
+    job_goes_on: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a run is: its host, and a GPU or MIG instance where it has one."""
+
+    run_id: str
+    host: str
+    gpu_uuid: str | None = None
+    gpu_instance_id: int | None = None
+    mig_uuid: str | None = None
+
+
+def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
+    """Return all runs of an experiment, by position and attempt."""
+    with connection.cursor(row_factory=class_row(KnownRun)) as cursor:
+        return cursor.execute(
+            """
+            select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status, job,
+                   coalesce(jobs.state <> 'ended', false) as job_goes_on
+            from runs join workloads using (workload_id) left join jobs using (job) where experiment_id = %s
+            order by workload, position, attempt
+            """,
+            (experiment,),
+        ).fetchall()
+
+
+def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
+    """Record runs that are about to begin; of one that was queued, what is only known where it begins."""
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.executemany(
+            """
+            insert into runs (run_id, mlflow_run_id, workload_id, position, attempt, name, owner, command, environment,
+                              collocation, devices, params, host, fingerprint, simulated, profilers, actions)
+            values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+            on conflict (run_id) do update set
+                host = excluded.host, devices = excluded.devices, simulated = excluded.simulated
+            """,
+            [
+                (r.run_id, r.mlflow_run_id, r.workload_id, r.position, r.attempt, r.name, r.owner, r.command,
+                 r.environment, r.collocation, r.devices, Jsonb(r.params), r.host, r.fingerprint,
+                 r.simulated, r.profilers, Jsonb(dict(r.actions)))
+                for r in runs
+            ],
+        )  # fmt: skip
+
+
+def set_mlflow_run(connection: Connection, run_id: str, mlflow_run_id: str) -> None:
+    """Record the run that MLflow has opened for ours, since it could not before that began."""
+    connection.execute("update runs set mlflow_run_id = %s where run_id = %s", (mlflow_run_id, run_id))
+
+
+def start_runs(
+    connection: Connection,
+    workload_id: int,
+    placements: Sequence[Placement],
+    started_at: float | None = None,
+    lease: float = LEASE_SECONDS,
+) -> float:
+    """Place runs of a workload from `started_at` (Unix seconds) on, all or none: from then on samples carry their tags.
+
+    By default they start when nobody is in the way any more. Returns that moment. Again, before any of them is released, is
+    harmless.
+    """
+    with connection.transaction(), connection.cursor() as cursor:
+        cursor.execute("select from tag_version for update")  # whoever writes samples has this for its last moment
+        started_at = time.time() if started_at is None else started_at
+        cursor.execute(
+            """
+            update workloads set status = 'running', ended_at = null, started_at = least(started_at, to_timestamp(%s))
+            where workload_id = %s
+            """,
+            (started_at, workload_id),
+        )
+        cursor.executemany(
+            """
+            update runs set status = 'running', started_at = to_timestamp(%s),
+                            lease_until = now() + make_interval(secs => %s)
+            where run_id = %s
+            """,
+            [(started_at, lease, run_id) for run_id in dict.fromkeys(p.run_id for p in placements)],
+        )
+        cursor.executemany(
+            """
+            insert into placements (run_id, host, gpu_uuid, gpu_instance_id, mig_uuid, started_at)
+            values (%s, %s, %s, %s, %s, to_timestamp(%s))
+            on conflict (run_id, host, gpu_uuid, gpu_instance_id) do update set started_at = excluded.started_at
+            """,
+            [(p.run_id, p.host, p.gpu_uuid, p.gpu_instance_id, p.mig_uuid, started_at) for p in placements],
+        )
+    return started_at
+
+
+def move_starts(connection: Connection, workload_id: int, run_ids: Sequence[str], before: float, now: float) -> None:
+    """Have runs of a workload that were placed at `before` start at `now`, both in Unix seconds; again is harmless."""
+    with connection.transaction():
+        connection.execute("select from tag_version for update")
+        connection.execute(
+            "update workloads set started_at = to_timestamp(%s) where workload_id = %s and started_at = to_timestamp(%s)",
+            (now, workload_id, before),
+        )
+        for table in ("runs", "placements"):  # a lost run may have ended with its last sign of life, before that
+            connection.execute(
+                SQL("""
+                update {} set started_at = to_timestamp(%(now)s),
+                    ended_at = case when ended_at < to_timestamp(%(now)s) then to_timestamp(%(now)s) else ended_at end
+                where run_id = any(%(runs)s)
+                """).format(Identifier(table)),
+                {"now": now, "runs": list(run_ids)},
+            )
+
+
+def renew_lease(connection: Connection, run_id: str, root_pid: int, lease: float) -> None:
+    """Say that a run's supervisor is alive, and which process it watches."""
+    connection.execute(
+        "update runs set lease_until = now() + make_interval(secs => %s) where run_id = %s and status = 'running'",
+        (lease, run_id),
+    )
+    connection.execute(
+        "update placements set root_pid = %s where run_id = %s and root_pid is distinct from %s",
+        (root_pid, run_id, root_pid),
+    )
+
+
+def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
+    """Record a run's end as its supervisor saw it; again is harmless."""
+    connection.execute(
+        "select end_run(%s, %s, to_timestamp(%s), %s, %s)",
+        (run_id, end.status, end.ended_at, end.exit_code, end.reason),
+    )
+
+
+def end_lost_runs(connection: Connection, lease: float = LEASE_SECONDS) -> list[str]:
+    """End the runs whose supervisors and processes have been silent for longer than a lease; return their ids."""
+    silent = connection.execute("select run_id from runs where status = 'running' and lease_until < now()").fetchall()
+    ended = "select run_id from runs where run_id = %s and end_lost_run(run_id, make_interval(secs => %s))"
+    return [run_id for (run_id,) in silent if connection.execute(ended, (run_id, lease)).fetchone()]
+
+
+def host_of(connection: Connection, run_id: str) -> str | None:
+    """Return the host that a run was started on."""
+    row = connection.execute("select host from runs where run_id = %s", (run_id,)).fetchone()
+    return None if row is None else row[0]
+
+
+def positions_started(connection: Connection, workload_id: int, host: str, since: float) -> set[int]:
+    """Return the positions of a workload that `host` has started a run of since a time in Unix seconds."""
+    rows = connection.execute(
+        "select distinct position from runs where workload_id = %s and host = %s and started_at >= to_timestamp(%s)",
+        (workload_id, host, since),
+    ).fetchall()
+    return {position for (position,) in rows}
+
+
+def last_sign_of_life(connection: Connection, run_id: str) -> float | None:
+    """Return when a run's processes were last measured, in Unix seconds."""
+    row = connection.execute("select extract(epoch from last_sign_of_life(%s))::float8", (run_id,)).fetchone()
+    return None if row is None else row[0]

@@ -1,0 +1,284 @@
+"""From what people type to runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.rows import class_row
+
+from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.core.selectors import Selector
+from hypergauge.sql.server.database import Connection
+
+__all__ = [
+    "ExperimentInfo",
+    "RunInfo",
+    "abbreviated_ids",
+    "check_owner",
+    "has_runs",
+    "list_experiments",
+    "runs_by_id",
+    "select_run",
+    "select_runs",
+    "workload_ids",
+]
+
+# Of random ids, so many hex digits are shared by two of a million once in five hundred databases.
+_LEAST_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One run with its place in the experiment. Times are aware datetimes.
+
+    `job` is that of the executor that has it, such as ``slurm 4711``, and `accounting` what that says of its consumption.
+    """
+
+    run_id: str
+    mlflow_run_id: str | None
+    experiment_id: int
+    workload: int
+    position: int
+    attempt: int
+    name: str
+    owner: str
+    status: str
+    started_at: datetime | None
+    ended_at: datetime | None
+    duration: float | None
+    exit_code: int | None
+    reason: str | None
+    command: str
+    environment: str
+    collocation: str
+    devices: str
+    params: dict[str, Any]
+    host: str
+    keep: bool
+    simulated: bool
+    profilers: str = ""
+    job: str | None = None
+    accounting: dict[str, Any] | None = None
+    note: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What selects its position: ``20/1/3``."""
+        return f"{self.experiment_id}/{self.workload}/{self.position}"
+
+    @property
+    def full_label(self) -> str:
+        """What selects this attempt, as ``run_label`` in SQL: ``20/1/3``, ``20/1/3@2`` where it is not the first."""
+        return self.label if self.attempt == 1 else f"{self.label}@{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentInfo:
+    """One experiment, and how its runs (latest attempts) stand."""
+
+    experiment_id: int
+    name: str
+    source: str
+    created_at: datetime
+    workloads: int
+    runs: int
+    finished: int
+    failed: int
+    running: int
+
+
+_RUNS = """
+    select run_id, mlflow_run_id, experiment_id, workload, position, attempt, name, owner, r.status, r.started_at,
+           r.ended_at, extract(epoch from coalesce(r.ended_at, now()) - r.started_at)::float8 as duration, exit_code,
+           coalesce(r.reason, case when r.status = 'pending' then j.reason end) as reason,
+           command, environment, collocation, devices, params, r.host, keep,
+           on_simulated_gpus(r) as simulated, r.profilers, j.executor || coalesce(' ' || j.native_id, '') as job,
+           case when a.run_id is not null then jsonb_strip_nulls(to_jsonb(a) - 'run_id') end as accounting, r.note
+    from runs r join workloads w using (workload_id) left join jobs j using (job) left join accounting a using (run_id)
+"""
+
+
+def select_runs(connection: Connection, selectors: Sequence[str], *, every_attempt: bool = False) -> list[RunInfo]:
+    """Return the runs that `selectors` name, in their order and each once; all latest attempts where there are none.
+
+    With `every_attempt`, a selector that names no attempt means all of them.
+
+    Raises
+    ------
+    BadRequest
+        A selector is malformed, names nothing, or is the prefix of several ids.
+    """
+    if not selectors:
+        return _query(connection, _LATEST, {})
+    found: dict[str, RunInfo] = {}
+    for text in selectors:
+        for run in _select(connection, Selector.parse(text), text, every_attempt):
+            found.setdefault(run.run_id, run)
+    return list(found.values())
+
+
+def has_runs(connection: Connection, experiment: int) -> bool:
+    """Return whether there is any run of an experiment."""
+    row = connection.execute(
+        "select exists (select from runs join workloads using (workload_id) where experiment_id = %s)", (experiment,)
+    ).fetchone()
+    return row is not None and bool(row[0])
+
+
+def select_run(connection: Connection, selector: str) -> RunInfo:
+    """Return the one run that `selector` names.
+
+    Raises
+    ------
+    BadRequest
+        It names several.
+    """
+    runs = select_runs(connection, [selector])
+    if len(runs) > 1:
+        raise BadRequest(f"{selector} names {len(runs)} runs; name one, such as {runs[0].label}")
+    return runs[0]
+
+
+def runs_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, RunInfo]:
+    """Return the runs whose ids, ours or MLflow's, begin with each of `ids`; those that are gone are left out.
+
+    Raises
+    ------
+    BadRequest
+        Several runs' ids begin so.
+    """
+    found: dict[str, RunInfo] = {}
+    for run in _query(
+        connection,
+        f"select * from ({_RUNS}) runs where run_id ^@ any(%(ids)s) or mlflow_run_id ^@ any(%(ids)s)",  # noqa: S608
+        {"ids": list(ids)},
+    ):
+        for one in ids:
+            if run.run_id.startswith(one) or (run.mlflow_run_id or "").startswith(one):
+                if one in found:
+                    raise BadRequest(f"{one} is the beginning of several runs' ids; write more of it")
+                found[one] = run
+    return found
+
+
+def abbreviated_ids(connection: Connection, run_ids: Sequence[str]) -> list[str]:
+    """Return what suffices of each id to tell it from all others, ours and MLflow's, and at least twelve digits."""
+    rows = connection.execute(
+        """
+        select id from (select run_id as id from runs union all select mlflow_run_id from runs) ids
+        where left(id, %(digits)s) in (select left(one, %(digits)s) from unnest(%(ids)s::text[]) as one)
+        """,
+        {"ids": list(run_ids), "digits": _LEAST_DIGITS},
+    ).fetchall()
+    others = [one for (one,) in rows]
+
+    def digits(run_id: str) -> int:
+        numbers = range(_LEAST_DIGITS, len(run_id))
+        taken = (n for n in numbers if any(one.startswith(run_id[:n]) for one in others if one != run_id))
+        return max(taken, default=_LEAST_DIGITS - 1) + 1
+
+    return [run_id[: digits(run_id)] for run_id in run_ids]
+
+
+def workload_ids(connection: Connection, run_ids: Sequence[str]) -> list[int]:
+    """Return the database's ids of the workloads of runs, in order."""
+    rows = connection.execute(
+        "select distinct workload_id from runs where run_id = any(%s) order by workload_id", (list(run_ids),)
+    ).fetchall()
+    return [one for (one,) in rows]
+
+
+def check_owner(connection: Connection, owner: str) -> None:
+    """Refuse an owner who has no run here, naming the nearest one who has.
+
+    Raises
+    ------
+    BadRequest
+        There is no such owner.
+    """
+    owners = [name for (name,) in connection.execute("select distinct owner from runs order by owner").fetchall()]
+    if owner not in owners:
+        raise BadRequest(f"{owner!r} has no runs here{did_you_mean(owner, owners)}")
+
+
+def list_experiments(connection: Connection, owner: str | None = None) -> list[ExperimentInfo]:
+    """Return experiments by id: all, or those in which `owner` has runs, as far as these go."""
+    with connection.cursor(row_factory=class_row(ExperimentInfo)) as cursor:
+        return cursor.execute(
+            """
+            with latest as (
+                select distinct on (workload_id, position) * from runs
+                where %(owner)s::text is null or owner = %(owner)s order by workload_id, position, attempt desc)
+            select e.experiment_id, e.name, e.source, e.created_at, count(distinct w.workload_id) as workloads,
+                   count(l.run_id) as runs, count(*) filter (where l.status = 'finished') as finished,
+                   count(*) filter (where l.status in ('failed', 'stopped', 'timeout')) as failed,
+                   count(*) filter (where l.status in ('pending', 'running')) as running
+            from experiments e left join workloads w using (experiment_id) left join latest l using (workload_id)
+            where %(owner)s::text is null or l.run_id is not null
+            group by e.experiment_id, e.name, e.source, e.created_at order by e.experiment_id
+            """,
+            {"owner": owner},
+        ).fetchall()
+
+
+_LATEST = f"""
+    select * from (select distinct on (experiment_id, workload, position) * from ({_RUNS}) runs
+                   order by experiment_id, workload, position, attempt desc) latest
+"""  # noqa: S608 - text of ours alone
+
+
+def _select(connection: Connection, selector: Selector, text: str, every_attempt: bool) -> list[RunInfo]:
+    if selector.prefix is not None:
+        matching = _query(
+            connection,
+            _RUNS + "where run_id like %(prefix)s or mlflow_run_id like %(prefix)s order by run_id",
+            {"prefix": selector.prefix + "%"},
+        )
+        if len(matching) > 1:
+            raise BadRequest(f"{text} is the beginning of {len(matching)} runs' ids; write more of it")
+        if not matching:
+            raise BadRequest(f"no run's id begins with {text}")
+        return matching
+    latest = selector.attempt is None and not every_attempt
+    source = _LATEST if latest else f"select * from ({_RUNS}) runs"  # noqa: S608
+    runs = _query(
+        connection,
+        source
+        + """
+        where experiment_id = %(experiment)s and (%(workload)s::int is null or workload = %(workload)s)
+          and (%(position)s::int is null or position = %(position)s)
+          and (%(attempt)s::int is null or attempt = %(attempt)s)
+        order by workload, position, attempt
+        """,
+        {
+            "experiment": selector.experiment,
+            "workload": selector.workload,
+            "position": selector.position,
+            "attempt": selector.attempt,
+        },
+    )
+    if not runs:
+        raise BadRequest(f"{text} names no run{_what_there_is(connection, selector)}")
+    return runs
+
+
+def _what_there_is(connection: Connection, selector: Selector) -> str:
+    """Return what would have been valid, at the level at which `selector` goes wrong."""
+    ids = [str(one.experiment_id) for one in list_experiments(connection)]
+    if str(selector.experiment) not in ids:
+        return f"; there are the experiments {', '.join(ids)}" if ids else "; there is no experiment yet"
+    here = [run for run in _query(connection, _LATEST, {}) if run.experiment_id == selector.experiment]
+    workloads = sorted({run.workload for run in here})
+    if selector.workload is not None and selector.workload not in workloads:
+        names = ", ".join(f"{selector.experiment}/{workload}" for workload in workloads)
+        return f"; there are the workloads {names}" if names else "; it has no runs yet"
+    labels = [run.label for run in here if run.workload == selector.workload]
+    return f"; there are the runs {', '.join(labels)}" if labels else "; it has no runs yet"
+
+
+def _query(connection: Connection, statement: str, values: dict[str, Any]) -> list[RunInfo]:
+    with connection.cursor(row_factory=class_row(RunInfo)) as cursor:
+        return cursor.execute(statement.encode(), values).fetchall()

@@ -1,0 +1,1 @@
+"""The schema in its two flavours: migrations, functions, aggregates."""

@@ -1,0 +1,66 @@
+"""TimescaleDB as an extension of one database: created where nothing stands in the way, else missed aloud."""
+
+from __future__ import annotations
+
+import psycopg
+
+from hypergauge.sql.schema.flavour import Flavour, inspect
+
+__all__ = ["advice", "create"]
+
+
+def create(connection: psycopg.Connection) -> None:
+    """Create the extension in a database without a schema of ours, where the server and the user's rights allow it.
+
+    Tables that were made in plain PostgreSQL never become hypertables, so a schema that is there is left alone.
+    """
+    if _unused(connection) is None or not _loaded(connection) or _has_schema(connection):
+        return
+    try:
+        with connection.transaction():
+            connection.execute("create extension timescaledb schema public")
+            if inspect(connection).flavour is not Flavour.TIMESCALEDB:
+                raise psycopg.Rollback  # the Apache build would be of no use
+    except (psycopg.ProgrammingError, psycopg.InternalError, psycopg.NotSupportedError):
+        return  # `advice` says what to do
+
+
+def advice(connection: psycopg.Connection) -> str | None:
+    """Return that the server has a TimescaleDB which this database does not use, and what to do; ``None`` where it has none."""
+    version = _unused(connection)
+    if version is None:
+        return None
+    name = connection.info.dbname
+    steps = []
+    if not _loaded(connection):
+        steps.append("add timescaledb to shared_preload_libraries in postgresql.conf and restart the server")
+    if _has_schema(connection):
+        steps.append(
+            "run `bench db backup FILE`, set BENCH_DSN to a new database, run `create extension timescaledb` in it, "
+            "and `bench db restore FILE`; tables that are there cannot be changed"
+        )
+    else:
+        steps.append(f'run `psql -d {name} -c "create extension timescaledb"` as a superuser, then `bench db migrate`')
+    return (
+        f"TimescaleDB {version} is installed on the server, and the database {name} does not use it: it works as plain "
+        f"PostgreSQL, slower and larger. If it is the Community build, {'; then '.join(steps)}"
+    )
+
+
+def _unused(connection: psycopg.Connection) -> str | None:
+    """Return the version that could be created here, ``None`` where there is none or it has been."""
+    row = connection.execute(
+        "select default_version from pg_available_extensions where name = 'timescaledb' and installed_version is null"
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _loaded(connection: psycopg.Connection) -> bool:
+    # Without it `create extension` ends the connection. Which libraries are loaded is not told to everybody; a setting that
+    # this one alone defines is.
+    row = connection.execute("select from pg_settings where name = 'timescaledb.max_background_workers'").fetchone()
+    return row is not None
+
+
+def _has_schema(connection: psycopg.Connection) -> bool:
+    return connection.execute("select to_regclass('bench.migrations')").fetchone() != (None,)

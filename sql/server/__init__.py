@@ -1,0 +1,1 @@
+"""PostgreSQL servers, the embedded one too, and connections to them."""

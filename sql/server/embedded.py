@@ -1,0 +1,202 @@
+"""The embedded PostgreSQL server: binaries from a wheel, data under ``BENCH_HOME``, a Unix socket and nothing else.
+
+The first process that needs the server starts it, the last one that held it stops it, see `hypergauge.core.files.holders`. The socket
+lies where only the user can reach it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from hypergauge.core.errors import DatabaseUnavailable
+from hypergauge.core.files.holders import Holders
+from hypergauge.sql.server.lease import Lease, network_filesystem
+from hypergauge.sql.server.programs import MAJOR, Programs
+
+__all__ = ["CONFIGURATION", "EmbeddedServer"]
+
+_log = logging.getLogger(__name__)
+
+CONFIGURATION = """
+# Written by hypergauge when the database was made; edit at will.
+listen_addresses = ''
+max_connections = 500           # a supervisor of each run has one, and a hundred runs at once leave room for questions
+shared_buffers = '128MB'
+max_wal_size = '2GB'
+synchronous_commit = off        # for MLflow's many small transactions; our own connections commit synchronously
+jit = off                       # short analytic queries: compiling costs more than it saves
+timezone = 'UTC'
+log_timezone = 'UTC'
+"""
+
+
+class EmbeddedServer:
+    """The server of one ``BENCH_HOME``; safe to acquire and release twice, from several processes at once.
+
+    Parameters
+    ----------
+    folder
+        Where the database lies; any length of path.
+    binaries
+        Folder of ``pg_ctl`` and ``initdb``; by default the wheel's.
+    major
+        Major version of these binaries.
+    configuration
+        Lines for ``postgresql.conf`` after PostgreSQL's own, taken when the database is made.
+    root
+        Where ``proc`` lies.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        binaries: Path | None = None,
+        major: int = MAJOR,
+        configuration: str = CONFIGURATION,
+        root: Path = Path("/"),
+    ) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.programs = Programs(major, binaries)
+        self.configuration = configuration
+        self._root = root
+        self._lease = Lease(folder, root)
+        self._holders = Holders(folder)
+
+    @property
+    def proven(self) -> Path:
+        """Where data in a new major version lie between being found complete and taking the old ones' place."""
+        return self.folder / f"upgraded-{self.programs.major}"
+
+    @property
+    def socket_dir(self) -> Path:
+        """A short private folder for the socket: a socket's whole path must stay below 108 bytes."""
+        # From nothing that differs between a login, a cron job and a batch job: all must find the same server.
+        digest = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:12]
+        return Path(f"/tmp/hypergauge-{os.getuid()}-{digest}")  # noqa: S108 - private by its mode, checked when made
+
+    @property
+    def dsn(self) -> str:
+        """The connection string of the server, running or not."""
+        return f"postgresql://postgres@/postgres?host={self.socket_dir}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the server answers now."""
+        return self.programs.running(self.data)
+
+    @property
+    def made_by(self) -> int | None:
+        """The major version of PostgreSQL whose data these are, ``None`` where there are none yet."""
+        with contextlib.suppress(FileNotFoundError):
+            return int((self.data / "PG_VERSION").read_text())
+        return None
+
+    def acquire(self) -> str:
+        """Start the server where it does not run, hold it, and return its connection string.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            It cannot start, the data belongs to another host or another major version, or it runs elsewhere.
+        """
+        self._holders.join(self._ensure)
+        return self.dsn
+
+    def release(self) -> None:
+        """Let go of the server; the last one to do so stops it."""
+        self._holders.leave(self._stop)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep everybody from holding the server, with the lease and the folder for its socket.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            Somebody holds it, here or on another host.
+        """
+        self._lease.check()
+        with self._holders.alone() as alone:
+            if not alone:
+                raise DatabaseUnavailable(
+                    f"the embedded database in {self.folder} is in use: end what uses it (`bench down`), and repeat"
+                )
+            self._lease.take()
+            self.make_socket_dir()
+            try:
+                yield
+            finally:
+                if not self.running:
+                    self._let_go()
+
+    def complete(self) -> None:
+        """End a change of major version that was cut off between its last two steps, see `hypergauge.sql.server.upgrade`."""
+        if not self.data.exists() and self.proven.exists():
+            self.proven.rename(self.data)
+
+    def make_socket_dir(self) -> None:
+        """Make the private folder of the socket; one that others could enter is refused."""
+        self.socket_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = self.socket_dir.lstat()
+        if status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise DatabaseUnavailable(f"{self.socket_dir} is not private to this user; remove it")
+
+    def _stop(self) -> None:
+        if self.programs.stop(self.data):
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self._lease.give_back()
+        with contextlib.suppress(OSError):
+            self.socket_dir.rmdir()
+
+    def _ensure(self) -> None:
+        self._lease.check()
+        self.complete()
+        self._check_version()
+        self._lease.take()
+        if not self.running:
+            self._start()
+
+    def _check_version(self) -> None:
+        found = self.made_by
+        if found is None or found == self.programs.major:
+            return
+        if found < self.programs.major:
+            remedy = "`bench db upgrade` brings them over"
+        else:
+            remedy = "use the release that made them, or set BENCH_HOME to another folder"
+        raise DatabaseUnavailable(
+            f"the data in {self.folder} were made by PostgreSQL {found}, this release has {self.programs.major}: {remedy}"
+        )
+
+    def _start(self) -> None:
+        if kind := network_filesystem(self.folder, self._root):
+            _log.warning(
+                "the embedded database in %s lies on a network file system (%s), where locks and writes to disk are not "
+                "sure: set BENCH_HOME to a local folder, or BENCH_DSN to a server",
+                self.folder,
+                kind,
+            )
+        self.make_socket_dir()
+        if not self.data.exists():
+            self._make()
+        # Said at every start, whatever the file says: nobody but this user reaches a server without passwords.
+        self.programs.start(self.data, self.socket_dir, self.folder / "server.log")
+
+    def _make(self) -> None:
+        """Make the database beside its place and move it there when it is whole: an interrupt leaves nothing half."""
+        for left in self.folder.glob("unfinished-*"):
+            shutil.rmtree(left, ignore_errors=True)  # what interrupted it may still be writing there
+        unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=self.folder))
+        self.programs.make(unfinished, "--no-sync", configuration=self.configuration)
+        unfinished.rename(self.data)

@@ -1,0 +1,139 @@
+"""Whose the embedded database is: a lease in its folder, so that two hosts never work on the same files."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+from hypergauge.core.errors import DatabaseUnavailable
+from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.core.system.processes import boot_id
+
+__all__ = ["Lease", "network_filesystem"]
+
+# Kinds of file systems, as the kernel names them, whose files another host may have open at the same time.
+_NETWORK = frozenset(
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "afs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "orangefs",
+        "pvfs2",
+        "ocfs2",
+        "gfs2",
+        "9p",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.ceph",
+        "fuse.ceph-fuse",
+        "fuse.s3fs",
+        "fuse.rclone",
+        "fuse.juicefs",
+        "fuse.gcsfuse",
+    ]
+)
+
+
+class Lease:
+    """The lease on one folder: taken before the server starts, given back when it has been stopped.
+
+    Parameters
+    ----------
+    folder
+        The folder of the database.
+    root
+        Where ``proc`` lies.
+    """
+
+    def __init__(self, folder: Path, root: Path = Path("/")) -> None:
+        self._folder, self._root = folder, root
+        self.path = folder / "lease.json"
+        self._mine = {"host": platform.node(), "boot_id": boot_id(root)}
+
+    def check(self) -> None:
+        """Refuse what another host has the lease on.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            Another host has it; the message says what to do, also when that host has crashed.
+        """
+        self._holder()
+
+    def take(self) -> None:
+        """Take the lease, or keep it; what a server left that cannot be running any more is removed.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            Another host has it.
+        """
+        if self._holder() != self._mine and not self._serving():
+            # Nobody has the lease, or this host had it before it was started anew: the pid in the file is anybody's.
+            (self._folder / "data" / "postmaster.pid").unlink(missing_ok=True)
+        write_atomically(self.path, json.dumps(self._mine))
+
+    def give_back(self) -> None:
+        """Let any host have it; only when the server has stopped in order."""
+        self.path.unlink(missing_ok=True)
+
+    def _serving(self) -> bool:
+        """Whether the process of the pid file is this folder's server: a server works in the folder of its data."""
+        data = self._folder / "data"
+        try:
+            pid = int((data / "postmaster.pid").read_text().split(maxsplit=1)[0])
+            return (self._root / "proc" / str(pid) / "cwd").samefile(data)
+        except (OSError, ValueError, IndexError):
+            return False
+
+    def _holder(self) -> dict[str, str] | None:
+        try:
+            holder: dict[str, str] = json.loads(self.path.read_text())
+            host = holder["host"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DatabaseUnavailable(
+                f"{self.path} cannot be read; if no other host works on this database, remove it"
+            ) from error
+        if host != self._mine["host"]:
+            raise DatabaseUnavailable(
+                f"the embedded database in {self._folder} is in use on host {host}: stop it there with `bench down`; "
+                f"if {host} has crashed or is gone, and nothing of it works on this folder any more, remove {self.path}; "
+                "or set BENCH_HOME to a folder of this host, or BENCH_DSN to a server for both"
+            )
+        return holder
+
+
+def network_filesystem(folder: Path, root: Path = Path("/")) -> str | None:
+    """Return the kind of network file system that `folder` lies on, ``None`` on a local one.
+
+    From ``/proc/self/mountinfo`` below `root`, see proc(5): the mount nearest above `folder`, the last of several on the
+    same place.
+    """
+    try:
+        lines = (root / "proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    path = folder.resolve()
+    nearest, kind = Path("/"), ""
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) < 5 or not after:
+            continue
+        # Blanks in a path are written as octal escapes.
+        mount = Path(
+            fields[4].replace(r"\040", " ").replace(r"\011", "\t").replace(r"\012", "\n").replace(r"\134", "\\")
+        )
+        if path.is_relative_to(mount) and mount.is_relative_to(nearest):
+            nearest, kind = mount, after.split()[0]
+    return kind if kind in _NETWORK else None

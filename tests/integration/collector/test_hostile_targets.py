@@ -1,0 +1,130 @@
+"""What targets can do to whoever scrapes them: it is counted, it costs them alone, and nothing scraped is lost."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from hypergauge.core.services import free_port
+from hypergauge.sql.schema.flavour import Flavour
+from tests.conftest import NewFolder
+from tests.support.collecting import Collecting, group
+from tests.support.exporters_gone_bad import BadExporters, black_hole
+from tests.support.waiting import wait_for
+
+# What is shown here is in front of the database: one flavour will do.
+pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
+
+INTERVAL = 2.0
+HOSTILE = (
+    "hang", "trickle", "trickled_head", "die", "redirect", "huge", "garbage", "half", "half_chunked", "half_unframed",
+    "half_openmetrics", "compressed", "not_http", "error",
+)  # fmt: skip
+
+
+def write(path: Path, groups: list[dict[str, Any]]) -> Path:
+    path.write_text(json.dumps(groups))
+    return path
+
+
+def rows(dsn: str, metric: str = "served") -> dict[str, list[float]]:
+    """Return the times of all samples of a metric by instance, and see that the aggregates hold as many."""
+    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+        found = connection.execute(
+            """
+            select instance, array_agg(extract(epoch from time)::float8 order by time),
+                   (select sum(n) from samples_10s where series_id = s.series_id),
+                   (select sum(n) from samples_1m where series_id = s.series_id),
+                   (select sum(n) from samples_10m where series_id = s.series_id)
+            from samples join series s using (series_id) join targets using (target_id) where metric = %s
+            group by instance, s.series_id
+            """,
+            (metric,),
+        ).fetchall()
+    assert all(len(times) == n10s == n1m == n10m for _, times, n10s, n1m, n10m in found)
+    return {instance: times for instance, times, *_ in found}
+
+
+def longest_gap(times: list[float]) -> float:
+    return max(later - earlier for earlier, later in itertools.pairwise(times))
+
+
+@pytest.mark.slow
+def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+    with BadExporters() as bad, black_hole() as hole:
+        address = f"127.0.0.1:{bad.port}"
+        paths = [*HOSTILE, "repeat", "jump", "large", *(f"good/{number}" for number in range(5))]
+        groups = [group(address, __metrics_path__=f"/{path}", instance=path) for path in paths]
+        groups += [group(f"127.0.0.1:{hole}", instance="hole"), group(f"127.0.0.1:{free_port()}", instance="closed")]
+        targets = write(tmp_path / "targets.json", groups)
+        with Collecting(dsn, new_folder() / "hostile", targets, ["--interval", str(INTERVAL)]) as collector:
+            wanted = dict.fromkeys(("/jump", "/good/0", "/good/4"), 9) | dict.fromkeys(
+                (f"/{path}" for path in HOSTILE), 4
+            )
+            wait_for(lambda: all(bad.asked[path] >= count for path, count in wanted.items()), "9 rounds")
+            outcomes = collector.figures("scrapes_total")
+            dropped = collector.figures("dropped_lines_total")
+            retimed = collector.figures("retimed_lines_total")
+            memory = collector.peak_memory()
+            collector.stop()
+
+    assert {reason for reason, count in outcomes.items() if count} == {
+        "ok", "timeout", "disconnected", "redirects", "body_size_limit", "garbage", "cut_short", "encoding", "protocol",
+        "status", "connect",
+    }  # fmt: skip
+    assert dropped["repeated"] >= 2 * 8
+    assert dropped["stale"] > 0
+    assert retimed[""] > 0
+    assert memory < 400 << 20
+
+    found = rows(dsn)
+    for path in [f"good/{number}" for number in range(5)]:
+        assert len(found[path]) == len(bad.served[f"/{path}"]), "each body that was given away is there"
+        assert longest_gap(found[path]) <= 2 * INTERVAL, "none was late by more than an interval"
+    assert len(found["repeat"]) == len(bad.served["/repeat"]), "a series that is repeated counts once"
+    assert max(found["jump"]) <= bad.served["/jump"][-1] + 1, "no sample lies ahead"
+    assert len(found["jump"]) >= len(bad.served["/jump"]) * 2 // 3, "and none silences what follows"
+    assert not rows(dsn, "half")
+    assert not rows(dsn, "huge")
+    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+        up: dict[str, bool] = dict(connection.execute("select instance, up from targets").fetchall())
+    assert {instance for instance, is_up in up.items() if not is_up} == {*HOSTILE, "hole", "closed"}
+
+
+@pytest.mark.slow
+def test_a_thousand_targets_of_which_half_are_dead(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+    interval = 5.0
+    with BadExporters() as bad, black_hole() as hole:
+        closed = free_port()
+        groups = [
+            group(f"127.0.0.1:{bad.port}", __metrics_path__=f"/good/{number}", instance=number) for number in range(500)
+        ]
+        groups += [group(f"127.0.0.1:{closed}", instance=f"closed-{number}") for number in range(250)]
+        groups += [group(f"127.0.0.1:{hole}", instance=f"hole-{number}") for number in range(125)]
+        groups += [
+            group(f"127.0.0.1:{bad.port}", __metrics_path__=f"/hang/{number}", instance=f"hang-{number}")
+            for number in range(125)
+        ]
+        targets = write(tmp_path / "targets.json", groups)
+        with Collecting(dsn, new_folder() / "thousand", targets, ["--interval", str(interval)]) as collector:
+            wait_for(
+                lambda: all(len(bad.served[f"/good/{number}"]) >= 4 for number in range(500)),
+                "four rounds of all that live",
+                110,
+            )
+            wait_for(
+                lambda: collector.figures("targets") == {"up": 500, "down": 500, "taken": 0}, "all states to be known"
+            )
+            memory = collector.peak_memory()
+            collector.stop()
+    assert memory < 400 << 20
+    found = rows(dsn)
+    missing = [len(bad.served[f"/good/{number}"]) - len(found.get(str(number), [])) for number in range(500)]
+    # A collector that is stopped waits for what it has just asked for, though not as long as a drowned machine may take.
+    assert set(missing) <= {0, 1}
+    assert max(longest_gap(times) for times in found.values()) <= 2 * interval

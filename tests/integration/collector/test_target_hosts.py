@@ -1,0 +1,98 @@
+"""Which host's figures a target shows: the one that its labels say, before the one that its lines name."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hypergauge.collector.convert.naming import name_of
+from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.discovery.discovery import read_targets
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.exposition import Parser
+from hypergauge.collector.sharing.leases import Leases
+from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from tests.support.world import HOST, World
+
+pytestmark = pytest.mark.flavours
+
+GPU = "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
+POD = "dcgm-exporter-x7k2p"
+MIB = 2**20
+# In Kubernetes dcgm-exporter knows no other name than its pod's.
+LINE = 'DCGM_FI_DEV_FB_USED{{gpu="0",UUID="{gpu}",device="nvidia0",{label}="{pod}"}} 1000\n'
+
+
+def scrape(world: World, folder: Path, start: float, labels: str, label: str = "Hostname") -> None:
+    """Scrape a pod for 30 s as a collector does that has read of it in a file."""
+    file = folder / "targets.yml"
+    file.write_text(f"- targets: ['10.0.3.7:9400']\n  labels: {labels}\n")
+    [target] = read_targets(file, default_interval=1.0)
+    leases = Leases(world.database, "me", CollectorMetrics())
+    leases.claim({target.key: target})
+    [target_id] = leases.held
+    leases.close()
+    parser, rates = Parser(), Rates(1.0)
+    body = LINE.format(gpu=GPU, label=label, pod=POD).encode()
+    parts = [rates.samples(parser.parse(body), start + second) for second in range(30)]
+    [series] = parser.series
+    name = name_of(target, series)
+    assert name is not None
+    world.next_ref += 1
+    times, values, dts = (
+        np.concatenate([getattr(part, column) for part in parts]) for column in ("times", "values", "dts")
+    )
+    refs = np.full(len(times), world.next_ref, np.uint32)
+    definition = SeriesDefinition(target_id, name.metric, series.kind, dict(name.labels))
+    world.write(SpoolRecord(times, refs, values, dts, {world.next_ref: definition}))
+
+
+def mean(world: World, run: str) -> list[float]:
+    rows = world.connection.execute(
+        "select mean from run_summary where run_id = %s and quantity = 'gpu_memory_used' and metric is null", (run,)
+    ).fetchall()
+    return [one for (one,) in rows]
+
+
+def hosts(world: World) -> list[tuple[str, str]]:
+    return world.connection.execute("select host, labels ->> 'Hostname' from series").fetchall()
+
+
+@pytest.fixture
+def start() -> float:
+    return time.time() // 60 * 60 - 3600
+
+
+@pytest.mark.parametrize(
+    ("labels", "label"),
+    [
+        (f"{{job: dcgm, host: {HOST}}}", "Hostname"),
+        (f"{{job: dcgm, host: {HOST}, instance: 'https://{POD}:9400/metrics'}}", "hostname"),
+    ],
+)
+def test_the_host_of_the_labels_goes_before_that_of_a_line(
+    world: World, tmp_path: Path, start: float, labels: str, label: str
+) -> None:
+    run = world.run(start, start + 60, gpu=GPU)
+    scrape(world, tmp_path, start, labels, label)
+    assert mean(world, run) == [1000 * MIB]
+    said = world.connection.execute("select host, labels ->> %s from series", (label,)).fetchall()
+    assert said == [(HOST, POD)], "and what the line said is kept"
+
+
+def test_a_line_names_the_host_where_no_label_does(world: World, tmp_path: Path, start: float) -> None:
+    scrape(world, tmp_path, start, f"{{job: dcgm, instance: '{HOST}:9400'}}")
+    assert hosts(world) == [(POD, POD)]
+
+
+def test_a_label_that_is_added_later_moves_what_comes_from_then_on(world: World, tmp_path: Path, start: float) -> None:
+    """The same target with the same labels of its series: only who names the host has changed."""
+    run = world.run(start, start + 120, gpu=GPU)
+    scrape(world, tmp_path, start, f"{{job: dcgm, instance: '{HOST}:9400'}}")
+    assert mean(world, run) == []
+    scrape(world, tmp_path, start + 60, f"{{job: dcgm, instance: '{HOST}:9400', host: {HOST}}}")
+    assert mean(world, run) == [1000 * MIB]
+    assert hosts(world) == [(HOST, POD)]

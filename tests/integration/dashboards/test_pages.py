@@ -1,0 +1,150 @@
+"""Pages of charts in a real browser: zoom, figures under the pointer, curves on and off, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hypergauge.dashboards.plots.page import page
+from hypergauge.dashboards.plots.panels import lay_out
+from tests.support.browser import Browser, browser
+from tests.support.pictures import chart, series
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of the module."""
+    with browser(tmp_path_factory.mktemp("browser")) as one:
+        yield one
+
+
+@pytest.fixture
+def drawn(opened: Browser, tmp_path: Path) -> Iterator[Browser]:
+    """A page of two runs over 100 s with power, and loss as it was logged; in the end nobody has complained."""
+    curves = (
+        series("20/1/1 narrow", [100.0 + at for at in range(100)]),
+        series("20/1/2 wide", [300.0] * 80, simulated=True),
+        series("20/1/1 narrow", [2, 1, 0.5], 0, metric="loss", unit="", scope="", x=np.array([0.0, 30.0, 60.0])),
+    )
+    path = tmp_path / "page.html"
+    path.write_text(page([lay_out(chart(*curves, notes=("* 20/1/2 ran on simulated GPUs",)))], "Two runs"))
+    opened.screen(1200)
+    opened.open(path)
+    yield opened
+    assert opened.requests == []
+    assert opened.complaints == []
+
+
+def rows(page: Browser) -> Any:
+    return page.run(
+        "[...document.querySelectorAll('.legend tbody tr')].map(row => [...row.cells].map(one => one.textContent.trim()))"
+    )
+
+
+def where(page: Browser) -> Any:
+    return page.run("document.querySelector('.where').textContent")
+
+
+def span(page: Browser) -> Any:
+    return page.run("charts[0].range().map((x) => Math.round(x))")
+
+
+def inked(page: Browser, color: tuple[int, int, int], panel: int = 0) -> Any:
+    """Return how many pixels of a panel have a colour."""
+    script = """
+        ((panel, wanted) => {
+            const canvas = document.querySelectorAll("canvas")[panel];
+            const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext("2d", {willReadFrequently: true});
+            copy.drawImage(canvas, 0, 0);
+            const {data} = copy.getImageData(0, 0, canvas.width, canvas.height);
+            let found = 0;
+            for (let at = 0; at < data.length; at += 4) {
+                if (data[at + 3] > 200 && wanted.every((one, part) => Math.abs(data[at + part] - one) < 12)) found++;
+            }
+            return found;
+        })"""
+    return page.run(f"{script}({panel}, {list(color)})")
+
+
+BLUE, VERMILLION, ORANGE = (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00), (0xE6, 0x9F, 0x00)
+
+
+def test_it_shows_what_was_drawn(drawn: Browser) -> None:
+    assert drawn.run("document.title") == "Two runs"
+    assert drawn.run("[...document.querySelectorAll('h3')].map(one => one.textContent)") == ["GPU power (W)", "loss"]
+    assert rows(drawn) == [["20/1/1 narrow", "149.5", "0.5"], ["20/1/2 wide *", "300", ""]]
+    assert inked(drawn, BLUE) > 300
+    assert inked(drawn, VERMILLION) > 300
+    assert inked(drawn, VERMILLION, panel=1) == 0
+
+
+def test_the_pointer_shows_every_figure(drawn: Browser) -> None:
+    left, top, width, height = drawn.box(".u-over")
+    drawn.mouse("mouseMoved", left + width * 40 / 99, top + height / 2)
+    assert where(drawn) == "at 40 s"
+    assert rows(drawn) == [
+        ["20/1/1 narrow", "140 (126 \N{EN DASH} 154)", "1"],
+        ["20/1/2 wide *", "300 (270 \N{EN DASH} 330)", ""],
+    ]
+    drawn.mouse("mouseMoved", left + width - 2, top + height / 2)
+    assert rows(drawn)[1] == ["20/1/2 wide *", "", ""], "a run that has ended has no figure"
+    drawn.mouse("mouseMoved", 5, 5)
+    assert where(drawn) == ""
+
+
+def test_dragging_zooms_all_panels_and_a_double_click_shows_all(drawn: Browser) -> None:
+    left, top, width, height = drawn.box(".u-over")
+    middle = top + height / 2
+    drawn.mouse("mouseMoved", left + width * 19.8 / 99, middle)
+    drawn.mouse("mousePressed", left + width * 19.8 / 99, middle, clicks=1)
+    drawn.mouse("mouseMoved", left + width * 60.4 / 99, middle)
+    drawn.mouse("mouseReleased", left + width * 60.4 / 99, middle, clicks=1)
+    assert span(drawn) == [20, 60]
+    assert drawn.run("charts[0].plots.map((plot) => Math.round(plot.scales.x.max))") == [60, 60]
+    drawn.mouse("mouseMoved", 5, 5)
+    assert rows(drawn)[0][1] == "140", "the mean of what is seen"
+    for clicks in (1, 2):
+        drawn.mouse("mousePressed", left + 50, middle, clicks=clicks)
+        drawn.mouse("mouseReleased", left + 50, middle, clicks=clicks)
+    assert span(drawn) == [0, 99]
+
+
+def test_a_curve_can_be_left_out(drawn: Browser) -> None:
+    drawn.run("document.querySelectorAll('.legend input')[0].click()")
+    drawn.frame()
+    assert inked(drawn, BLUE) == 0
+    assert inked(drawn, VERMILLION) > 300
+    drawn.run("document.querySelector('[data-all]').click()")
+    drawn.frame()
+    assert inked(drawn, BLUE) > 300
+
+
+def test_it_is_read_by_keyboard(drawn: Browser) -> None:
+    drawn.run("document.querySelector('.panel').focus()")
+    drawn.press("ArrowRight", "ArrowRight")
+    assert where(drawn) == "at 1.98 s"
+    drawn.press("+")
+    assert span(drawn)[1] < 60
+    drawn.press("0")
+    assert span(drawn) == [0, 99]
+    drawn.press("Escape")
+    assert where(drawn) == ""
+    drawn.press("Tab", "Tab", "Tab", "Tab", " ")
+    assert drawn.run("charts[0].shown") == [False, True], "from panel to panel, and through the legend"
+
+
+def test_it_fits_a_telephone_and_the_dark(drawn: Browser) -> None:
+    drawn.screen(375, 700, dark=True, mobile=True)
+    assert drawn.run("document.documentElement.scrollWidth") <= 375
+    assert inked(drawn, ORANGE) > 100, "on a dark ground the second colour is another"
+    assert drawn.run("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
+
+
+def test_print_is_light_and_sharp(drawn: Browser) -> None:
+    drawn.screen(1200, dark=True)
+    assert drawn.pdf().startswith(b"%PDF")
+    assert drawn.run("charts[0].plots[0].ctx.canvas.width / charts[0].plots[0].width") >= 2

@@ -1,0 +1,223 @@
+"""Reports: what they say, in each flavour, and how they are read in a real browser, by keyboard, on a telephone, on paper."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hypergauge.core.errors import NoData
+from hypergauge.dashboards.report.report import render
+from hypergauge.insight.report import Report, report
+from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from tests.support.browser import Browser, browser
+from tests.support.world import World
+
+SECONDS = 60
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+RECORD = {
+    "record.json": json.dumps(
+        {
+            "name": "narrow", "directory": "/data/project", "image": None, "python": {"executable": "python3", "version": "3.12.1"},
+            "git": {"root": "/data/project", "branch": "main", "commit": "0123456789abcdef"},
+            "hardware": {"host": "node1", "cpu": "A processor", "memory_bytes": 2**34, "gpus": [{"name": "H100"}, {"name": "H100"}]},
+        }
+    ),
+    "requirements.lock": "numpy==2.4.0\n",
+    "git.diff": "-a\n+<b>\n",
+}  # fmt: skip
+
+
+@pytest.fixture
+def told(world: World) -> World:
+    """Two networks alone and then side by side on one GPU, and a fifth run that has not been measured and failed."""
+    start = time.time() // 600 * 600 - 7200 + 7.25
+    for workload, position, name, begin in (
+        (1, 1, "narrow", 0),
+        (2, 1, "wide", 100),
+        (3, 1, "narrow", 200),
+        (3, 2, "wide", 200),
+    ):
+        run(world, start + begin, workload, position, name)
+    failed = world.run(start + 300, workload=4, name="<b>broken</b>")
+    world.end(failed, start + 300, start + 301, "failed")
+    world.connection.execute(
+        "update runs set reason = 'exit status 1', profilers = 'nsys' where run_id = %s", (failed,)
+    )
+    world.connection.execute(
+        "insert into rule_firings select run_id, 'low_gpu_utilization', started_at, ended_at, 'warning', '{\"p95\": 0.3}'"
+        " from runs where name = 'narrow'"
+    )
+    world.refresh()
+    return world
+
+
+def run(world: World, start: float, workload: int, position: int, name: str) -> str:
+    run_id = world.run(
+        start, start + SECONDS, workload=workload, position=position, name=name, command=name, gpu="GPU-1"
+    )
+    times = [start + at + 1 for at in range(SECONDS)]
+    world.write(
+        world.gauge("bench_process_cpu_seconds_total", times, [1.5] * SECONDS, {"run_id": run_id}, "process"),
+        world.gauge("bench_gpu_sm_active_ratio", times, [0.5] * SECONDS, {"UUID": "GPU-1"}, "nvml"),
+    )
+    logged = [SoftwareMetric("loss", step, start + 10 * step, 2.0 / (step + 1)) for step in range(6)]
+    store_software_metrics(world.connection, run_id, logged)
+    spans = [
+        SpanRecord("a", None, "load", "phase", None, start, start + 10, 1, "main"),
+        SpanRecord("b", None, "train", "phase", None, start + 10, start + SECONDS, 1, "main"),
+        *(
+            SpanRecord(f"s{at}", "b", "step", "step", at, start + 10 + 5 * at, start + 15 + 5 * at, 1, "main")
+            for at in range(10)
+        ),
+    ]
+    store_spans(world.connection, run_id, spans)
+    return run_id
+
+
+def page(found: Report, **records: dict[str, str]) -> str:
+    return render(found, records, "20 digits", NOW)
+
+
+def test_a_report_tells_everything_there_is(told: World) -> None:
+    told.connection.execute(
+        "insert into jobs (job, executor, native_id, workload_id) select 'j', 'slurm', '7', workload_id from runs limit 1"
+    )
+    told.connection.execute("update runs set job = 'j' where name = 'narrow'")
+    told.connection.execute(
+        "insert into accounting select run_id, '7.1', 'COMPLETED', 60, 90, 2 ^ 30 from runs where name = 'narrow' limit 1"
+    )
+    found = report(told.connection, ["20"])
+    assert [run.label for run in found.runs] == ["20/1/1", "20/2/1", "20/3/1", "20/3/2", "20/4/1"]
+    assert [one.by for one in found.comparisons] == ["run", "workload"]
+    assert [(one.by, one.metrics) for one in found.charts] == [
+        ("run", ("cpu_usage", "gpu_sm_active", "loss")),
+        ("workload", ("cpu_usage", "gpu_sm_active", "loss")),
+    ]
+    assert any("Workload 20/3 took 60.0 s" in sentence for sentence in found.verdict)
+    first = found.runs[0].run_id
+    assert [(one.name, one.start, one.seconds) for one in found.phases[first]] == [("load", 0, 10), ("train", 10, 50)]
+    assert [(one.kind, one.n, one.p50) for one in found.steps[first]] == [("step", 10, 5)]
+    assert [one.rule for one in found.findings[first]] == ["low_gpu_utilization"]
+    assert [one.text for one in found.highlights[first]] == ["nothing changed: SMs at 50%, CPU 1.5 cores"]
+    assert found.qualities[first].coverage == pytest.approx(1, abs=0.05)
+    made = page(found, **{first: RECORD})
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", made.split("<script>")[0]))
+    for words in (
+        "5 runs in 4 workloads: 4 finished, 1 failed.", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95: 0.3",
+        "20/1/1 narrow 0 s 1:00 nothing changed: SMs at 50%, CPU 1.5 cores",
+        "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "There is no record of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
+        "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys), which slows it down.", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
+    ):  # fmt: skip
+        assert words in text
+    assert "<b>" not in made
+    assert "&lt;b&gt;broken" in made
+
+
+def test_a_report_of_one_run_compares_nothing(told: World) -> None:
+    found = report(told.connection, ["20/1/1"], ["loss"])
+    assert [one.by for one in found.comparisons] == ["run"]
+    assert [(one.by, one.metrics) for one in found.charts] == [("run", ("loss",))]
+
+
+def test_a_report_of_what_was_not_measured_says_so(told: World) -> None:
+    found = report(told.connection, ["20/4"])
+    assert [one.coverage for one in found.qualities.values()] == [0]
+    made = page(found)
+    assert "Nothing was measured of these runs." in made
+    assert "no rule has fired" in made
+    world_run = told.run(time.time(), experiment=30)
+    told.connection.execute("update runs set started_at = null, status = 'pending' where run_id = %s", (world_run,))
+    with pytest.raises(NoData):
+        report(told.connection, ["30"])
+
+
+@pytest.fixture
+def opened(told: World, tmp_path: Path) -> Iterator[Browser]:
+    """The report of all runs, in a browser; in the end nobody has complained."""
+    found = report(told.connection, ["20"])
+    path = tmp_path / "report.html"
+    path.write_text(page(found, **{found.runs[0].run_id: RECORD}))
+    (tmp_path / "browser").mkdir()
+    with browser(tmp_path / "browser") as one:
+        one.screen(1200)
+        one.open(path)
+        yield one
+        assert one.requests == []
+        assert one.complaints == []
+
+
+# Of each text on the page the contrast to the ground that it stands on, where that is below what WCAG's AA asks for.
+CONTRAST = """
+    (() => {
+        const part = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+        const light = ([r, g, b]) => 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
+        const ground = (one) => {
+            for (; one; one = one.parentElement) {
+                const color = numbers(getComputedStyle(one).backgroundColor);
+                if (color.length < 4 || color[3] > 0) return color;
+            }
+        };
+        const poor = [];
+        const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (texts.nextNode()) {
+            const one = texts.currentNode.parentElement;
+            if (!texts.currentNode.textContent.trim() || ["SCRIPT", "NOSCRIPT"].includes(one.tagName)) continue;
+            const [a, b] = [light(numbers(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
+            if ((a + 0.05) / (b + 0.05) < 4.5) poor.push(texts.currentNode.textContent.trim());
+        }
+        return poor;
+    })()"""
+
+
+def test_a_report_is_read_in_a_browser(opened: Browser) -> None:
+    assert opened.run("document.querySelectorAll('canvas').length") == 6
+    headings = opened.run("[...document.querySelectorAll('h1, h2, h3')].map((one) => Number(one.tagName[1]))")
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(headings)), "no level is left out"
+    assert opened.run("[...document.querySelectorAll('table:not(.legend)')].every((one) => one.caption)")
+    assert opened.run("[...document.querySelectorAll('thead th, tbody th')].every((one) => one.scope)")
+    links = opened.run("[...document.querySelectorAll('a')].map((one) => one.getAttribute('href'))")
+    assert opened.run(f"{links}.every((link) => document.querySelector(link))"), "every link leads somewhere"
+    assert opened.run(CONTRAST) == []
+    opened.screen(1200, dark=True)
+    assert opened.run(CONTRAST) == []
+
+
+def test_a_report_is_read_by_keyboard(opened: Browser) -> None:
+    opened.press("Tab", "Enter")
+    assert opened.run("location.hash") == "#content", "past what stands above it"
+    seen = []
+    for _ in range(30):
+        opened.press("Tab")
+        seen.append(
+            opened.run("document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()")
+        )
+    assert seen[:3] == ["Runs", "Commands and ids", "Comparison by run"]
+    assert "CPU usage (cores) over time since the start (s)" in seen
+    opened.run("document.querySelector('.panel').focus()")
+    opened.press("ArrowRight")
+    assert opened.run("document.querySelector('.where').textContent").startswith("at 0.")
+
+
+def test_a_report_fits_a_telephone(opened: Browser) -> None:
+    opened.screen(375, 700, mobile=True)
+    assert opened.run("document.documentElement.scrollWidth") <= 375
+    assert opened.run("Math.max(...[...document.querySelectorAll('canvas')].map((one) => one.clientWidth))") <= 375
+
+
+def test_a_report_prints(opened: Browser) -> None:
+    assert opened.pdf().count(b"/Type /Page\n") >= 2
+    opened.call("Emulation.setEmulatedMedia", media="print")
+    opened.frame()
+    hidden = "[...document.querySelectorAll('nav, .tools, .legend input')].every((one) => !one.checkVisibility())"
+    assert opened.run(hidden), "what paper cannot do is not on it"
+    assert opened.run("document.querySelectorAll('canvas')[5].checkVisibility()")

@@ -1,0 +1,212 @@
+"""What there is to say of one run besides its curves."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.world import World
+
+
+@pytest.fixture
+def start() -> float:
+    """When the run begins."""
+    return float(time.time() // 1 - 600)
+
+
+def uuid(number: int) -> str:
+    return f"GPU-{number:08x}-0000-4000-8000-000000000000"
+
+
+def asked(world: World, statement: str, *parameters: object) -> list[Any]:
+    """Ask with the rights of those who look at dashboards."""
+    with world.connection.transaction():
+        world.connection.execute("set local role bench_reader")
+        return world.connection.execute(statement.encode(), parameters).fetchall()
+
+
+def span(
+    world: World,
+    run: str,
+    number: str,
+    kind: str,
+    start: float,
+    end: float | None,
+    *,
+    parent: str | None = None,
+    pid: int = 1,
+) -> None:
+    world.connection.execute(
+        "insert into spans (run_id, span_id, parent_id, name, kind, step, started_at, ended_at, pid)"
+        " values (%s, %s, %s, %s, %s, 0, to_timestamp(%s), to_timestamp(%s), %s)",
+        (run, number, parent, f"{kind} {number}", kind, start, end, pid),
+    )
+
+
+def test_the_card_of_a_run_says_what_it_has(world: World, start: float) -> None:
+    run = world.run(start, start + 60, gpu=uuid(0), name="resnet", simulated=True)
+    world.run(start, start + 60, position=2, gpu=uuid(0))
+    world.write(world.gauge("bench_gpu_power_watts", [start + 1], [70.0], {"UUID": uuid(0), "gpu": "0"}, "nvml"))
+    card = dict(asked(world, "select what, value from run_card(%s)", run))
+    assert card == {
+        "run": "20/1/1 resnet",
+        "experiment": "20 test",
+        "owner": "me",
+        "end": "finished, exit status 0",
+        "command": "train.py",
+        "parameters": "lr=0.1",
+        "host": "node1",
+        "devices": "GPU 0",
+        "id": run,
+        "MLflow's id": card["MLflow's id"],
+    }
+    assert asked(world, "select * from run_card('nobody')") == []
+    assert asked(world, "select * from run_card('')") == []
+
+
+def test_what_measuring_a_run_cost_and_what_held_it_back_stand_on_its_card(world: World, start: float) -> None:
+    run = world.run(start, start + 60, gpu=uuid(0))
+    times = [start + 1 + at for at in range(59)]
+    for mode, cores in (("user", 1.0), ("idle", 3.0)):
+        world.write(world.gauge("node_cpu_seconds_total", times, [cores] * 59, {"cpu": "0", "mode": mode}))
+    world.write(
+        world.gauge("bench_exporter_cpu_seconds_total", times, [0.02] * 59, {"exporter": "nvml"}, "nvml"),
+        world.gauge(
+            "bench_gpu_throttled", times, [0.0] * 58 + [1.0], {"UUID": uuid(0), "reason": "sw_power_cap"}, "nvml"
+        ),
+    )
+    card = dict(asked(world, "select what, value from run_card(%s)", run))
+    assert card["overhead"] == "0.5 % of the host's cores, for the listeners"
+    assert card["throttled"] == "the clocks of its GPUs were kept down at some time"
+
+
+def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
+    run = world.run(start, start + 60, gpu=uuid(0), simulated=True)
+    world.run(start, start + 60, position=2, gpu=uuid(0))
+
+    def notices(run_id: str, begin: float, end: float) -> list[str]:
+        rows = asked(world, "select about from run_notice(%s, to_timestamp(%s), to_timestamp(%s))", run_id, begin, end)
+        return [about for (about,) in rows]
+
+    assert notices(run, start, start + 60) == ["* simulated", "shared"]
+    assert notices(run, start + 100, start + 160) == ["range", "* simulated", "shared"]
+    assert asked(world, "select about from run_notice(%s, now(), now(), 0)", run)[-1] == ("left out",)
+    assert notices("", start, start + 60) == notices("nobody", start, start + 60) == ["choice"]
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_the_energy_of_a_run_is_that_of_its_summary(world: World, start: float, over: bool) -> None:
+    run = world.run(start, start + 60 if over else None, gpu=uuid(0))
+    world.write(
+        *(
+            world.scraped(
+                [
+                    (
+                        start + at,
+                        f'bench_gpu_attributed_energy_joules_total{{UUID="{uuid(n)}",run_id="{run}"}} {at * 100}\n'.encode(),
+                    )
+                    for at in range(60)
+                ],
+                "nvml",
+            )
+            for n in (0, 1)
+        )
+    )
+    if over:
+        world.connection.execute("select summarise(%s)", (run,))
+    assert asked(world, "select run_energy(%s)", run) == [(pytest.approx(2 * 5900),)]
+    assert asked(world, "select run_energy('nobody')") == [(None,)]
+
+
+def test_a_quantity_on_each_device_by_its_name(world: World, start: float) -> None:
+    run = world.run(start, start + 10, gpu=uuid(0), gpu_instance=7)
+    labels = {"UUID": uuid(0), "gpu": "0", "GPU_I_ID": "7", "GPU_I_PROFILE": "1g.10gb"}
+    times = [start + at for at in range(10)]
+    world.write(world.gauge("bench_gpu_graphics_active_ratio", times, [0.5] * 10, labels, "nvml"))
+    rows = asked(
+        world,
+        "select device, scope, min(value), count(*)::int"
+        " from run_devices_chart(%s, 'gpu_utilization', null, null, 1000) group by 1, 2",
+        run,
+    )
+    assert rows == [("GPU 0 1g.10gb #7", "instance", 0.5, 10)]
+
+
+def test_neighbours_from_the_nearest_to_the_farthest(world: World, start: float) -> None:
+    run = world.run(start, start + 100, gpu=uuid(0), gpu_instance=7)
+    world.run(start - 50, start + 50, position=2, gpu=uuid(0), gpu_instance=7, name="close")
+    world.run(start, start + 100, position=3, gpu=uuid(0), gpu_instance=9, name="near")
+    world.run(start, None, workload=2, gpu=uuid(1), name="far")
+    world.run(start - 100, start, workload=3, gpu=uuid(0), name="before")
+    rows = asked(world, "select run, shared, status, share from run_neighbours(%s)", run)
+    assert rows == [
+        ("20/1/2 close", "instance", "finished", 0.5),
+        ("20/1/3 near", "GPU", "finished", 1.0),
+        ("20/2/1 far", "host", "running", 1.0),
+    ]
+
+
+def test_phases_of_one_process_with_those_that_nest_below(world: World, start: float) -> None:
+    run = world.run(start, start + 100)
+    span(world, run, "a", "phase", start, start + 80)
+    span(world, run, "b", "phase", start + 10, start + 20, parent="a")
+    span(world, run, "e", "epoch", start + 10, start + 20, parent="a")
+    span(world, run, "open", "phase", start + 80, None)
+    span(world, run, "other", "phase", start + 1, start + 80, pid=2)
+    rows = asked(
+        world,
+        "select line, name, color, extract(epoch from time)::float8 - %s, extract(epoch from ended)::float8 - %s"
+        " from run_phases(%s, to_timestamp(%s), to_timestamp(%s))",
+        start, start, run, start + 5, start + 200,
+    )  # fmt: skip
+    assert rows == [
+        ("epoch", "epoch e", "0", 10, 20),
+        ("phase", "phase a", "0", 5, 80),
+        ("phase", "phase open", "3", 80, 100),
+        ("phase 2", "phase b", "2", 10, 20),
+    ]
+
+
+def test_steps_a_second_by_spans(world: World, start: float) -> None:
+    run = world.run(start, start + 100)
+    for number in range(40):
+        span(world, run, str(number), "step", start + number / 2, start + number / 2 + 0.25)
+        span(world, run, f"other {number}", "step", start + number / 2 + 0.01, start + number / 2 + 0.26, pid=2)
+    rows = asked(
+        world,
+        "select source, value from run_steps(%s, to_timestamp(%s), to_timestamp(%s), 1000) order by time",
+        run, start + 10, start + 20,
+    )  # fmt: skip
+    assert {source for source, _ in rows} == {"spans"}
+    assert [value for _, value in rows[1:]] == [pytest.approx(2)] * (len(rows) - 1)
+
+
+def test_steps_a_second_by_what_was_logged(world: World, start: float) -> None:
+    run = world.run(start, start + 100)
+    world.connection.execute(
+        "insert into software_metrics select %s, key, 10 * n, to_timestamp(%s + n), n, 1.0"
+        " from generate_series(1, 50) n, unnest(array['loss', 'accuracy']) key where key = 'loss' or n %% 5 = 0",
+        (run, start),
+    )
+    rows = asked(
+        world,
+        "select distinct source, value from run_steps(%s, to_timestamp(%s), to_timestamp(%s), 5000)",
+        run,
+        start,
+        start + 100,
+    )
+    assert rows == [("loss", pytest.approx(10))]
+    assert asked(world, "select * from run_steps('nobody', now() - interval '1 h', now(), 1000)") == []
+
+
+def test_links_lead_to_ranges_that_show_all_of_a_run_and_of_its_workload(world: World) -> None:
+    run = world.run(1_700_000_000.0, 1_700_000_060.5)
+    world.run(1_700_000_000.0, 1_700_000_100.0, position=2)
+    [(whole, workload)] = asked(world, "select whole, workload from run_links(%s)", run)
+    assert whole == "from=1700000000000&to=1700000060500"
+    [(workload_id,)] = asked(world, "select workload_id from workloads")
+    assert workload == (
+        f"var-experiment=20&var-workload={workload_id}&from=1970-01-01T00:00:00.000Z&to=1970-01-01T00:01:41.000Z"
+    )

@@ -1,0 +1,343 @@
+"""Listeners over real HTTP, and who may register one."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import logging
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from hypergauge.core.errors import BadRequest, ExporterUnavailable, ServiceFailed
+from hypergauge.exporters.host.exporter import HostExporter
+from hypergauge.exporters.process.exporter import ProcessExporter
+from hypergauge.exporters.serving.registry import GROUP, ExporterOptions, Registry
+from hypergauge.exporters.serving.server import ExporterServer, serve
+from tests.support.waiting import HUNG_SECONDS
+
+
+class Thermometer:
+    """A listener whose source can be broken and slow, and that notices two reads at once."""
+
+    name = "thermometer"
+
+    def __init__(self, options: ExporterOptions | None = None) -> None:
+        self.error: Exception | None = None
+        self.reason: str | None = None
+        self.pause = 0.0
+        self.reads_at_once = self.most_at_once = 0
+
+    def check(self) -> str | None:
+        return self.reason
+
+    def collect(self) -> Iterator[Metric]:
+        self.reads_at_once += 1
+        self.most_at_once = max(self.most_at_once, self.reads_at_once)
+        time.sleep(self.pause)
+        self.reads_at_once -= 1
+        yield GaugeMetricFamily("room_celsius", "Temperature.", 21.5)
+        if self.error is not None:
+            raise self.error
+
+
+class Hanging(Thermometer):
+    """A listener whose source does not answer before it is told to."""
+
+    name = "hanging"
+    hangs = threading.Event()
+
+    def collect(self) -> Iterator[Metric]:
+        self.hangs.wait()
+        yield from ()
+
+
+def get(url: str, **headers: str) -> tuple[int, str, str]:
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=HUNG_SECONDS) as answer:
+        return answer.status, answer.headers["Content-Type"], answer.read().decode()
+
+
+def samples(body: str) -> dict[str, float]:
+    """Return values by series."""
+    values = {}
+    for family in text_string_to_metric_families(body):
+        for sample in family.samples:
+            labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
+            values[f"{sample.name}{{{labels}}}"] = sample.value
+    return values
+
+
+def test_a_listener_and_what_it_says_about_itself() -> None:
+    with serve(Thermometer()) as server:
+        status, content_type, body = get(server.url)
+    assert status == 200
+    assert content_type.startswith("text/plain; version=0.0.4")
+    values = samples(body)
+    assert values.pop("bench_exporter_read_seconds{exporter=thermometer}") >= 0
+    assert values.pop("bench_exporter_cpu_seconds_total{exporter=thermometer}") > 0
+    assert values == {"room_celsius{}": 21.5, "bench_exporter_up{exporter=thermometer}": 1}, "and nothing else"
+    assert "_created" not in body
+
+
+def test_a_source_that_fails_is_counted_and_the_listener_answers(caplog: pytest.LogCaptureFixture) -> None:
+    exporter = Thermometer()
+    with serve(exporter) as server, caplog.at_level(logging.WARNING):
+        exporter.error = PermissionError("not yours")
+        get(server.url)
+        status, _, body = get(server.url)
+        assert status == 200
+        values = samples(body)
+        assert values["bench_exporter_up{exporter=thermometer}"] == 0
+        assert values["bench_exporter_errors_total{exporter=thermometer,reason=PermissionError}"] == 2
+        assert "room_celsius{}" not in values, "half a reading is none"
+        exporter.error = None
+        values = samples(get(server.url)[2])
+    assert values["bench_exporter_up{exporter=thermometer}"] == 1
+    assert values["bench_exporter_errors_total{exporter=thermometer,reason=PermissionError}"] == 2
+    assert values["room_celsius{}"] == 21.5
+    assert len(caplog.records) == 1, "an outage is logged once"
+
+
+def test_the_source_is_read_by_one_at_a_time() -> None:
+    exporter = Thermometer()
+    exporter.pause = 0.1
+    with serve(exporter) as server:
+        threads = [threading.Thread(target=get, args=[server.url]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert exporter.most_at_once == 1
+
+
+class Valve(Thermometer):
+    """A listener whose source is held open, and that notices a reading or a second close of a closed one."""
+
+    name = "valve"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = self.closed = 0
+        self.is_open = False
+
+    def collect(self) -> Iterator[Metric]:
+        if not self.is_open:
+            self.opened, self.is_open = self.opened + 1, True
+        yield from super().collect()
+        assert self.is_open, "closed during a reading"
+
+    def close(self) -> None:
+        self.closed, self.is_open = self.closed + 1, False
+
+
+def test_a_source_that_hangs_gathers_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a driver whose GPU is being reset: a scraper gives up after a second, and asks again and again."""
+    monkeypatch.setattr("hypergauge.exporters.serving.server._BUSY_SECONDS", 0.2)
+    exporter, answers = Hanging(), threading.Event()
+    exporter.hangs = answers
+    threads = threading.active_count()
+    with serve(exporter) as server:
+        for _ in range(10):
+            with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=0.05)) as scraper:
+                scraper.request("GET", "/metrics")
+                with contextlib.suppress(TimeoutError):
+                    scraper.getresponse()
+        values = samples(get(server.url)[2])
+        assert values.pop("bench_exporter_errors_total{exporter=hanging,reason=busy}") > 0
+        assert values.pop("bench_exporter_read_seconds{exporter=hanging}") >= 0.2
+        assert values.pop("bench_exporter_cpu_seconds_total{exporter=hanging}") > 0
+        assert values == {"bench_exporter_up{exporter=hanging}": 0}
+        deadline = time.monotonic() + HUNG_SECONDS
+        while threading.active_count() > threads + 2:  # the server's, and the one that hangs
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        answers.set()
+        while not samples(get(server.url)[2])["bench_exporter_up{exporter=hanging}"]:
+            assert time.monotonic() < deadline
+
+
+def test_what_a_listener_holds_open_is_closed_at_its_stop() -> None:
+    exporter = Valve()
+    server = ExporterServer(exporter)
+    server.stop()
+    assert exporter.closed == 0
+    server.start()
+    get(server.url)
+    server.stop()
+    server.stop()
+    assert (exporter.opened, exporter.closed) == (1, 1)
+    with server:
+        assert samples(get(server.url)[2])["room_celsius{}"] == 21.5, "and opened by a later reading"
+    assert (exporter.opened, exporter.closed) == (2, 2)
+
+
+def test_a_stop_waits_for_the_reading_and_lets_no_later_one_begin() -> None:
+    exporter = Valve()
+    exporter.pause = 0.2
+
+    def ask(url: str) -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException):  # hung up
+            get(url)
+
+    with serve(exporter) as server:
+        threads = [threading.Thread(target=ask, args=[server.url]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        while not exporter.is_open:
+            time.sleep(0.001)
+    for thread in threads:
+        thread.join(HUNG_SECONDS)
+    assert (exporter.opened, exporter.closed, exporter.is_open) == (1, 1, False)
+
+
+def test_a_close_that_fails_is_logged_and_the_listener_ends(caplog: pytest.LogCaptureFixture) -> None:
+    class Stuck(Valve):
+        def close(self) -> None:
+            raise OSError("driver gone")
+
+    with caplog.at_level(logging.WARNING), serve(Stuck()):
+        pass
+    assert [record.getMessage() for record in caplog.records] == ["listener 'valve' cannot be closed"]
+
+
+def test_start_and_stop_are_safe_twice_and_before_a_start() -> None:
+    server = ExporterServer(Thermometer())
+    server.stop()
+    server.start()
+    url = server.url
+    server.start()
+    assert server.url == url
+    assert get(url)[0] == 200
+    server.stop()
+    server.stop()
+    with pytest.raises(urllib.error.URLError):
+        get(url)
+    server.start()
+    assert get(server.url)[0] == 200
+    server.stop()
+
+
+def test_a_connection_is_kept_until_the_server_stops() -> None:
+    server = serve(Thermometer())
+    connection = http.client.HTTPConnection(server.bind, server.port, timeout=HUNG_SECONDS)
+    local = set()
+    for method in ("GET", "HEAD", "GET"):
+        connection.request(method, "/metrics", headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        assert answer.status == 200
+        assert bool(answer.read()) == (method == "GET"), "as it is: packing would cost more than it saves"
+        local.add(connection.sock.getsockname())
+    assert len(local) == 1
+    server.stop()
+    connection.auto_open = 0
+    with pytest.raises((http.client.HTTPException, OSError)):  # noqa: PT012 - either of the two finds out
+        connection.request("GET", "/metrics")
+        connection.getresponse()
+
+
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "192.0.2.1", "node7", ""])
+def test_an_address_that_others_reach_is_refused(bind: str) -> None:
+    with pytest.raises(BadRequest, match=r"neither TLS nor authentication: bind to 127\.0\.0\.1, .*or say --insecure"):
+        serve(Thermometer(), bind=bind)
+
+
+def test_such_an_address_is_served_when_that_is_wanted() -> None:
+    with serve(Thermometer(), bind="0.0.0.0", insecure=True) as server:
+        assert get(f"http://127.0.0.1:{server.port}/metrics")[0] == 200
+
+
+@pytest.mark.parametrize("bind", ["127.0.0.1", "127.0.0.2", "localhost"])
+def test_loopback_is_served(bind: str) -> None:
+    with serve(Thermometer(), bind=bind) as server:
+        assert get(server.url)[0] == 200
+
+
+def test_a_taken_port_is_named() -> None:
+    with (
+        serve(Thermometer()) as server,
+        pytest.raises(
+            ServiceFailed, match=rf"cannot listen on 127\.0\.0\.1 port {server.port}: Address already in use"
+        ),
+    ):
+        serve(Thermometer(), port=server.port)
+
+
+def test_a_listener_that_cannot_work_here_says_why() -> None:
+    exporter = Thermometer()
+    exporter.reason = "there is no room"
+    with pytest.raises(ExporterUnavailable, match="listener 'thermometer' cannot work here: there is no room"):
+        serve(exporter)
+
+
+@pytest.mark.parametrize("factory", [HostExporter, ProcessExporter])
+@pytest.mark.parametrize("accept", ["*/*", "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"])
+def test_ours_are_served_whoever_asks(
+    factory: type[HostExporter] | type[ProcessExporter], accept: str, tmp_path: Path
+) -> None:
+    with serve(factory(ExporterOptions(home=tmp_path))) as server:
+        status, content_type, body = get(server.url, Accept=accept)
+    assert status == 200
+    assert content_type.startswith("text/plain; version=0.0.4"), "one format, whatever is asked for"
+    assert samples(body)[f"bench_exporter_up{{exporter={server.exporter.name}}}"] == 1
+
+
+def test_names_of_ours_follow_the_rules(tmp_path: Path) -> None:
+    """As ``promtool check metrics`` wants them: counters end in ``_total`` and nothing else does, units are base units."""
+    with serve(ProcessExporter(ExporterOptions(home=tmp_path))) as server:
+        body = get(server.url)[2]
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", body, re.MULTILINE))
+    helps = dict(re.findall(r"^# HELP (\S+) (.+)$", body, re.MULTILINE))
+    assert types.keys() == helps.keys()
+    for name, kind in types.items():
+        assert re.fullmatch(r"bench_(process|exporter)_[a-z]+(_[a-z]+)*", name)
+        assert name.endswith("_total") == (kind == "counter")
+        assert not re.search(r"_(ms|millis|kb|mb|percent|count|sum|bucket|info|counter|gauge)(_|$)", name)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Lay out a third party's module with a listener and one that cannot be imported."""
+    name = "third_party_listeners"
+    (tmp_path / f"{name}.py").write_text("def room(options): return ('room', options)\n")
+    (tmp_path / f"{name}_broken.py").write_text("import no_such_driver\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return name
+
+
+def entry(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name, value, GROUP)
+
+
+def test_listeners_come_by_entry_point(module: str, tmp_path: Path) -> None:
+    registry = Registry.load(
+        [entry("room", f"{module}:room"), entry("host", "hypergauge.exporters.host.exporter:HostExporter")]
+    )
+    assert list(registry) == ["host", "room"]
+    assert registry.create("host", ExporterOptions(home=tmp_path)).name == "host"
+    with pytest.raises(BadRequest, match=re.escape("unknown listener 'hots' (did you mean 'host'?)")):
+        registry.create("hots", ExporterOptions(home=tmp_path))
+
+
+def test_a_broken_one_is_logged_and_left_out(module: str, caplog: pytest.LogCaptureFixture) -> None:
+    broken = [entry("gone", f"{module}_broken:x"), entry("typo", f"{module}:rom"), entry("never", "no.such:thing")]
+    with caplog.at_level(logging.WARNING):
+        registry = Registry.load([*broken, entry("room", f"{module}:room")])
+    assert list(registry) == ["room"]
+    assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == ["gone", "typo", "never"]
+
+
+def test_a_name_that_is_taken_is_refused(module: str) -> None:
+    taken = [entry("host", "hypergauge.exporters.host.exporter:HostExporter"), entry("host", f"{module}:room")]
+    both = "two listeners are called 'host': hypergauge.exporters.host.exporter:HostExporter and third_party_listeners:room"
+    with pytest.raises(BadRequest, match=re.escape(both)):
+        Registry.load(taken)

@@ -1,0 +1,243 @@
+"""What pictures are drawn from: the curves of runs, and the sentences without which they would mislead."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from hypergauge.core.errors import BadRequest, NoData
+from hypergauge.insight.charts.bars import bars
+from hypergauge.insight.charts.chart import Chart, chart
+from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from hypergauge.sql.runs.selection import select_runs
+from tests.support.world import World
+
+pytestmark = pytest.mark.flavours
+
+SECONDS = 100
+
+
+@pytest.fixture
+def start() -> float:
+    return time.time() // 600 * 600 - 7200 + 7.25
+
+
+def drawn(world: World, *metrics: str, selectors: tuple[str, ...] = ("20",), **options: object) -> Chart:
+    return chart(world.connection, select_runs(world.connection, selectors), metrics, **options)  # type: ignore[arg-type]
+
+
+def cpu(world: World, run_id: str, start: float, cores: float, *, every: int = 1, seconds: int = SECONDS) -> None:
+    times = [start + every * (at + 1) for at in range(seconds // every)]
+    values = [cores + at % 2 for at in range(len(times))]
+    world.write(
+        world.gauge("bench_process_cpu_seconds_total", times, values, {"run_id": run_id}, "process", dt=every),
+    )
+
+
+def losses(world: World, run_id: str, start: float, *values: float) -> None:
+    logged = [SoftwareMetric("loss", step, start + 10.0 * step, value) for step, value in enumerate(values)]
+    store_software_metrics(world.connection, run_id, logged)
+
+
+def test_runs_share_the_time_since_their_start(world: World, start: float) -> None:
+    for position, begin in ((1, start), (2, start + 1000)):
+        run_id = world.run(begin, begin + SECONDS, position=position, name=f"net{position}")
+        cpu(world, run_id, begin, position)
+    found = drawn(world, "cpu_usage", points=10)
+    assert [(one.label, one.metric, one.unit, one.scope) for one in found.series] == [
+        ("20/1/1 net1", "cpu_usage", "cores", "process"),
+        ("20/1/2 net2", "cpu_usage", "cores", "process"),
+    ]
+    first, second = found.series
+    assert first.x.tolist() == second.x.tolist() == [10.0 * at for at in range(10)]
+    np.testing.assert_allclose(first.value[1:-1], 1.5)
+    np.testing.assert_allclose([second.low[1:-1], second.high[1:-1]], [[2] * 8, [3] * 8])
+    assert (found.notes, found.left_out) == ((), ())
+
+
+def test_a_workload_is_the_mean_of_its_runs(world: World, start: float) -> None:
+    for workload in (1, 2):
+        for position in (1, 2):
+            run_id = world.run(start, start + SECONDS, workload=workload, position=position, name=f"net{position}")
+            cpu(world, run_id, start, 10.0 * workload + position)
+    found = drawn(world, "cpu_usage", selectors=("20/2/1", "20/1"), by="workload", points=10)
+    assert [one.label for one in found.series] == ["20/2 net1, net2", "20/1 net1, net2"]
+    assert [len(one.runs) for one in found.series] == [2, 2]
+    np.testing.assert_allclose(found.series[1].value[1:-1], 12)
+    np.testing.assert_allclose([found.series[1].low[1:-1], found.series[1].high[1:-1]], [[11] * 8, [13] * 8])
+
+
+def test_software_metrics_are_as_they_were_logged(world: World, start: float) -> None:
+    for position in (1, 2):
+        run_id = world.run(start, start + SECONDS, position=position)
+        cpu(world, run_id, start, position)
+        losses(world, run_id, start, 4 * position, 2 * position, position)
+    by_time = drawn(world, "cpu_usage", "loss")
+    assert [(one.metric, one.label) for one in by_time.series] == [
+        ("cpu_usage", "20/1/1 train"), ("cpu_usage", "20/1/2 train"), ("loss", "20/1/1 train"), ("loss", "20/1/2 train"),
+    ]  # fmt: skip
+    assert by_time.series[2].x.tolist() == [0, 10, 20]
+    assert by_time.series[2].value.tolist() == [4, 2, 1]
+    [mean] = drawn(world, "loss", by="workload", align="step").series
+    assert mean.label == "20/1 train"
+    assert [mean.x.tolist(), mean.value.tolist()] == [[1, 2, 3], [6, 3, 1.5]]
+    assert [mean.low.tolist(), mean.high.tolist()] == [[4, 2, 1], [8, 4, 2]]
+
+
+def tracked(world: World, run_id: str, start: float, step_seconds: float, steps: int = 50) -> None:
+    """Ten seconds of loading, then training in steps of the same length, in two epochs."""
+    begin, seconds = start + 10, steps * step_seconds
+    spans = [
+        SpanRecord("load", None, "load", "phase", None, start, begin, 1, "main"),
+        SpanRecord("train", None, "train", "phase", None, begin, begin + seconds, 1, "main"),
+        *(
+            SpanRecord(
+                f"e{at}",
+                "train",
+                "epoch",
+                "epoch",
+                at,
+                begin + at * seconds / 2,
+                begin + (at + 1) * seconds / 2,
+                1,
+                "main",
+            )
+            for at in (0, 1)
+        ),
+        *(
+            SpanRecord(
+                f"s{at}",
+                "train",
+                "step",
+                "step",
+                at,
+                begin + at * step_seconds,
+                begin + (at + 1) * step_seconds,
+                1,
+                "main",
+            )
+            for at in range(steps)
+        ),
+    ]
+    store_spans(world.connection, run_id, spans)
+
+
+@pytest.mark.parametrize(
+    ("align", "span", "logged"),
+    [
+        ("step", (0, 50), [10, 20]),
+        ("epoch", (0, 2), [0.4, 0.8]),
+        ("phase", (0, 75), [10, 20]),
+        ("phase:load", (0, 10), [10]),
+    ],
+)
+def test_runs_share_other_axes(
+    world: World, start: float, align: str, span: tuple[float, float], logged: list[float]
+) -> None:
+    for position, step_seconds in ((1, 1.0), (2, 1.5)):
+        run_id = world.run(start, start + 2 * SECONDS, position=position)
+        cpu(world, run_id, start, 1.0, seconds=2 * SECONDS)
+        tracked(world, run_id, start, step_seconds)
+        losses(world, run_id, start + 10 + 10 * (step_seconds - 1), *([1.0] * 3))
+    world.run(start, start + SECONDS, position=3)
+    found = drawn(world, "cpu_usage", "loss", align=align)
+    measured = [one for one in found.series if one.metric == "cpu_usage"]
+    assert len(measured) == 2
+    for one in measured:
+        assert one.x[0] >= span[0]
+        assert one.x[-1] <= span[1]
+        assert 1 <= one.value.mean() <= 2
+    first = [one for one in found.series if one.metric == "loss"]
+    assert [round(x, 6) for one in first[:1] for x in one.x if x > 0] == logged
+    what = {"phase:load": "phase load"}.get(align, f"{align}s")
+    assert found.notes[0] == f"20/1/3 has no {what}, and so no curve."
+
+
+def test_many_software_metrics_become_few_points_with_their_range(world: World, start: float) -> None:
+    run_id = world.run(start, start + SECONDS)
+    logged = [SoftwareMetric("loss", step, start + step / 100, 1e6 if step == 777 else 1.0) for step in range(5000)]
+    store_software_metrics(world.connection, run_id, logged)
+    [loss] = drawn(world, "loss", points=50).series
+    assert 45 <= len(loss.x) <= 55
+    assert loss.high.max() == 1e6
+
+
+def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
+    alone = world.run(start, start + SECONDS, position=1, gpu="GPU-1")
+    shared = [world.run(start, start + SECONDS, position=at, gpu="GPU-2", simulated=at == 3) for at in (2, 3)]
+    cpu(world, alone, start, 1.0)
+    cpu(world, shared[0], start, 1.0, every=5)
+    cpu(world, shared[1], start, 1.0, seconds=50)
+    times = [start + at + 1 for at in range(SECONDS)]
+    world.write(
+        world.gauge("DCGM_FI_PROF_SM_ACTIVE", times, [0.5] * SECONDS, {"UUID": "GPU-1"}, "dcgm"),
+        world.gauge("bench_gpu_sm_active_ratio", times, [0.5] * SECONDS, {"UUID": "GPU-2"}, "nvml"),
+    )
+    losses(world, alone, start, 1.0)
+    found = drawn(world, "gpu_sm_active", "cpu_usage", "loss")
+    assert found.notes == (
+        "loss: not logged in 20/1/2, 20/1/3.",
+        "gpu_sm_active: that of GPUs or MIG instances that the run had to itself in 20/1/1.",
+        "gpu_sm_active: that of GPUs that others used as well in 20/1/2, 20/1/3.",
+        "gpu_sm_active: read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1.",
+        "gpu_sm_active: read from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3.",
+        "cpu_usage: read every 1 s in 20/1/1, 20/1/3.",
+        "cpu_usage: read every 5 s in 20/1/2.",
+        "cpu_usage: measured for a part of the time only in 20/1/3 (50%).",
+        "20/1/2, 20/1/3 ran beside other runs on the same GPU or host.",
+        "* 20/1/3 ran on simulated GPUs: what is said of these is made up.",
+    )
+    assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]
+    assert not [note for note in drawn(world, "cpu_usage", "loss").notes if "simulated" in note], "of no GPU is it said"
+
+
+def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) -> None:
+    for position in (1, 2, 3, 4):
+        losses(world, world.run(start, start + SECONDS, position=position), start, 1.0)
+    found = drawn(world, "loss", max_series=2)
+    assert [one.label for one in found.series] == ["20/1/1 train", "20/1/2 train"]
+    assert found.left_out == ("20/1/3", "20/1/4")
+    assert found.notes == (
+        "20/1/1, 20/1/2 ran beside other runs on the same GPU or host.",
+        "2 more runs left out: 20/1/3, 20/1/4.",
+    )
+
+
+def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -> None:
+    run_id = world.run(start, start + SECONDS)
+    cpu(world, run_id, start, 1.0)
+    losses(world, run_id, start, 1.0)
+    with pytest.raises(BadRequest, match=r"these runs have no metric 'los' \(did you mean 'loss'\?\)"):
+        drawn(world, "los")
+    with pytest.raises(BadRequest, match=r"'cpu_usge' \(did you mean 'cpu_usage'\?\)"):
+        drawn(world, "cpu_usge")
+    with pytest.raises(BadRequest, match=r"aligned by 'steps' \(did you mean 'step'\?\)"):
+        drawn(world, "loss", align="steps")
+    with pytest.raises(BadRequest, match=r"there is no scope 'hots' \(did you mean 'host'\?\)"):
+        drawn(world, "cpu_usage", scopes=["hots"])
+    with pytest.raises(NoData, match="have no epochs"):
+        drawn(world, "cpu_usage", align="epoch")
+    tracked(world, run_id, start, 1.0)
+    with pytest.raises(BadRequest, match=r"have no phase 'trian' \(did you mean 'train'\?\)"):
+        drawn(world, "loss", align="phase:trian")
+    with pytest.raises(NoData, match="no samples of cpu_usage"):
+        drawn(world, "cpu_usage", scopes=["device"])
+
+
+def test_bars_are_means_with_their_spread(world: World, start: float) -> None:
+    for position in (1, 2):
+        run_id = world.run(start, start + SECONDS, position=position, name=f"net{position}")
+        cpu(world, run_id, start, 10.0 * position)
+        losses(world, run_id, start, 4 * position, position)
+    runs = select_runs(world.connection, ["20"])
+    each = bars(world.connection, runs, ["cpu_usage", "loss"]).bars
+    assert [(one.metric, one.label, round(one.value, 1), one.low, one.high, one.p95) for one in each] == [
+        ("cpu_usage", "20/1/1 net1", 10.5, 10, 11, 11), ("cpu_usage", "20/1/2 net2", 20.5, 20, 21, 21),
+        ("loss", "20/1/1 net1", 1, 1, 1, None), ("loss", "20/1/2 net2", 2, 2, 2, None),
+    ]  # fmt: skip
+    together = bars(world.connection, runs, ["cpu_usage", "loss"], by="workload").bars
+    assert [(one.metric, one.label, round(one.value, 1), round(one.low, 1), round(one.high, 1), one.p95) for one in together] == [
+        ("cpu_usage", "20/1 net1, net2", 15.5, 10.5, 20.5, None), ("loss", "20/1 net1, net2", 1.5, 1, 2, None),
+    ]  # fmt: skip

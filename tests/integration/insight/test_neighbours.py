@@ -1,0 +1,91 @@
+"""A run whose neighbours changed in the middle of it is marked, in both flavours."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from hypergauge.insight.comparison import neighbours
+from hypergauge.insight.comparison.comparison import compare
+from tests.support.world import World
+
+
+@pytest.fixture
+def start() -> float:
+    """When the runs begin."""
+    return float(time.time() // 1 - 600)
+
+
+def changed(world: World, *selectors: str, by: str = "run") -> dict[str, list[dict[str, Any]]]:
+    found = compare(world.connection, selectors, by=by)
+    content = neighbours.marked(found.as_dict(), neighbours.of_comparison(world.connection, found))
+    return {run["run"]: run["neighbours_changed"] for run in content["runs"]}
+
+
+def notes(world: World, *selectors: str, by: str = "run") -> list[str]:
+    found = compare(world.connection, selectors, by=by)
+    return list(neighbours.footnotes(found, neighbours.of_comparison(world.connection, found)))
+
+
+def test_what_ends_early_is_a_change_for_those_that_go_on(world: World, start: float) -> None:
+    failed = world.run(start, workload=3, position=1)
+    world.run(start, start + 60, workload=3, position=2)
+    world.end(failed, start, start + 12.125, "failed")
+    assert changed(world, "20/3") == {
+        "20/3/1": [],
+        "20/3/2": [{"at": 12.125, "run": "20/3/1", "what": "ended", "status": "failed"}],
+    }
+    expected = ["20/3/2: neighbours changed after 12.1 s (20/3/1 ended, failed)"]
+    assert notes(world, "20/3") == notes(world, "20", by="workload") == expected
+
+
+def test_what_begins_later_is_a_change_and_an_earlier_attempt_is_named_as_such(world: World, start: float) -> None:
+    world.run(start, start + 10, position=1, attempt=1)
+    world.run(start + 20, start + 50, position=1, attempt=2)
+    world.run(start, start + 60, position=2)
+    assert changed(world, "20/1/2")["20/1/2"] == [
+        {"at": 10.0, "run": "20/1/1@1", "what": "ended", "status": "finished"},
+        {"at": 20.0, "run": "20/1/1", "what": "began"},
+        {"at": 50.0, "run": "20/1/1", "what": "ended", "status": "finished"},
+    ]
+
+
+def test_the_first_and_the_last_second_are_not_the_middle(world: World, start: float) -> None:
+    world.run(start, start + 60, position=1)
+    world.run(start + 0.9, start + 59.1, position=2)
+    world.run(start + 1.0, start + 59.0, position=3)
+    assert [one["run"] for one in changed(world, "20/1/1")["20/1/1"]] == ["20/1/3", "20/1/3"]
+
+
+def test_a_gpu_is_shared_with_any_workload_and_a_host_only_within_one(world: World, start: float) -> None:
+    world.run(start, start + 60, workload=1, gpu="GPU-1")
+    world.run(start + 10, start + 20, experiment=21, workload=1, gpu="GPU-1", gpu_instance=3)
+    world.run(start + 10, start + 20, experiment=22, workload=1, gpu="GPU-2")
+    world.run(start + 10, start + 20, experiment=23, workload=1)
+    assert [one["run"] for one in changed(world, "20/1/1")["20/1/1"]] == ["21/1/1", "21/1/1"]
+
+
+def test_a_run_that_goes_on_is_marked_by_now(world: World, start: float) -> None:
+    world.run(start, position=1)
+    world.run(start, start + 30, position=2)
+    assert notes(world, "20/1/1") == ["20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)"]
+
+
+def test_of_many_changes_the_first_are_shown(world: World, start: float) -> None:
+    for position in range(1, 16):
+        world.run(start, start + 10 + 2 * position, position=position)
+    shown = notes(world, "20/1")
+    assert len(shown) == 13
+    assert shown[-2].endswith(
+        "(20/1/1 ended, finished), 14.0 s (20/1/2 ended, finished), 16.0 s (20/1/3 ended, finished), "
+        "18.0 s (20/1/4 ended, finished) and 8 times more"
+    )
+    assert shown[-1] == "… and so they did for 2 more runs, see --json"
+
+
+def test_workloads_in_json_stay_as_they_are(world: World, start: float) -> None:
+    world.run(start, start + 60)
+    found = compare(world.connection, ["20"], by="workload")
+    assert neighbours.marked(found.as_dict(), {}) == found.as_dict()

@@ -1,0 +1,276 @@
+"""``bench compare --fail-on``: attempts in a database, and what the command says of them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hypergauge.core.errors import NoData
+from hypergauge.insight.regression.conditions import Condition
+from hypergauge.insight.regression.gate import judged
+from hypergauge.insight.regression.verdicts import Gate, Verdict
+from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
+from tests.conftest import Command
+from tests.support.world import World
+
+# How far attempts are from each other: some 2 %.
+JITTER = (0.99, 1.02, 1.0, 0.97, 1.02, 0.985)
+
+
+class Laboratory:
+    """Rows with attempts, one after the other."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.now = time.time() // 600 * 600 - 7200
+
+    def attempts(
+        self, paces: Sequence[float], *, experiment: int, position: int = 1, first: int = 1, command: str = "train.py",
+        watts: float | None = None, logged: bool = False, simulated: bool = False,
+    ) -> list[str]:  # fmt: skip
+        """Train 20 steps at each pace (seconds a step), after a second of loading; a power, if any, is 100 W a second's pace."""
+        made = []
+        for attempt, pace in enumerate(paces, first):
+            end = self.now + 1 + 20 * pace
+            run = self.world.run(
+                self.now, end, experiment=experiment, position=position, attempt=attempt,
+                gpu="GPU-1" if watts else None, simulated=simulated,
+            )  # fmt: skip
+            self.world.connection.execute("update runs set command = %s where run_id = %s", (command, run))
+            begins = [self.now + 1 + step * pace for step in range(20)]
+            if not logged:
+                spans = [
+                    SpanRecord(f"{step}", None, "step", "step", step, at, at + 0.9 * pace, 1, "main")
+                    for step, at in enumerate(begins)
+                ]
+                store_spans(self.world.connection, run, spans)
+            metrics = [
+                SoftwareMetric("loss", step, at + 0.95 * pace, 3.0 - 0.1 * step) for step, at in enumerate(begins)
+            ]
+            store_software_metrics(
+                self.world.connection, run, [*metrics, SoftwareMetric("accuracy", 19, end - 0.1, 0.98)]
+            )
+            if watts:
+                times = [self.now + 1 + at for at in range(int(end - self.now))]
+                self.world.write(
+                    self.world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [watts * pace] * len(times), {"UUID": "GPU-1"})
+                )
+            self.now = end + 5
+            made.append(run)
+        return made
+
+
+@pytest.fixture
+def laboratory(world: World) -> Laboratory:
+    return Laboratory(world)
+
+
+@pytest.fixture
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Give the command over the world's database."""
+    for name, value in world.database.settings.environment().items():
+        monkeypatch.setenv(name, value)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        return command("compare", *words)
+
+    return run
+
+
+def gate(world: World, selectors: str, *conditions: str, **options: Any) -> Gate:
+    found = judged(world.connection, selectors.split(), [Condition.parse(text) for text in conditions], **options)
+    assert found.gate is not None
+    return found.gate
+
+
+def only(found: Gate) -> Verdict:
+    [verdict] = found.verdicts
+    return verdict
+
+
+def test_a_slower_row_fails_and_one_that_is_not_passes(laboratory: Laboratory, bench: Command) -> None:
+    laboratory.attempts(JITTER, experiment=20, watts=100)
+    laboratory.attempts(JITTER, experiment=20, position=2, command="wide.py")
+    laboratory.attempts([1.1 * one for one in reversed(JITTER)], experiment=21, watts=100)
+    laboratory.attempts(JITTER[1:], experiment=21, position=2, command="wide.py")
+    request = ("21", "--baseline", "20", "--fail-on", "step_time>+3%")
+    status, said, _ = bench(*request)
+    assert status == 1
+    assert "✗ 21/1/1: step_time changed by +10.0% (90% interval +7.7% to +12.3%), above +3%: p = 0.0002" in said
+    assert "✓ 21/1/2: step_time changed by" in said
+    assert (
+        "Welch's t of the logarithms of the attempts' figures, one-sided; H0: the change is not beyond the threshold"
+        in said
+    )
+    assert "Among 2 tests at once, Holm's method keeps the rate of any false alarm at 0.05." in said
+
+    status, said, _ = bench(*request, "--json")
+    found = json.loads(said)["gate"]
+    assert (status, found["failed"], found["tests"], found["alpha"]) == (1, True, 2, 0.05)
+    slower, same = found["verdicts"]
+    assert (slower["row"], slower["outcome"], slower["threshold"]) == ("21/1/1", "failed", 0.03)
+    assert slower["new"]["n"] == 6
+    assert slower["old"]["values"] == {f"20/1/1@{at}": pytest.approx(0.9 * pace) for at, pace in enumerate(JITTER, 1)}
+    assert slower["statistics"]["change"] == pytest.approx(0.1)
+    assert slower["statistics"]["low"] > 0.03
+    assert slower["statistics"]["effect"] > 4
+    assert slower["statistics"]["visible"] == pytest.approx(1.03**2 - 1)
+    assert (same["row"], same["old"]["row"], same["outcome"]) == ("21/1/2", "20/1/2", "passed")
+
+    assert bench("21/1/2", "--baseline", "20/1/2", "--fail-on", "step_time>+3%")[0] == 0
+    # The energy is that of the whole GPU, which each had to itself: pace and power rise, and so it does by a fifth.
+    assert bench("21/1/1", "--baseline", "20/1/1", "--fail-on", "energy>+5%")[0] == 1
+    assert bench("21/1/1", "--baseline", "20/1/1", "--fail-on", "energy>+30%")[0] == 0
+
+
+def test_figures_by_their_names(laboratory: Laboratory, world: World) -> None:
+    laboratory.attempts(JITTER, experiment=20)
+    laboratory.attempts([1.1 * one for one in JITTER], experiment=21)
+    expected = {
+        "duration>+5%": "failed",
+        "duration_seconds>+15%": "passed",
+        "throughput<-5%": "failed",
+        "throughput<-15%": "passed",
+        "accuracy<-1%": "passed",
+        "loss>+1%": "passed",
+        "duration>22s": "failed",
+        "duration>1min": "passed",
+        "accuracy<0.99": "failed",
+        "energy>+5%": "undecided",
+    }
+    found = gate(world, "21", *expected, baseline="20")
+    assert {one.condition: one.outcome for one in found.verdicts} == expected
+    assert found.tests == 6
+    assert found.verdicts[-1].reason == "21/1/1: no finished attempt of 21/1/1 and 20/1/1 has energy"
+
+
+def test_steps_count_that_software_metrics_tell(laboratory: Laboratory, world: World) -> None:
+    laboratory.attempts(JITTER, experiment=20, logged=True)
+    laboratory.attempts([1.1 * one for one in JITTER], experiment=21, logged=True)
+    for options in ({}, {"align": "step"}, {"align": "time"}):
+        found = only(gate(world, "21", "step_time>+3%", baseline="20", **options))
+        assert found.outcome == "failed"
+        assert found.new.mean == pytest.approx(1.1 * sum(JITTER) / 6)
+
+
+def test_a_gate_is_about_the_part_that_runs_have_in_common(laboratory: Laboratory, world: World) -> None:
+    """Over their first steps both took as long; the new one went on, and was stopped in the middle of it by nothing."""
+    laboratory.attempts(JITTER, experiment=20)
+    laboratory.attempts(JITTER, experiment=21)
+    world.connection.execute("update spans set step = step + 10 where run_id in (select run_id from runs join workloads"
+                             " using (workload_id) where experiment_id = 21)")  # fmt: skip
+    found = judged(world.connection, ["21"], [Condition.parse("duration>+3%")], baseline="20", align="step")
+    assert found.window is not None
+    assert (found.window.first, found.window.last) == (10, 20)
+    assert found.gate is not None
+    [verdict] = found.gate.verdicts
+    assert verdict.outcome == "passed"
+    assert verdict.new.mean == pytest.approx(9.9 * sum(JITTER) / 6, abs=0.01)
+    assert only(gate(world, "21", "step_time>+3%", baseline="20", align="step")).new.mean == pytest.approx(
+        0.9 * sum(JITTER) / 6
+    )
+
+
+def test_one_attempt_says_nothing(laboratory: Laboratory, world: World, bench: Command) -> None:
+    laboratory.attempts(JITTER, experiment=20)
+    laboratory.attempts([2.0], experiment=21)
+    verdict = only(gate(world, "21", "step_time>+3%", baseline="20"))
+    assert verdict.outcome == "undecided"
+    assert verdict.reason == (
+        "21/1/1: nothing can be concluded on step_time from one attempt of 21/1/1: with the spread that there is, 7 attempts of each "
+        "would show +6.1% with a power of 80% (bench schedule --repeat 7)"
+    )
+    status, said, _ = bench("21", "--baseline", "20", "--fail-on", "step_time>+3%")
+    assert status == 1
+    assert "nothing can be concluded on step_time" in said
+    assert "with the spread of 2% between attempts, 7 attempts" in gate(
+        world, "21", "step_time>+3%", baseline="20/1/1@1"
+    ).verdicts[0].reason.replace("21/1/1 and 20/1/1", "")
+    assert only(gate(world, "21", "step_time>1s")).outcome == "failed", "a bound needs no repetition"
+
+
+def test_few_attempts_say_how_much_they_would_show(laboratory: Laboratory, world: World) -> None:
+    laboratory.attempts(JITTER[:3], experiment=20)
+    laboratory.attempts([1.02 * one for one in JITTER[1:4]], experiment=21)
+    verdict = only(gate(world, "21", "step_time>+3%", baseline="20"))
+    assert verdict.outcome == "passed"
+    assert verdict.statistics is not None
+    assert verdict.statistics.power < 0.5
+    assert f"for a power of 80% it takes {verdict.statistics.repetitions} attempts of each" in verdict.reason
+
+
+def test_attempts_of_one_row_are_set_against_its_others(laboratory: Laboratory, world: World) -> None:
+    laboratory.attempts([*JITTER[:3], *(1.2 * one for one in JITTER[:3])], experiment=20)
+    found = only(gate(world, "20/1/1@4 20/1/1@5 20/1/1@6", "step_time>+3%", baseline="20"))
+    assert found.old is not None
+    assert (list(found.new.values), list(found.old.values)) == (
+        ["20/1/1@4", "20/1/1@5", "20/1/1@6"], ["20/1/1@1", "20/1/1@2", "20/1/1@3"],
+    )  # fmt: skip
+    assert found.outcome == "failed"
+
+
+def test_rows_are_matched_by_configuration_then_by_place(laboratory: Laboratory, world: World) -> None:
+    for position, command in enumerate(("a.py", "b.py", "c.py", "c.py"), 1):
+        laboratory.attempts(JITTER[:2], experiment=20, position=position, command=command)
+    for position, command in enumerate(("b.py", "other.py", "c.py", "c.py", "d.py"), 1):
+        laboratory.attempts(JITTER[:2], experiment=21, position=position, command=command)
+    found = gate(world, "21", "duration>+50%", baseline="20")
+    assert [(one.new.row, one.old and one.old.row) for one in found.verdicts] == [
+        ("21/1/1", "20/1/2"),
+        ("21/1/2", "20/1/2"),
+        ("21/1/3", "20/1/3"),
+        ("21/1/4", "20/1/4"),
+    ]
+    assert found.notes == (
+        "21/1/2 is set against 20/1/2, which has its place and another configuration",
+        "21/1/5 is set against nothing: no row of the baseline has its configuration, or its place",
+    )
+    assert {one.old and one.old.row for one in gate(world, "21", "duration>+50%", baseline="20/1/1").verdicts} == {
+        "20/1/1"
+    }
+
+
+def test_attempts_that_failed_do_not_count(laboratory: Laboratory, world: World) -> None:
+    laboratory.attempts(JITTER, experiment=20)
+    failed = laboratory.attempts([9.0, *JITTER], experiment=21)[0]
+    world.connection.execute("update runs set status = 'failed' where run_id = %s", (failed,))
+    found = gate(world, "21", "step_time>+3%", baseline="20")
+    assert (only(found).outcome, len(only(found).new.values)) == ("passed", 6)
+    assert found.notes == ("1 of 7 attempts of 21/1/1 did not finish, and do not count",)
+    world.connection.execute("update runs set status = 'failed'")
+    with pytest.raises(NoData, match="none of the selected runs has finished"):
+        gate(world, "21", "step_time>+3%", baseline="20")
+
+
+def test_figures_that_are_not_to_be_compared_are_said(laboratory: Laboratory, world: World) -> None:
+    laboratory.attempts(JITTER[:2], experiment=20)
+    runs = laboratory.attempts(JITTER[:2], experiment=21)
+    store_software_metrics(world.connection, runs[0], [SoftwareMetric("accuracy", 30, laboratory.now - 6, 0.0)])
+    verdict = only(gate(world, "21", "accuracy<-3%", baseline="20"))
+    assert (verdict.outcome, "0 or less in some attempts" in verdict.reason) == ("undecided", True)
+
+
+def test_requests_that_are_wrong(laboratory: Laboratory, bench: Command) -> None:
+    for experiment in (20, 21):
+        laboratory.attempts(JITTER[:2], experiment=experiment)
+    laboratory.attempts(JITTER[:2], experiment=20, position=2, command="wide.py")
+    laboratory.attempts(JITTER[:1], experiment=22, position=3, command="other.py")
+    for words, message in (
+        ("21 --baseline 20 --fail-on step_tim>+3%", "no figure 'step_tim' (did you mean 'step_time'?)"),
+        ("21 --baseline 20 --fail-on acuracy<-1%", "(did you mean 'accuracy'?)"),
+        ("21 --baseline 20 --fail-on step_time>3%", "for a change write 'step_time>+3%'"),
+        ("21 --baseline 20 --fail-on step_time", "is no condition"),
+        ("21 --fail-on step_time>+3%", "is about a change: --baseline says from what"),
+        ("21 --baseline 21 --fail-on step_time>+3%", "names the attempts that it would be compared with"),
+        ("21 --baseline 20 --fail-on step_time>+3% --alpha 5", "a rate of false alarms above 0"),
+        ("21 --baseline 20 --fail-on step_time>+3% --by row", "it goes without --by"),
+        ("21 --alpha 0.01", "--alpha goes with --fail-on"),
+        ("22 --baseline 20 --fail-on step_time>+3%", "has no row of the configuration, or in the place, of 22/1/3"),
+        ("23 --baseline 20 --fail-on step_time>+3%", "23 names no run"),
+    ):
+        status, _, said = bench(*words.split())
+        assert (status, message in said) == (2, True), said

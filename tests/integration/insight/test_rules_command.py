@@ -1,0 +1,155 @@
+"""``bench rules``: what it shows, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from hypergauge.insight import rules
+from tests.conftest import Command
+from tests.support.ruled import cpu, rows
+from tests.support.world import World
+
+MINE = """\
+-- name = "Short"
+-- means = "The run was short."
+-- advice = "Let it train for longer."
+-- severity = "info"
+-- [parameters.threshold]
+-- default = "20 s"
+
+select started_at, ended_at, jsonb_build_object('seconds', extract(epoch from ended_at - started_at)) as evidence
+from runs where run_id = %(run)s and ended_at - started_at < %(threshold)s
+"""
+
+
+@pytest.fixture
+def bench(command: Command, world: World, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Give the command over three runs, which use 1, 1.6 and 2 of the two cores that they may."""
+    start = time.time() // 60 * 60 - 600
+    for workload, (used, seconds) in enumerate(((1.0, 60), (1.6, 40), (2.0, 30)), 1):
+        run = world.run(start, start + seconds, workload=workload)
+        cpu(world, run, start, [used] * seconds, available=2)
+    for name, value in world.database.settings.environment().items():
+        monkeypatch.setenv(name, value)
+
+    def run_bench(*words: str) -> tuple[int, str, str]:
+        return command("rules", *words)
+
+    return run_bench
+
+
+def test_past_runs_are_asked_and_what_is_found_is_kept_once(bench: Command, world: World) -> None:
+    status, said, _ = bench("replay", "20", "--store", "--json")
+    fired = {(one["run"], one["rule"]): one["firings"] for one in json.loads(said) if one["firings"]}
+    assert status == 0
+    assert list(fired) == [("20/3/1", "CpuSaturated")]
+    [firing] = fired["20/3/1", "CpuSaturated"]
+    assert firing["evidence"] == {"share": pytest.approx(1), "cores": pytest.approx(2), "available": 2}
+    kept = "select rule, severity, ended_at - started_at = interval '30 s', ended_at is null from rule_firings"
+    assert rows(world, kept) == [("CpuSaturated", "info", True, False)]
+    assert bench("replay", "--store")[0] == 0
+    assert rows(world, kept) == [("CpuSaturated", "info", True, False)]
+    said = bench("replay")[1]
+    assert "cores: 2; share: 1; available: 2" in said
+    assert "1 firing in 1 of 3 runs" in said
+    assert "2 firings in 2 of 3 runs" in bench("replay", "--set", "CpuSaturated.threshold=0.75")[1]
+    assert "0 firings in 0 of 2 runs" in bench("replay", "20/1", "20/3", "--rule", "IdleDevice")[1]
+
+
+def test_settings_say_which_rules_are_asked_and_how(bench: Command, tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").write_text(
+        "[rules]\npreset = 'smdebug'\n[rules.CpuSaturated]\nthreshold = 0.75\n[rules.IdleDevice]\nenabled = false\n"
+    )
+    listed = {one["rule"]: one for one in json.loads(bench("list", "--json")[1])}
+    assert listed["CpuSaturated"]["parameters"]["threshold"]["value"] == 0.75
+    assert listed["StepOutlier"]["parameters"]["stddev"]["value"] == 3
+    assert [name for name, one in listed.items() if not one["enabled"]] == ["IdleDevice"]
+    said = json.loads(bench("replay", "--json")[1])
+    assert "IdleDevice" not in {one["rule"] for one in said}
+    assert sum(len(one["firings"]) for one in said) == 2
+    (tmp_path / "bench.toml").write_text("[rules.CpuSaturatd]\nthreshold = 0.75\n")
+    status, _, complaint = bench("list")
+    assert status == 2
+    assert "[rules.CpuSaturatd]: there is no rule 'CpuSaturatd' (did you mean 'CpuSaturated'?)" in complaint
+
+
+def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Command) -> None:
+    status, said, _ = bench("replay", "--sweep", "CpuSaturated.threshold=0.4,0.7,0.9,1.1", "--json")
+    content = json.loads(said)
+    assert status == 0
+    assert (content["rule"], content["parameter"], content["value"]) == ("CpuSaturated", "threshold", 0.9)
+    assert [(one["value"], one["fired"], one["runs"], one["seconds"]) for one in content["sweep"]] == [
+        (0.4, 3, 3, 130), (0.7, 2, 3, 70), (0.9, 1, 3, 30), (1.1, 0, 3, 0),
+    ]  # fmt: skip
+    said = bench("replay", "--sweep", "CpuSaturated.patience=1 s,35 s,50 s", "--set", "CpuSaturated.threshold=0.4")[1]
+    assert [line.split()[2:4] for line in said.splitlines() if " s " in line] == [["3", "3"], ["2", "3"], ["1", "3"]]
+
+
+def test_all_rules_are_shown_with_what_can_be_set(bench: Command) -> None:
+    content = json.loads(bench("list", "--preset", "smdebug", "--json")[1])
+    assert {one["rule"] for one in content} == rules.load().keys()
+    [outlier] = [one for one in content if one["rule"] == "StepOutlier"]
+    assert outlier["parameters"]["stddev"] == {
+        "value": 3, "default": 5, "unit": "", "help": "how many standard deviations above the mean a step is an outlier",
+    }  # fmt: skip
+    assert "patience = 5 min" in bench("list")[1]
+
+
+def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: Path) -> None:
+    (tmp_path / "bench.toml").touch()
+    (tmp_path / "rules").mkdir()
+    file = tmp_path / "rules" / "short.sql"
+    file.write_text(MINE)
+    status, said, _ = bench("check", str(file))
+    assert (status, said) == (0, f"{file}: Short is right, asked about 20/1/1\n")
+    assert "1 firing in 1 of 3 runs" in bench("replay", "--rule", "Short", "--set", "Short.threshold=35 s")[1]
+    for broken, line, complaint in (
+        (MINE.replace("severity", "severty"), 4, "unknown key 'severty' (did you mean 'severity'?)"),
+        (MINE.replace("from runs", "from rums"), 9, 'relation "rums" does not exist'),
+        (MINE.replace("as evidence", "as proof"), 8, "it has to answer with started_at, ended_at and evidence"),
+        (MINE.replace("%(threshold)s", "%(treshold)s"), 9, "no parameter 'treshold' (did you mean 'threshold'?)"),
+        (MINE.replace("Short", "IdleDevice"), 1, "there is a rule IdleDevice of ours"),
+        (MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"), 8, "longer than 0.2 s"),
+    ):
+        file.write_text(broken)
+        status, _, said = bench("check", str(file), "--limit", "200 ms")
+        assert (status, complaint in said) == (2, True), said
+        assert f"{file}:{line}:" in said
+
+
+def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "slow.sql").write_text(MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"))
+    status, said, _ = bench("replay", "20/3", "--folder", "more", "--limit", "1 s")
+    assert status == 1
+    assert "1 firing in 1 of 1 run" in said
+    assert "20/3/1: Short could not be asked: it took longer than 1 s" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["replay", "--rule", "IdleDevise"], "there is no rule 'IdleDevise' (did you mean 'IdleDevice'?)"),
+        (
+            ["replay", "--set", "IdleDevice.treshold=1"],
+            "IdleDevice has no parameter 'treshold' (did you mean 'threshold'?)",
+        ),
+        (["replay", "--set", "threshold=1"], "must be RULE.PARAMETER=VALUE"),
+        (["replay", "--set", "IdleDevice.threshold=much"], "threshold is a number in ratio, not 'much'"),
+        (["replay", "--sweep", "IdleDevice.patience=10 s,20"], "'20' is no duration: it has no unit"),
+        (["replay", "--sweep", "IdleDevice.patience=10 s", "--store"], "leave out --store and --rule"),
+        (["replay", "--limit", "5 sec"], "there is no unit 'sec'"),
+        (["list", "--preset", "aws"], "there is no preset 'aws' (did you mean 'aws-docs'?)"),
+        (["list", "--folder", "nowhere"], "there is no folder 'nowhere'"),
+        (["replay", "99"], "99 names no run"),
+        (["check", "nowhere.sql"], "nowhere.sql: cannot be read: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(bench: Command, words: list[str], complaint: str) -> None:
+    status, _, said = bench(*words)
+    assert status == 2
+    assert complaint in said

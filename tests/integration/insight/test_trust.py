@@ -1,0 +1,123 @@
+"""What a comparison says of itself: how its runs were measured, and which figures must not be compared unseen."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hypergauge.dashboards.terminal import tables
+from hypergauge.insight.comparison.comparison import compare
+from hypergauge.insight.comparison.trust import trust
+from tests.support.world import World
+
+START = time.time() // 60 * 60 - 7200
+SECONDS = 100
+CPU = "bench_process_cpu_seconds_total"
+
+
+def run(world: World, number: int, *, seconds: int = SECONDS, every: int = 1, gpu: str | None = None) -> str:
+    """Return a run of its own workload that was measured for some of its time, one after the other."""
+    start = START + 200 * number
+    made = world.run(start, start + SECONDS, workload=number, gpu=gpu)
+    times = [start + at for at in range(every, seconds + 1, every)]
+    world.write(world.gauge(CPU, times, [1.0] * len(times), {"run_id": made}, "process", dt=every))
+    return made
+
+
+def host(world: World, listeners: float) -> None:
+    """Write that a host of four cores was measured all the time, and what the listeners took of one."""
+    times = [START + at for at in range(1500)]
+    for mode, cores in (("user", 1.0), ("idle", 3.0)):
+        world.write(world.gauge("node_cpu_seconds_total", times, [cores] * 1500, {"cpu": "0", "mode": mode}))
+    world.write(
+        world.gauge("bench_exporter_cpu_seconds_total", times, [listeners] * 1500, {"exporter": "process"}, "process")
+    )
+
+
+def remarks(world: World, *selectors: str, scope: str | None = None) -> list[str]:
+    found = compare(world.connection, list(selectors) or ["20"], scope=scope)
+    return list(trust(world.connection, found, scope).remarks)
+
+
+def test_runs_that_were_measured_alike_are_one_sentence(world: World) -> None:
+    host(world, 0.004)
+    for number in (1, 2, 3):
+        run(world, number)
+    assert remarks(world) == [
+        "measured every 1 s by host and process, 99% of the time; the listeners took 0.1% of the host's cores."
+    ]
+
+
+def test_intervals_and_listeners_that_differ_are_named(world: World) -> None:
+    run(world, 1)
+    run(world, 2, every=5)
+    run(world, 3)
+    third = [START + 601 + at for at in range(99)]
+    world.write(world.gauge("bench_gpu_sm_active_ratio", third, [0.5] * 99, {"UUID": "GPU-1"}, "nvml"))
+    run(world, 4, gpu="GPU-1")
+    times = [START + 801 + at for at in range(99)]
+    world.write(world.gauge("bench_gpu_sm_active_ratio", times, [0.5] * 99, {"UUID": "GPU-1"}, "nvml"))
+    said = remarks(world)
+    assert "20/1/1, 20/3/1: measured every 1 s by process, 99% of the time." in said
+    assert "20/2/1: measured every 5 s by process, 95% of the time." in said
+    assert "20/4/1: measured every 1 s by nvml and process, 99% of the time." in said
+    assert "cpu_usage: read every 5 s in 20/2/1." in said
+
+
+def test_runs_of_which_a_part_was_measured_are_named_together(world: World) -> None:
+    for number, seconds in ((1, 100), (2, 40), (3, 70)):
+        run(world, number, seconds=seconds)
+    world.run(START + 1000, START + 1100, workload=4)
+    found = compare(world.connection, ["20"])
+    said = trust(world.connection, found)
+    assert (
+        "the processes were measured for a part of the time only in 20/2/1 (40%), 20/3/1 (70%), 20/4/1 (0%)."
+        in said.remarks
+    )
+    content = said.as_dict()["quality"]
+    assert [one["run"] for one in content] == ["20/1/1", "20/2/1", "20/3/1", "20/4/1"]
+    assert [one["listeners"] for one in content] == [["process"], ["process"], ["process"], []]
+    assert [round(one["coverage"], 1) for one in content] == [1.0, 0.4, 0.7, 0.0]
+    [one] = compare(world.connection, ["20/2"], by="workload").entries
+    assert one.coverage == pytest.approx(0.4)
+
+
+def test_what_must_not_be_compared_unseen(world: World) -> None:
+    """The second shares its GPU with the third, is throttled and profiled, and utilization says less than it seems to."""
+    run(world, 1, gpu="GPU-1")
+    second = run(world, 2, gpu="GPU-1")
+    world.run(START + 420, START + 480, workload=2, position=2, gpu="GPU-1")
+    times = [START + 201 + at for at in range(300)]
+    world.write(
+        world.gauge("bench_gpu_utilization_ratio", times, [0.9] * 300, {"UUID": "GPU-1"}, "nvml"),
+        world.gauge("bench_gpu_sm_active_ratio", times, [0.3] * 300, {"UUID": "GPU-1"}, "nvml"),
+        world.gauge(
+            "bench_gpu_throttled", times, [0.0] * 200 + [1.0] * 100, {"UUID": "GPU-1", "reason": "sw_power_cap"}, "nvml"
+        ),
+    )
+    world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (second,))
+    world.connection.execute("select summarise(run_id) from runs")
+    said = remarks(world, "20/1", "20/2/1")
+    meaning = (
+        "gpu_utilization: counts the time in which any kernel ran, however little of the GPU it used; "
+        "gpu_sm_active, measured in 20/1/1, 20/2/1, says how busy the GPU was."
+    )
+    assert said[-4:] == [
+        meaning,
+        "something kept the clocks of the GPUs down for a part of the time in 20/2/1 (100%).",
+        "20/2/1 ran beside other runs on the same GPU or host.",
+        "20/2/1 ran under a profiler (nsys), which slows it down.",
+    ]
+    assert not any("profiler" in one or "throttled" in one for one in remarks(world, "20/1"))
+
+
+def test_a_figure_of_the_host_is_marked_as_such(world: World) -> None:
+    host(world, 0.004)
+    run(world, 1)
+    own = tables.sheet(compare(world.connection, ["20"]))
+    assert not any("§" in cell.text for *_, cells in own.lines for cell in cells)
+    wide = tables.sheet(compare(world.connection, ["20"], scope="host"))
+    cells = dict(zip(wide.columns, wide.lines[0][3], strict=True))
+    assert cells["CPU"].text == "1.00 cores§"
+    assert wide.notes == ("§ the whole host's: not the run's own",)

@@ -1,0 +1,154 @@
+"""What runs of a workload have together: what they share counts once, and its makespan is that of one pass."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hypergauge.insight.comparison.columns import ENERGY_KEY
+from hypergauge.insight.comparison.comparison import Comparison, compare
+from hypergauge.insight.comparison.entry import Entry
+from hypergauge.insight.comparison.trust import trust
+from hypergauge.insight.cost.cost import costs
+from hypergauge.insight.cost.tariff import Tariff
+from hypergauge.sql.queries.traces import traced_runs
+from tests.support.world import HOST, World
+
+ONE, TWO, THREE = "GPU-1", "GPU-2", "GPU-3"
+WATTS = {ONE: 100.0, TWO: 200.0, THREE: 400.0}
+
+
+@pytest.fixture
+def start() -> float:
+    return time.time() // 600 * 600 - 7200
+
+
+def measure(world: World, start: float, seconds: int = 60) -> None:
+    """Measure the host, 2 cores of which are busy, and its GPUs."""
+    times = [start + 0.9 + at for at in range(seconds)]
+    records = [world.gauge("node_cpu_seconds_total", times, [2.0] * seconds, {"cpu": "0", "mode": "user"})]
+    records += [
+        world.gauge("bench_gpu_power_watts", times, [watts] * seconds, {"UUID": gpu}, "nvml")
+        for gpu, watts in WATTS.items()
+    ]
+    world.write(*records)
+
+
+def run(world: World, start: float, begin: int, end: int, position: int, *gpus: str, attempt: int = 1) -> str:
+    made = world.run(start + begin, start + end, position=position, gpu=gpus[0] if gpus else None, attempt=attempt)
+    for gpu in gpus[1:]:
+        world.connection.execute(
+            "insert into placements (run_id, host, gpu_uuid, started_at, ended_at)"
+            " values (%s, %s, %s, to_timestamp(%s), to_timestamp(%s))",
+            (made, HOST, gpu, start + begin, start + end),
+        )
+    return made
+
+
+def workload(world: World, scope: str | None = None, **options: object) -> tuple[Entry, Comparison]:
+    found = compare(world.connection, ["20"], by="workload", scope=scope, **options)  # type: ignore[arg-type]
+    [entry] = found.entries
+    return entry, found
+
+
+@pytest.mark.parametrize("summarised", [False, True], ids=["computed", "stored"])
+def test_a_hosts_figures_count_once(world: World, start: float, summarised: bool) -> None:
+    made = [
+        run(world, start, *when, position) for position, when in enumerate([(0, 20), (5, 15), (10, 40), (50, 60)], 1)
+    ]
+    measure(world, start)
+    if summarised:
+        world.connection.execute("select summarise(run_id) from unnest(%s::text[]) as run_id", (made,))
+    entry, _ = workload(world, "host")
+    assert entry.figures["cpu_seconds"] == pytest.approx(2 * 50, rel=0.01), "0 to 40 and 50 to 60"
+    assert entry.spread["cpu_seconds"] == pytest.approx((20, 60)), "of the runs as they are"
+    assert entry.figures["cpu_utilization"] == pytest.approx(2)
+    alone = compare(world.connection, ["20"], scope="host").entries
+    assert [round(one.figures["cpu_seconds"]) for one in alone] == [40, 20, 60, 20]
+
+
+def test_a_gpu_that_runs_share_counts_once(world: World, start: float, tmp_path: Path) -> None:
+    run(world, start, 0, 20, 1, ONE)
+    run(world, start, 10, 40, 2, ONE, TWO)
+    run(world, start, 30, 50, 3, TWO)
+    measure(world, start)
+    # One at 10 to 20 and Two at 30 to 40; alone on them, their scope is `instance`.
+    joules = 100.0 * 10 + 200.0 * 10
+    (tmp_path / "tariff.toml").write_text("price_per_kwh = 0.36\ncarbon_g_per_kwh = 360")
+    paid = costs(Tariff.load(tmp_path / "tariff.toml"))
+    entry, found = workload(world, "device", further=[paid])
+    assert entry.figures[ENERGY_KEY] == pytest.approx(joules, rel=0.01)
+    assert entry.figures["cost_eur"] == pytest.approx(joules * 1e-7, rel=0.01)
+    assert entry.figures["co2_grams"] == pytest.approx(joules * 1e-4, rel=0.01)
+    assert not [one for one in trust(world.connection, found).remarks if ": no " in one]
+
+
+def test_a_price_by_the_minute_is_that_of_the_time_that_counts(world: World, start: float, tmp_path: Path) -> None:
+    """The second run's own part lies in an hour that is dearer."""
+    edge = start // 3600 * 3600 + 3600
+    run(world, edge - 30, 0, 30, 1, ONE)
+    run(world, edge - 30, 0, 60, 2, ONE)
+    run(world, edge - 30, 0, 60, 3, ONE)
+    measure(world, edge - 30)
+    hour = time.gmtime(edge).tm_hour
+    (tmp_path / "tariff.toml").write_text(
+        f'time_zone = "UTC"\nprice_per_kwh = 0.36\n[[times]]\nfrom = "{hour:02}:00"\nto = "{(hour + 1) % 24:02}:00"\nprice_per_kwh = 3.6\n'
+    )
+    entry, _ = workload(world, "device", further=[costs(Tariff.load(tmp_path / "tariff.toml"))])
+    assert entry.figures["cost_eur"] == pytest.approx(100 * (30 * 1e-7 + 30 * 1e-6), rel=0.02)
+
+
+def test_gpus_that_are_shared_in_part_have_no_sum(world: World, start: float) -> None:
+    run(world, start, 0, 40, 1, ONE, TWO)
+    run(world, start, 0, 40, 2, TWO, THREE)
+    measure(world, start)
+    entry, found = workload(world, "device")
+    assert ENERGY_KEY not in entry.figures
+    [remark] = [one for one in trust(world.connection, found).remarks if "no gpu_energy_joules" in one]
+    assert remark == "20/1/2: no gpu_energy_joules: it shares only some of its GPUs with 20/1/1."
+
+
+def test_what_is_shared_needs_raw_samples(world: World, start: float) -> None:
+    run(world, start, 0, 20, 1)
+    run(world, start, 10, 40, 2)
+    measure(world, start)
+    world.connection.execute("select summarise(run_id) from runs")
+    world.connection.execute("update retention set edge = now()")
+    entry, found = workload(world, "host")
+    assert "cpu_seconds" not in entry.figures
+    assert "20/1/2: no cpu_seconds: its raw samples are no longer kept." in trust(world.connection, found).remarks
+
+
+def test_a_makespan_is_that_of_one_pass(world: World, start: float) -> None:
+    run(world, start, 0, 10, 1)
+    run(world, start, 0, 14, 2)
+    assert workload(world)[0].figures["makespan_seconds"] == pytest.approx(14)
+    first, second = (run(world, start, 600 + at, 620 + at, position, attempt=2) for position, at in ((1, 0), (2, 5)))
+    assert workload(world)[0].figures["makespan_seconds"] == pytest.approx(25), "of the latest pass"
+    assert totals(world) == [pytest.approx(25)]
+    begun = traced_runs(world.connection, [first, second])
+    assert [begun[one].start for one in (first, second)] == [0, 5_000_000]
+
+
+def test_a_run_that_was_repeated_alone_leaves_no_makespan(world: World, start: float) -> None:
+    run(world, start, 0, 10, 1)
+    run(world, start, 0, 14, 2)
+    run(world, start, 6000, 6008, 2, attempt=2)
+    entry, found = workload(world)
+    assert [one.full_label for one in entry.runs] == ["20/1/1", "20/1/2@2"]
+    assert "makespan_seconds" not in entry.figures
+    assert entry.figures["duration_seconds"] == pytest.approx(9), "of the latest attempts, as everywhere"
+    reason = "its rows' latest attempts did not run at the same time, but 20/1/1, then 20/1/2@2"
+    assert f"20/1: no makespan_seconds: {reason}." in trust(world.connection, found).remarks
+    assert totals(world) == [None]
+    [by_row, _] = compare(world.connection, ["20"], by="row").entries
+    assert not by_row.missing
+
+
+def totals(world: World) -> list[float | None]:
+    rows = world.connection.execute(
+        "select seconds from workload_totals(array(select workload_id from workloads), 'runs per hour')"
+    ).fetchall()
+    return [seconds for (seconds,) in rows]

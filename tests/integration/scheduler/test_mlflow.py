@@ -1,0 +1,290 @@
+"""Runs and an MLflow server that is away, slow, or asks for a login: they go on, and it gets all of them once."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+from mlflow.entities import Run
+from mlflow.tracking import MlflowClient
+from psycopg.rows import dict_row
+
+from hypergauge.core.addresses import without_login
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.gpu import inventory
+from hypergauge.scheduler.events import Event
+from hypergauge.scheduler.job import job_from_command
+from hypergauge.scheduler.schedule import Scheduler
+from hypergauge.scheduler.supervisor.supervision import is_supervised
+from hypergauge.scheduler.tracking.tracking import Tracking
+from hypergauge.sql.server.database import Database
+from tests.conftest import own_database
+from tests.support.mlflow_server import Proxy, mlflow_server
+from tests.support.waiting import wait_for
+
+SCRIPTS = Path(__file__).parents[2] / "data" / "scripts"
+PASSWORD = "pass%40word"
+LOGIN = f"user:{PASSWORD.replace('%40', '@')}"
+LOGGING = """
+import os
+os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
+import mlflow
+mlflow.log_metric("loss", 0.5, step=3)
+print("logged")
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a real server."""
+    with mlflow_server(tmp_path_factory.mktemp("mlflow")) as port:
+        yield port
+
+
+@pytest.fixture
+def proxy(server: int) -> Iterator[Proxy]:
+    """What stands before it, and is there."""
+    made = Proxy(server)
+    made.start()
+    yield made
+    made.stop()
+
+
+@dataclass
+class Lab:
+    """A database, a home, and the server behind a proxy."""
+
+    settings: Settings
+    database: Database
+    client: MlflowClient
+    events: list[Event] = field(default_factory=list)
+
+    def run(
+        self, uri: str, *words: str, when: Callable[[Event], None] | None = None, waits: bool = True
+    ) -> dict[str, Any]:
+        """Run a command to its end, and return it as the database has it; `when` is told what happens."""
+
+        def report(event: Event) -> None:
+            self.events.append(event)
+            if when is not None:
+                when(event)
+
+        scheduler = Scheduler(self.database, self.settings, Tracking(uri), inventory(None), report)
+        job = job_from_command(words, name="short", devices=None)
+        return self.row(scheduler.run_command(job, waits=waits).run_id)
+
+    def python(
+        self, uri: str, script: str, when: Callable[[Event], None] | None = None, waits: bool = True
+    ) -> dict[str, Any]:
+        words = [sys.executable, "-c", script, "--rate", "0.1", "--odd@name", "1"]
+        return self.run(uri, *words, when=when, waits=waits)
+
+    def row(self, run_id: str) -> dict[str, Any]:
+        with psycopg.connect(self.database.dsn, row_factory=dict_row, options="-csearch_path=bench") as connection:
+            found = connection.execute("select * from runs where run_id = %s", (run_id,)).fetchone()
+            assert found is not None
+            metrics = connection.execute("select key, step, value from software_metrics where run_id = %s", (run_id,))
+            return {**found, "metrics": [tuple(row.values()) for row in metrics.fetchall()]}
+
+    def known(self, run_id: str) -> list[Run]:
+        """Return what MLflow has of a run of ours."""
+        experiments = [one.experiment_id for one in self.client.search_experiments()]
+        return list(self.client.search_runs(experiments, f"tags.`hypergauge.run_id` = '{run_id}'"))
+
+    def warnings(self) -> str:
+        return "\n".join(event.message for event in self.events if event.kind == "warning")
+
+    def assert_complete(self, run_id: str, output: str) -> Run:
+        """Return what MLflow has of a run: once, as it was, and with all it has left."""
+        row, [known] = self.row(run_id), self.known(run_id)
+        assert row["mlflow_run_id"] == known.info.run_id
+        assert known.info.status == "FINISHED"
+        assert known.info.end_time == int(row["ended_at"].timestamp() * 1000)
+        assert known.data.params["rate"] == "0.1"
+        assert set(known.data.params) == {"c", "rate"}  # MLflow takes no "@" in a name
+        assert known.data.tags["hypergauge.status"] == "finished"
+        assert known.data.tags["hypergauge.run"] == known.info.run_name.split()[0] + "@1"
+        path = self.client.download_artifacts(known.info.run_id, "output.log")
+        assert Path(path).read_text() == output
+        return known
+
+
+@pytest.fixture
+def lab(postgresql_dsn: str, server: int, tmp_path: Path) -> Iterator[Lab]:
+    with own_database(postgresql_dsn, timescaledb=False) as dsn:
+        settings = Settings(home=tmp_path / "home", dsn=dsn)
+        with Database(settings) as database:
+            yield Lab(settings, database, MlflowClient(f"http://127.0.0.1:{server}"))
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_gets_the_run_when_it_is_back(lab: Lab, proxy: Proxy) -> None:
+    proxy.stop()
+    began = time.monotonic()
+    run = lab.python(proxy.url, "print('alone')")
+    assert time.monotonic() - began < 120  # MLflow itself would try for more than five minutes
+    assert (run["status"], run["mlflow_run_id"]) == ("finished", None)
+    assert "MLflow does not answer; the runs go on, and it gets theirs later" in lab.warnings()
+    proxy.start()
+    lab.python(proxy.url, "print('next')")
+    known = lab.assert_complete(run["run_id"], "alone\n")
+    assert known.info.start_time == int(run["started_at"].timestamp() * 1000)
+
+
+def test_a_slow_server_does_not_hold_up_a_run(lab: Lab, proxy: Proxy) -> None:
+    proxy.delay = 2.5  # three answers until a run is open
+
+    def recover(event: Event) -> None:
+        if event.kind == "started":
+            proxy.delay = 0.0
+
+    began = time.time()
+    run = lab.python(proxy.url, "print('slow')", when=recover)
+    assert run["started_at"].timestamp() - began < 120
+    lab.assert_complete(run["run_id"], "slow\n")
+
+
+def test_what_a_server_has_missed_of_a_run_is_delivered_later(lab: Lab, proxy: Proxy) -> None:
+    def leave(event: Event) -> None:
+        if event.kind == "started":
+            [known] = lab.known(event.run_id)
+            lab.client.log_metric(known.info.run_id, "loss", 0.25, step=7)
+            proxy.stop()
+
+    run = lab.python(proxy.url, "print('left')", when=leave)
+    assert run["status"] == "finished"
+    assert lab.known(run["run_id"])[0].info.status == "RUNNING"
+    assert "it gets the run when something of this experiment is scheduled again" in lab.warnings()
+    proxy.start()
+    lab.python(proxy.url, "print('next')")
+    lab.assert_complete(run["run_id"], "left\n")
+    assert lab.row(run["run_id"])["metrics"] == [("loss", 7, 0.25)]
+
+
+def test_a_run_is_over_before_mlflow_has_what_it_left(lab: Lab, proxy: Proxy) -> None:
+    def hang(event: Event) -> None:
+        if event.kind == "started":
+            proxy.gate.clear()
+
+    script = "import time; time.sleep(1); print('left')"
+    try:
+        run = lab.python(proxy.url, script, when=hang, waits=False)
+        folder = RunFolder(lab.settings.runs_dir / run["run_id"])
+        assert (run["status"], run["exit_code"], folder.delivered) == ("finished", 0, False)
+        assert lab.known(run["run_id"])[0].info.status == "RUNNING"
+    finally:
+        proxy.gate.set()
+    wait_for(lambda: folder.delivered, "the delivery")
+    lab.assert_complete(run["run_id"], "left\n")
+    wait_for(lambda: not is_supervised(folder), "the supervisor's end")
+
+
+def test_a_supervisor_delivers_what_earlier_runs_could_not(lab: Lab, proxy: Proxy) -> None:
+    proxy.stop()
+    run = lab.python(proxy.url, "print('alone')", waits=False)
+    folder = RunFolder(lab.settings.runs_dir / run["run_id"])
+    wait_for(lambda: not is_supervised(folder), "the supervisor's end")
+    assert not folder.delivered
+    proxy.start()
+    lab.python(proxy.url, "print('next')", waits=False)
+    wait_for(lambda: folder.delivered, "the delivery")
+    lab.assert_complete(run["run_id"], "alone\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["variables", "file", "address"])
+def test_a_login_is_used_by_us_and_by_runs_and_recorded_nowhere(
+    lab: Lab, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+) -> None:
+    user, password = LOGIN.split(":")
+    uri, proxy.login = proxy.url, LOGIN
+    if where == "address":
+        uri = uri.replace("://", f"://{user}:{PASSWORD}@")
+    else:
+        monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", user)
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", password)
+    if where == "file":
+        (tmp_path / "secret").write_text(f"{password}\n")
+        monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD_FILE", str(tmp_path / "secret"))
+        monkeypatch.delenv("MLFLOW_TRACKING_PASSWORD")
+    shown: list[str] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "started":
+            shown.extend(" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
+
+    script = LOGGING if where == "variables" else "print('logged')"
+    run = lab.python(uri, script, when=look)
+    assert (run["status"], lab.warnings()) == ("finished", "")
+    lab.assert_complete(run["run_id"], "logged\n")
+    assert run["metrics"] == ([("loss", 3, 0.5)] if where == "variables" else [])
+    kept = [path.read_text(errors="replace") for path in lab.settings.home.rglob("*") if path.is_file()]
+    for secret in (password, PASSWORD):
+        assert not [text for text in [*shown, *kept, str(run), str(lab.events)] if secret in text]
+
+
+def test_a_wrong_login_is_said_without_it_and_the_run_goes_on(
+    lab: Lab, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy.login = LOGIN
+    monkeypatch.delenv("MLFLOW_TRACKING_USERNAME", raising=False)
+    run = lab.python(proxy.url.replace("://", "://somebody:guess@"), "print('alone')")
+    assert run["status"] == "finished"
+    assert "401" in lab.warnings()
+    assert "guess" not in lab.warnings()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://user:pass@host:5000/x", "https://host:5000/x"),
+        ("https://user:p@ss@host", "https://host"),
+        ("postgresql://u:p@h/d", "postgresql://h/d"),
+        ("https://host/a@b", "https://host/a@b"),
+        ("request to http://u:p@h/api failed: me@there", "request to http://h/api failed: me@there"),
+        ("sqlite:///a/b.db", "sqlite:///a/b.db"),
+    ],
+)
+def test_addresses_are_shown_without_their_logins(text: str, shown: str) -> None:
+    assert without_login(text) == shown
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["with radt", "without it"])
+@pytest.mark.parametrize("how", ["context", "module"])
+def test_a_script_written_for_radt_loses_no_metric(
+    lab: Lab, server: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, installed: bool
+) -> None:
+    words = [sys.executable, str(SCRIPTS / "for_radt.py"), how]
+    packages = sysconfig.get_path("purelib")
+    if installed:
+        pytest.importorskip("radt", reason="radt is not installed: the group `dev` has it")
+        monkeypatch.delenv("PYTHONPATH", raising=False)
+    else:
+        others = [path for path in Path(packages).iterdir() if not path.name.startswith("radt")]
+        links = tmp_path / "packages"
+        links.mkdir()
+        for path in others:
+            (links / path.name).symlink_to(path)
+        monkeypatch.setenv("PYTHONPATH", str(links))
+        words.insert(1, "-S")
+    run = lab.run(f"http://127.0.0.1:{server}", *words)
+    output = RunFolder(lab.settings.runs_dir / run["run_id"]).output.read_text()
+    assert run["status"] == "finished", output
+    assert (f"{packages}/radt/" in output) == installed
+    logged = [
+        (key, epoch, value) for epoch in range(3) for key, value in (("Metric A", epoch / 2), ("loss", 1 - epoch / 4))
+    ]
+    assert sorted(run["metrics"]) == sorted(logged)
+    [known] = lab.known(run["run_id"])
+    assert (known.info.run_id, known.info.status) == (run["mlflow_run_id"], "FINISHED")
+    assert known.data.metrics == {"Metric A": 1.0, "loss": 0.5}
+    assert known.data.params.get("optimizer") == ("sgd" if how == "context" else None)

@@ -1,0 +1,87 @@
+"""A chart equals a straightforward computation on the raw samples, whichever relation it is drawn from."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from hypergauge.sql.schema.flavour import Flavour, inspect
+from tests.support.charts import assert_same, chart, expected, random_world
+from tests.support.world import World
+
+pytestmark = pytest.mark.flavours
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_chart_equals_a_computation_on_raw_samples(world: World, seed: int) -> None:
+    runs, start = random_world(world, seed)
+    dice = random.Random(seed)
+    quantities = ["cpu_usage", "gpu_utilization", "gpu_power"]
+    points = 0
+    for _ in ("as written", "refreshed"):
+        for step in (1, 7, 10, 35, 60, 600):
+            for aligned in (False, True):
+                options: dict[str, Any] = {"aligned": aligned, "per_device": dice.random() < 0.5}
+                if dice.random() < 0.5:
+                    options["scopes"] = ["host", "device"]
+                if dice.random() < 0.5:
+                    options["start"] = round(dice.uniform(0, 600) + (0 if aligned else start), 3)
+                    options["stop"] = options["start"] + 400
+                wanted = expected(world, runs, quantities, step, **options)
+                assert_same(chart(world, runs, quantities, step, **options), wanted)
+                points += len(wanted)
+        world.refresh()
+    assert points > 1000
+
+
+def test_a_chart_of_many_runs_equals_a_computation_on_raw_samples(world: World) -> None:
+    start = time.time() // 600 * 600 - 7200 + 3.5
+    runs = [world.run(start + 20 * at, start + 20 * at + 19, position=at + 1) for at in range(45)]
+    times = [start + at + 0.5 for at in range(900)]
+    world.write(world.gauge("node_load1", times, [float(at % 37) for at in range(900)]))
+    world.refresh()
+    for step in (1, 10, 60):
+        for aligned in (False, True):
+            wanted = expected(world, runs, ["load"], step, aligned=aligned)
+            assert len({series for _, series, *_ in wanted}) == 45
+            assert_same(chart(world, runs, ["load"], step, aligned=aligned), wanted)
+
+
+def plan(world: World, run: str, step: float) -> Iterable[str]:
+    row = world.connection.execute(
+        "select run_chart_statement(array[%s], array['load'], null, null, %s, false, 10)", (run, step * 1000)
+    ).fetchone()
+    assert row is not None
+    return [line for (line,) in world.connection.execute(f"explain {row[0]}".encode()).fetchall()]
+
+
+@pytest.mark.parametrize("step", [1, 10, 60])
+def test_a_chart_reads_the_chunks_of_its_span_by_index(world: World, step: int) -> None:
+    days = 5
+    start = time.time() // 86_400 * 86_400 - days * 86_400
+    run = world.run(start + 2 * 86_400 + 3600, start + 2 * 86_400 + 7200)
+    world.write(world.gauge("node_load1", [start], [1.0]))
+    world.connection.execute(  # so many series that an index pays
+        """
+        insert into samples (time, series_id, runset_id, value, dt)
+        select time, series_id + other, 0, 1, 60 from series, generate_series(0, 19) as other,
+               generate_series(to_timestamp(%s), to_timestamp(%s), '1 min') as time
+        """,
+        (start + 60, start + days * 86_400 - 60),
+    )
+    world.refresh()
+    world.connection.execute("vacuum analyze")
+    lines = "\n".join(plan(world, run, step))
+    assert "Seq Scan" not in lines
+    assert "series_id" in lines
+    if inspect(world.connection).flavour is Flavour.TIMESCALEDB:
+        relation = {1: "samples", 10: "samples_10s", 60: "samples_1m"}[step]
+        chunks = world.connection.execute("select count(*) from show_chunks(%s)", (relation,)).fetchone()
+        assert chunks is not None
+        assert chunks[0] >= days
+        assert len(set(re.findall(r"_hyper_\d+_\d+_chunk", lines))) == 1

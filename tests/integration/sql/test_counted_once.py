@@ -1,0 +1,234 @@
+"""What several lines say of one device counts once: dcgm-exporter's for each pod, job and virtual GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hypergauge.sql.queries.traces import counters_of
+from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.schema.migrate import migrations
+from tests.support.world import HOST, World
+
+pytestmark = pytest.mark.flavours
+
+GPU = "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
+OTHER = "GPU-9c2f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4"
+MIB = 2**20
+SECONDS = 60
+
+# Of one GPU: Kubernetes shares it by time-slicing, job mapping knows two jobs on it, a plugin calls its parts virtual GPUs.
+PODS = ['pod="a",namespace="x",container="c"', 'pod="b",namespace="x",container="c"']
+LINES = [*PODS, 'hpc_job="1"', 'hpc_job="2"', *(f'{pod},vgpu="{number}"' for number, pod in enumerate(PODS))]
+
+
+def line(metric: str, gpu: str, value: float, further: str = "") -> str:
+    return (
+        f'{metric}{{gpu="0",UUID="{gpu}",device="nvidia0",hostname="{HOST}"{"," * bool(further)}{further}}} {value}\n'
+    )
+
+
+def scrape(world: World, start: float, body: Callable[[int], str], listener: str = "dcgm") -> None:
+    world.write(world.scraped([(start + second, body(second).encode()) for second in range(SECONDS)], listener))
+
+
+def said() -> str:
+    """Return a body in which the first GPU has many lines of each metric, and the second one line."""
+    lines = []
+    for metric, value, of_other in (
+        ("DCGM_FI_DEV_FB_USED", 1000, 3000),
+        ("DCGM_FI_DEV_FB_FREE", 9000, 7000),
+        ("DCGM_FI_DEV_POWER_USAGE", 300, 100),
+        ("DCGM_FI_DEV_GPU_UTIL", 100, 50),
+        ("DCGM_FI_DEV_SOMETHING_NEW", 7, 1),
+    ):
+        lines += [line(metric, GPU, value, more) for more in LINES] + [line(metric, OTHER, of_other)]
+    return "".join(lines)
+
+
+EXPECTED = {
+    "gpu_memory_used": 4000 * MIB,
+    "gpu_memory_free": 16000 * MIB,
+    "gpu_power": 400.0,
+    "gpu_utilization": 0.75,
+    "DCGM_FI_DEV_SOMETHING_NEW": 8.0,  # which the catalog does not know
+}
+
+
+def place(world: World, run: str, start: float) -> None:
+    world.connection.execute(
+        "insert into placements (run_id, host, gpu_uuid, started_at, ended_at)"
+        " values (%s, %s, %s, to_timestamp(%s), to_timestamp(%s))",
+        (run, HOST, OTHER, start, start + SECONDS),
+    )
+
+
+@pytest.fixture
+def start() -> float:
+    return time.time() // 60 * 60 - 3600
+
+
+def test_a_device_counts_once_in_a_run(world: World, start: float) -> None:
+    run = world.run(start, start + SECONDS, gpu=GPU)
+    place(world, run, start)
+    scrape(world, start, lambda _: said())
+    for quantity, value in EXPECTED.items():
+        summary = world.connection.execute(
+            "select mean, max from run_summary where run_id = %s and quantity = %s and metric is null", (run, quantity)
+        ).fetchall()
+        assert summary == [(pytest.approx(value), pytest.approx(value))], quantity
+        for step in (1000, 10_000):
+            points = world.connection.execute(
+                "select distinct value from run_chart(array[%s], array[%s], null, null, %s, true, 10)",
+                (run, quantity, step),
+            ).fetchall()
+            assert points == [(pytest.approx(value),)], (quantity, step)
+    traced = {(one.device, one.value) for one in counters_of(world.connection, run, ["gpu_memory_used"])}
+    assert traced == {(GPU, 1000.0 * MIB), (OTHER, 3000.0 * MIB)}
+
+
+def test_a_device_counts_once_on_the_dashboard_of_the_fleet(world: World) -> None:
+    start = time.time() - SECONDS
+    scrape(world, start, lambda _: said())
+    rows = world.connection.execute("select gpu_uuid, memory_used, power, utilization from fleet()").fetchall()
+    assert sorted(rows) == [(GPU, 1000.0 * MIB, 300.0, 1.0), (OTHER, 3000.0 * MIB, 100.0, 0.5)]
+    points = world.connection.execute(
+        "select value, low, high from series_chart(array['gpu_memory_used'], to_timestamp(%s), to_timestamp(%s), 10000, 'host')",
+        (start + 10, start + 40),
+    ).fetchall()
+    assert set(points) == {(4000.0 * MIB,) * 3}
+
+
+def test_energy_is_whole_though_the_pod_changes(world: World) -> None:
+    start = time.time() - 3600
+    scrape(world, start, lambda second: line("DCGM_FI_DEV_POWER_USAGE", GPU, 300, PODS[second >= SECONDS // 2]))
+    [(joules,)] = world.connection.execute(
+        "select sum(joules) from energy(to_timestamp(%s), to_timestamp(%s))", (start, start + SECONDS)
+    ).fetchall()
+    assert joules == pytest.approx(300 * SECONDS, rel=0.05)
+
+
+def test_the_whole_device_counts_where_each_pod_has_its_own_part(world: World, start: float) -> None:
+    """As newer dcgm-exporters say of memory and utilization: a line of the device beside one of each pod's processes."""
+    run = world.run(start, start + SECONDS, gpu=GPU)
+    parts = [("", 1000), (PODS[0], 700), (PODS[1], 250)]
+    scrape(world, start, lambda _: "".join(line("DCGM_FI_DEV_FB_USED", GPU, value, more) for more, value in parts))
+    row = world.connection.execute(
+        "select mean, min, max from run_summary where run_id = %s and quantity = 'gpu_memory_used' and metric is null",
+        (run,),
+    ).fetchone()
+    assert row == (1000.0 * MIB,) * 3
+
+
+def test_links_of_a_device_are_not_its_figure_repeated(world: World, start: float) -> None:
+    run = world.run(start, start + SECONDS, gpu=GPU)
+    links = "".join(f'DCGM_FI_DEV_NVLINK_TX{{nvlink="{link}",gpu="0",gpu_uuid="{GPU}"}} 5\n' for link in range(4))
+    scrape(world, start, lambda _: links)
+    row = world.connection.execute(
+        "select mean from run_summary where run_id = %s and quantity = 'DCGM_FI_DEV_NVLINK_TX' and metric is null",
+        (run,),
+    ).fetchone()
+    assert row == (20.0,)
+
+
+# Of one host: two disks in an array with a volume on it, two network cards in a bond, containers behind bridges.
+DISKS = {
+    "sda": 100, "sda1": 100, "nvme0n1": 100, "nvme0n1p2": 60, "md127": 200, "md127p1": 200, "dm-0": 200, "dm-12": 200, "loop3": 50,
+    "zram0": 7, "zd16": 9, "mmcblk0p1": 3, "vdb1": 4, "xvda1": 5, "drbd0": 6, "bcache0": 8,
+}  # fmt: skip
+NETWORKS = {
+    "eth0": 100, "enp4s0f1np1": 100, "bond0": 200, "bond0.100": 200, "eth0.7": 30, "br-9f3c2b1a": 50, "br0": 50, "docker0": 50,
+    "veth7ac1f": 50, "cali12ab": 50, "cni0": 50, "flannel.1": 50, "virbr0": 50, "tap0": 50, "wg0": 50, "tun0": 50, "vlan9": 50,
+    "lo": 1000,
+}  # fmt: skip
+
+
+def counters(figures: dict[str, int], second: int, *names: str) -> str:
+    """Return counters that rise by so much a second."""
+    return "".join(
+        f'# TYPE {name} counter\n' + "".join(f'{name}{{device="{device}"}} {value * second}\n' for device, value in figures.items())
+        for name in names
+    )  # fmt: skip
+
+
+def host_body(second: int) -> str:
+    disks = counters(DISKS, second, "node_disk_read_bytes_total", "node_disk_written_bytes_total")
+    return disks + counters(NETWORKS, second, "node_network_receive_bytes_total", "node_network_transmit_bytes_total")
+
+
+def host_means(world: World, run: str) -> dict[str, float]:
+    rows = world.connection.execute(
+        "select quantity, mean from run_summary where run_id = %s and scope = 'host' and metric is null", (run,)
+    ).fetchall()
+    return {quantity: round(mean, 3) for quantity, mean in rows}
+
+
+def test_disks_and_networks_count_once_whatever_stands_on_them(world: World, start: float) -> None:
+    run = world.run(start, start + SECONDS)
+    scrape(world, start, host_body, "node")
+    assert host_means(world, run) == {
+        "disk_read": 200, "disk_write": 200, "network_receive": 200, "network_transmit": 200,
+        "loopback_receive": 1000, "loopback_transmit": 1000,
+        # The greatest of them, for they stand on each other as well.
+        "virtual_disk_read": 200, "virtual_disk_write": 200, "virtual_network_receive": 200, "virtual_network_transmit": 200,
+    }  # fmt: skip
+    points = world.connection.execute(
+        "select distinct value from run_chart(array[%s], '{disk_read}', null, null, 10000, true, 10)", (run,)
+    ).fetchall()
+    assert points == [(pytest.approx(200),)]
+    [(devices,)] = world.connection.execute(
+        "select count(distinct device) from run_samples where run_id = %s and metric = 'node_disk_read_bytes_total'",
+        (run,),
+    ).fetchall()
+    assert devices == len(DISKS), "what does not count is there all the same"
+
+
+def test_a_label_knows_better_than_a_name(world: World, start: float) -> None:
+    """Our own listener reads in /sys what an interface stands on; a rule of relabeling may say it of any other."""
+    run = world.run(start, start + SECONDS)
+    labels = {'device="eth0"': 100, 'device="lan",virtual="true"': 100, 'device="bond7",virtual="false"': 30}
+    name = "node_network_receive_bytes_total"
+    scrape(
+        world, start,
+        lambda at: f"# TYPE {name} counter\n" + "".join(f"{name}{{{one}}} {value * at}\n" for one, value in labels.items()), "host",
+    )  # fmt: skip
+    assert host_means(world, run) == {"network_receive": 130, "virtual_network_receive": 100}
+
+
+@pytest.mark.parametrize("head", [0, 100], ids=["before Linux 6.4", "since"])
+def test_a_path_to_a_disk_is_that_disk(world: World, start: float, head: int) -> None:
+    """With NVMe's own multipathing, where older kernels count nothing at the disk itself."""
+    run = world.run(start, start + SECONDS)
+    disks = {"nvme0n1": head, "nvme0c0n1": 100, "nvme1n1": 7}
+    scrape(world, start, lambda second: counters(disks, second, "node_disk_read_bytes_total"), "node")
+    assert host_means(world, run) == {"disk_read": 107}
+
+
+def test_a_database_that_added_them_up_is_mended(world: World, start: float) -> None:
+    run = world.run(start, start + SECONDS, gpu=GPU)
+    scrape(
+        world,
+        start,
+        lambda second: host_body(second) + counters({"nvme0c0n1": 100}, second, "node_disk_io_time_seconds_total"),
+        "node",
+    )
+    connection = world.connection
+    connection.execute("select summarise(%s)", (run,))
+    # As the release before left it.
+    connection.execute("""
+        update series s set quantity = m.quantity, metric_id = m.metric_id from metrics m
+        where m.metric = s.metric and m.match = '{}' and s.quantity like 'virtual%';
+        update series set device = labels ->> 'device';
+        delete from metrics where quantity like 'virtual%';
+        drop index metrics_of_ours;
+        alter table metrics add constraint metrics_metric_match_key unique (metric, match);
+        alter table targets drop column says_host cascade""")
+    [migration] = [one for one in migrations(Flavour.POSTGRESQL) if one.name == "devices"]
+    connection.execute(migration.text.encode())
+    assert connection.execute("select summarised from runs").fetchall() == [(False,)]
+    means = host_means(world, run)
+    assert (means["disk_read"], means["virtual_disk_read"], means["network_receive"]) == (200, 200, 200)
+    [(device,)] = connection.execute("select device from series where labels ->> 'device' = 'nvme0c0n1'").fetchall()
+    assert device == "nvme0n1"

@@ -1,0 +1,213 @@
+"""What is said beside charts: figures that are left out, missing, made up, or not the same thing in every run."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support.world import World
+
+START = time.time() // 60 * 60 - 7200
+GPU = "GPU-1"
+Notices = list[tuple[str, str]]
+
+
+def notices(
+    world: World, runs: list[str], quantities: list[str], most: int | None = 40, seconds: float = 100
+) -> Notices:
+    begin, end = datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(seconds, UTC)
+    return world.connection.execute(
+        "select about, notice from chart_notice(%s, %s, %s, %s, %s)", (runs, quantities, most, begin, end)
+    ).fetchall()
+
+
+def measured(world: World, run: str, begin: float, seconds: int = 99, *, every: int = 1) -> None:
+    times = [begin + every * (1 + n) for n in range(seconds // every)]
+    world.write(world.gauge("bench_process_threads", times, [4.0] * len(times), {"run_id": run}, dt=every))
+
+
+@pytest.fixture
+def runs(world: World) -> list[str]:
+    """Three runs of 100 s, one after the other, with a quantity of their own."""
+    made = [world.run(START + 200 * n, START + 200 * n + 100, workload=n + 1, gpu=GPU) for n in range(3)]
+    for n, run in enumerate(made):
+        measured(world, run, START + 200 * n)
+    world.connection.execute("select summarise(run_id) from runs")
+    return made
+
+
+def test_nothing_is_said_where_all_is_the_same(world: World, runs: list[str]) -> None:
+    assert notices(world, runs, ["threads"]) == []
+
+
+def test_what_a_chart_leaves_out_is_named(world: World, runs: list[str]) -> None:
+    words = "threads: 3 runs have it, a chart draws 2. Left out: 20/3/1. Choose fewer runs."
+    assert notices(world, runs, ["threads"], 2) == [("left out", words)]
+    drawn = {row[0] for row in world.connection.execute(
+        "select distinct run from run_chart(%s, '{threads}', null, null, 1000, true, 2)", (runs,)
+    )}  # fmt: skip
+    assert drawn == {"20/1/1", "20/2/1"}
+
+
+def test_what_was_not_measured_is_named(world: World, runs: list[str]) -> None:
+    extra = world.run(START + 600, START + 700, workload=9)
+    assert notices(world, [*runs, extra], ["threads", "load"]) == [
+        ("missing", "load: not measured in 20/1/1, 20/2/1, 20/3/1, 20/9/1."), ("missing", "threads: not measured in 20/9/1."),
+    ]  # fmt: skip
+
+
+def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, runs: list[str]) -> None:
+    beside = world.run(START + 400, START + 500, workload=3, position=2, gpu=GPU)
+    measured(world, beside, START + 400)
+    times = [START + n for n in range(1, 500)]
+    world.write(
+        world.gauge("node_load1", times, [1.0] * 499),
+        world.gauge("DCGM_FI_DEV_POWER_USAGE", times, [300.0] * 499, {"UUID": GPU}),
+        world.gauge("DCGM_FI_DEV_GPU_TEMP", times, [60.0] * 499, {"UUID": GPU}),
+    )
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [*runs, beside], ["threads", "gpu_power", "gpu_temperature", "load"]) == [
+        ("scope", "gpu_power, gpu_temperature: that of GPUs or MIG instances that the run had to itself in 20/1/1, 20/2/1."),
+        ("scope", "gpu_power, gpu_temperature: that of GPUs that others used as well in 20/3/1, 20/3/2."),
+        ("scope", "load: that of the whole host."),
+        ("shared", "20/3/1, 20/3/2 ran beside other runs on the same GPU or host."),
+    ]  # fmt: skip
+
+
+def test_sources_that_differ(world: World, runs: list[str]) -> None:
+    for n, metric in enumerate(["bench_gpu_power_watts", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_POWER_USAGE"]):
+        times = [START + 200 * n + m for m in range(1, 100)]
+        world.write(world.gauge(metric, times, [300.0] * 99, {"UUID": GPU}))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, runs, ["gpu_power"]) == [
+        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE in 20/2/1, 20/3/1."),
+        ("source", "gpu_power: read from bench_gpu_power_watts in 20/1/1."),
+    ]  # fmt: skip
+
+
+def test_scopes_that_are_asked_for(world: World, runs: list[str]) -> None:
+    times = [START + n for n in range(1, 500)]
+    world.write(world.gauge("node_load1", times, [1.0] * 499))
+    world.connection.execute("select summarise(run_id) from runs")
+    ask = "select about, notice from chart_notice(%s, '{threads,load}', null, p_scopes => %s)"
+    assert world.connection.execute(ask, (runs[::-1], ["process"])).fetchall() == [
+        ("missing", "load: not measured in 20/3/1, 20/2/1, 20/1/1.")
+    ]
+    assert world.connection.execute(ask, (runs, ["host", "process"])).fetchall() == [
+        ("scope", "load: that of the whole host.")
+    ]
+
+
+def test_series_of_a_host_that_say_nothing_while_a_run_goes_on(world: World, runs: list[str]) -> None:
+    world.write(world.gauge("node_load1", [START + n for n in range(1, 100)], [1.0] * 99))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, runs, ["load"]) == [
+        ("missing", "load: not measured in 20/2/1, 20/3/1."), ("scope", "load: that of the whole host."),
+    ]  # fmt: skip
+
+
+def test_each_gpu_has_a_source_of_its_own(world: World) -> None:
+    run = world.run(START, START + 100, gpu=GPU)
+    world.connection.execute(
+        "insert into placements (run_id, host, gpu_uuid, started_at, ended_at)"
+        " select run_id, host, 'GPU-2', started_at, ended_at from placements where run_id = %s",
+        (run,),
+    )
+    other = world.run(START + 200, START + 300, workload=2, gpu=GPU)
+    for metric, gpu in (("DCGM_FI_DEV_POWER_USAGE", GPU), ("bench_gpu_power_watts", "GPU-2")):
+        times = [START + n for n in range(1, 300)]
+        world.write(world.gauge(metric, times, [300.0] * 299, {"UUID": gpu}))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [run, other], ["gpu_power"]) == [
+        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE and bench_gpu_power_watts in 20/1/1."),
+        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE in 20/2/1."),
+    ]
+
+
+def test_intervals_that_differ(world: World, runs: list[str]) -> None:
+    rare = world.run(START + 600, START + 700, workload=9)
+    measured(world, rare, START + 600, seconds=100, every=5)
+    said = [
+        ("interval", "threads: read every 1 s in 20/1/1, 20/2/1, 20/3/1."),
+        ("interval", "threads: read every 5 s in 20/9/1."),
+    ]
+    assert notices(world, [*runs, rare], ["threads"]) == said, "before the last run has its summary"
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [*runs, rare], ["threads"]) == said
+
+
+def test_figures_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
+    short = world.run(START + 600, START + 700, workload=9)
+    measured(world, short, START + 600, seconds=40)
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, [*runs, short], ["threads"]) == [
+        ("window", "threads: measured for a part of the time only in 20/9/1 (40%).")
+    ]
+
+
+def test_runs_that_are_made_up_profiled_or_not_over(world: World, runs: list[str]) -> None:
+    world.connection.execute("update runs set simulated = true where run_id = any(%s)", (runs[:2],))
+    world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (runs[2],))
+    others = [world.run(START, START + 100, workload=6, position=n) for n in (10, 9)]
+    world.connection.execute("update runs set profilers = 'ncu+torch' where run_id = any(%s)", (others,))
+    for other in others:
+        measured(world, other, START)
+    going = world.run(time.time() - 10, None, workload=8)
+    measured(world, going, time.time() - 10, seconds=9)
+    assert notices(world, [*runs, going, *others[::-1]], ["threads"]) == [
+        ("shared", "20/6/9, 20/6/10 ran beside other runs on the same GPU or host."),
+        ("* simulated", "20/1/1, 20/2/1 ran on simulated GPUs: what is said of these is made up."),
+        ("◆ profiled", "20/3/1 ran under a profiler (nsys), which slows it down."),
+        ("◆ profiled", "20/6/9, 20/6/10 ran under a profiler (ncu and torch), which slows them down."),
+        ("goes on", "20/8/1: figures are as of now."),
+    ]  # fmt: skip
+
+
+def test_utilization_is_told_from_how_busy_a_gpu_was_where_both_are_known(world: World, runs: list[str]) -> None:
+    times = [START + n for n in range(1, 500)]
+    world.write(world.gauge("bench_gpu_utilization_ratio", times, [0.9] * 499, {"UUID": GPU}))
+    assert notices(world, runs, ["gpu_utilization"]) == [], "there is nothing better"
+    world.write(world.gauge("bench_gpu_sm_active_ratio", times[:150], [0.3] * 150, {"UUID": GPU}))
+    world.connection.execute("select summarise(run_id) from runs")
+    words = (
+        "gpu_utilization: counts the time in which any kernel ran, however little of the GPU it used; "
+        "gpu_sm_active, measured in 20/1/1, says how busy the GPU was."
+    )
+    assert notices(world, runs, ["gpu_utilization"]) == [("meaning", words)]
+    assert notices(world, [runs[0]], ["gpu_sm_active"]) == notices(world, runs[1:], ["gpu_utilization"]) == []
+
+
+def test_runs_that_were_held_back_and_runs_that_the_listeners_held_back(world: World, runs: list[str]) -> None:
+    times = [START + n for n in range(1, 300)]
+    held = [1.0] * 50 + [0.0] * 249
+    world.write(world.gauge("bench_gpu_throttled", times, held, {"UUID": GPU, "reason": "sw_power_cap"}))
+    for mode, cores in (("user", 1.0), ("idle", 3.0)):
+        world.write(world.gauge("node_cpu_seconds_total", times, [cores] * 299, {"cpu": "0", "mode": mode}))
+    used = [0.02] * 150 + [0.2] * 149
+    world.write(world.gauge("bench_exporter_cpu_seconds_total", times, used, {"exporter": "nvml"}, "nvml"))
+    world.connection.execute("select summarise(run_id) from runs")
+    assert notices(world, runs, ["threads"]) == [
+        ("throttled", "something kept the clocks of the GPUs down for a part of the time in 20/1/1 (51%)."),
+        ("overhead", "the listeners took more than 1% of the host's cores in 20/2/1 (5.0%)."),
+    ]
+    going = world.run(START + 600, workload=9, gpu="GPU-2")
+    world.write(world.gauge("bench_gpu_throttled", [START + 601], [1.0], {"UUID": "GPU-2", "reason": "sw_power_cap"}))
+    assert [about for about, _ in notices(world, [going], [])] == ["range", "goes on"]
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(90, True), (101, False), (290, False), (310, True)])
+def test_a_range_of_time_that_does_not_fit(world: World, runs: list[str], seconds: float, said: bool) -> None:
+    abouts = [about for about, _ in notices(world, runs, ["threads"], seconds=seconds)]
+    assert abouts == (["range"] if said else [])
+
+
+def test_workloads_count_as_one_series_each(world: World, runs: list[str]) -> None:
+    ids = [row[0] for row in world.connection.execute("select workload_id from workloads order by workload")]
+    found = world.connection.execute("select * from workload_notice(%s, '{threads}', 2, 1)", (ids,)).fetchall()
+    assert found == [
+        ("left out", "3 workloads are chosen, a chart draws 2. Left out: 20/3 train. Choose fewer workloads."),
+        ("range", "The ranges of the first 1 workloads are drawn, of the others the means alone."),
+    ]
+    assert world.connection.execute("select * from workload_notice(%s, '{threads}')", (ids,)).fetchall() == []

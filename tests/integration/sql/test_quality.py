@@ -1,0 +1,87 @@
+"""How far a run's figures can be trusted: was it held back, and what did measuring it cost."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.world import World
+
+START = time.time() // 60 * 60 - 7200
+SECONDS = 100
+GPU = "GPU-1"
+TIMES = [START + 1 + at for at in range(SECONDS)]
+
+
+def quality(world: World) -> list[tuple[Any, ...]]:
+    return world.connection.execute(
+        "select throttled, overhead from run_quality join runs using (run_id) order by position"
+    ).fetchall()
+
+
+def host(world: World, *, busy: float, idle: float, waiting: float = 0.0, listeners: tuple[float, ...] = ()) -> None:
+    """Write what the cores of the host did in these seconds, and what each of the listeners took."""
+    for mode, cores in (("user", busy), ("idle", idle), ("iowait", waiting)):
+        world.write(world.gauge("node_cpu_seconds_total", TIMES, [cores] * SECONDS, {"cpu": "0", "mode": mode}))
+    for name, cores in zip(("process", "nvml"), listeners, strict=False):
+        labels = {"exporter": name}
+        world.write(world.gauge("bench_exporter_cpu_seconds_total", TIMES, [cores] * SECONDS, labels, name))
+
+
+def throttle(world: World, gpu: str, **seconds: int) -> None:
+    """Write for which seconds each reason held the clocks of a GPU down."""
+    for reason, held in seconds.items():
+        values = [1.0] * held + [0.0] * (SECONDS - held)
+        world.write(world.gauge("bench_gpu_throttled", TIMES, values, {"UUID": gpu, "reason": reason}, "nvml"))
+
+
+def test_a_run_was_throttled_was_not_or_nobody_knows(world: World) -> None:
+    for position, gpu in enumerate(("GPU-1", "GPU-2", "GPU-3"), 1):
+        world.run(START, START + SECONDS, position=position, gpu=gpu)
+    throttle(world, "GPU-1", sw_power_cap=0, hw_thermal_slowdown=3)
+    throttle(world, "GPU-2", sw_power_cap=0, hw_thermal_slowdown=0)
+    said = [(True, None), (False, None), (None, None)]
+    assert quality(world) == said
+    world.connection.execute("select summarise(run_id) from runs")
+    assert quality(world) == said
+
+
+def test_what_throttles_a_gpu_before_and_after_a_run_is_not_the_runs(world: World) -> None:
+    world.run(START + 20, START + SECONDS, gpu=GPU)
+    throttle(world, GPU, sw_power_cap=15)
+    assert quality(world) == [(False, None)]
+
+
+def test_overhead_is_the_share_of_the_hosts_cores_that_listeners_took(world: World) -> None:
+    run = world.run(START)
+    host(world, busy=3.0, idle=4.5, waiting=0.5, listeners=(0.06, 0.02))
+    assert quality(world) == [(None, None)], "of a run that goes on it is not asked"
+    world.end(run, START, START + SECONDS)
+    world.connection.execute("select summarise(run_id) from runs")
+    assert quality(world) == [(None, pytest.approx(0.01, rel=0.01))]
+
+
+@pytest.mark.parametrize("listeners", [(), (0.05,)])
+def test_overhead_is_not_known_where_the_host_or_its_listeners_are_not(
+    world: World, listeners: tuple[float, ...]
+) -> None:
+    world.run(START, START + SECONDS)
+    if listeners:
+        names = {"exporter": "nvml"}
+        world.write(world.gauge("bench_exporter_cpu_seconds_total", TIMES, [0.05] * SECONDS, names, "nvml"))
+    else:
+        host(world, busy=1.0, idle=3.0)
+    world.connection.execute("select summarise(run_id) from runs")
+    assert quality(world) == [(None, None)]
+
+
+def test_overhead_while_some_listeners_are_read_less_often(world: World) -> None:
+    world.run(START, START + SECONDS)
+    host(world, busy=1.0, idle=3.0, listeners=(0.02,))
+    times = TIMES[8::10]
+    slow = world.gauge("bench_exporter_cpu_seconds_total", times, [0.02] * 10, {"exporter": "x"}, "x", dt=10.0)
+    world.write(slow)
+    world.connection.execute("select summarise(run_id) from runs")
+    assert quality(world) == [(None, pytest.approx(0.01, rel=0.01))]

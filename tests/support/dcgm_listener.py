@@ -1,0 +1,89 @@
+"""The listener ``dcgm`` on what a test gives it: hand-made readings, or a ``dcgmi`` that plays captured output."""
+
+# ruff: noqa: N802 - stubs have the names of NVML
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hypergauge.exporters.dcgm import DcgmExporter
+from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.exporters.serving.text import render
+from hypergauge.gpu.reading import Reading
+from tests.support.waiting import HUNG_SECONDS
+
+__all__ = [
+    "DATA", "DCGMI", "FAKE", "GOLDEN", "Given", "NoNvml", "Played", "body", "exporter", "figures", "lines", "until",
+]  # fmt: skip
+
+Played = Callable[..., tuple[DcgmExporter, Path]]
+
+DATA = Path(__file__).parents[1] / "data"
+GOLDEN = DATA / "golden"
+DCGMI = DATA / "dcgmi"
+FAKE = Path(__file__).parent / "fake_dcgmi.py"
+
+
+class NoNvml:
+    """NVML where there is no driver."""
+
+    class NVMLError(Exception):
+        """Any error."""
+
+    def nvmlInit(self) -> None:
+        """Say so."""
+        raise self.NVMLError("Driver Not Loaded")
+
+
+class Given:
+    """What reads hand-made readings, one after the other; the last one stays."""
+
+    def __init__(self, *readings: Reading, problem: str | None = None) -> None:
+        self.readings = list(readings)
+        self.reason = problem
+
+    def __call__(self, nvml: object) -> Given:
+        return self
+
+    def problem(self) -> str | None:
+        """Return the problem that was given."""
+        return self.reason
+
+    def read(self) -> Reading:
+        """Return the next reading."""
+        return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def exporter(tmp_path: Path, reader: Given, **environment: str) -> DcgmExporter:
+    """Return a listener without dcgmi that asks a reader."""
+    options = ExporterOptions(home=tmp_path)
+    return DcgmExporter(options, environment={"PATH": ""} | environment, nvml=NoNvml(), reader=reader, hostname="n1")
+
+
+def body(listener: DcgmExporter) -> str:
+    """Return what it says now."""
+    return render(listener.collect()).decode()
+
+
+def until(listener: DcgmExporter, expected: Callable[[str], bool]) -> str:
+    """Return the first body that is as expected."""
+    deadline = time.monotonic() + HUNG_SECONDS
+    while not expected(text := body(listener)):
+        assert time.monotonic() < deadline, text
+        time.sleep(0.02)
+    return text
+
+
+def lines(text: str, metric: str) -> list[str]:
+    """Return the lines of a metric."""
+    return [line for line in text.splitlines() if line.startswith(f"{metric}{{")]
+
+
+def figures(text: str, metric: str) -> list[str]:
+    """Return the figures of a metric, as text."""
+    return [line.rpartition(" ")[2] for line in lines(text, metric)]

@@ -1,0 +1,68 @@
+"""Commands are imported when they are called, and what is said of them before is what they say themselves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+import typer
+from typer.main import get_group
+
+from hypergauge.cli.catalog import COMMANDS, DeferredCommand
+
+# What a command that shows its help, or reads a few rows, has no use for.
+HEAVY = {
+    "mlflow", "numpy", "scipy", "pandas", "pyarrow", "matplotlib", "sklearn", "ruptures", "aiohttp", "cryptography", "jinja2",
+}  # fmt: skip
+
+
+def imported(code: str) -> set[str]:
+    """Return the packages and the rooms that some code imports, in an interpreter of its own."""
+    shown = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint('\\n', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
+    names = [name.split(".") for name in done.stdout.splitlines()[-1].split()]
+    return {parts[0] for parts in names} | {parts[1] for parts in names if parts[0] == "hypergauge" and len(parts) > 1}
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["schedul"]], ids=" ".join)
+def test_help_imports_no_command(words: list[str]) -> None:
+    found = imported(f"sys.argv[1:] = {words}; from hypergauge.cli import main; main()")
+    assert not found & (HEAVY | {"psycopg", "yaml", "psutil", "sql", "insight", "scheduler"})
+
+
+@pytest.mark.parametrize(
+    "module", ["asking.read", "running.schedule", "running.stop", "logs", "asking.watch", "keeping"]
+)
+def test_a_command_imports_what_it_needs_alone(module: str) -> None:
+    assert not imported(f"import hypergauge.cli.{module}") & HEAVY
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_the_list_says_of_a_command_is_what_it_says(name: str) -> None:
+    deferred = DeferredCommand(name)
+    command = deferred.load()
+    assert (command.help or "").splitlines()[0] == deferred.short_help
+    assert command.hidden == deferred.hidden
+
+
+@pytest.mark.parametrize("module", dict.fromkeys(module for module, _ in COMMANDS.values()))
+def test_no_command_is_missing_in_the_list(module: str) -> None:
+    app = typer.Typer()
+    import_module(f"hypergauge.cli.{module}").register(app)
+    assert [*get_group(app).commands] == [name for name, (home, _) in COMMANDS.items() if home == module]
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [("bench sch", ["schedule"]), ("bench db u", ["url", "upgrade"]), ("bench list --at", ["--attempts"])],
+)
+def test_a_shell_completes_commands_and_options(words: str, completed: list[str]) -> None:
+    asked = {"_BENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    code = "import sys; sys.argv = ['bench']; from hypergauge.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == completed

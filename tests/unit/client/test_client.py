@@ -1,0 +1,85 @@
+"""The client, as a run finds it: one file alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hypergauge.client.track import Track
+from hypergauge.scheduler.launch.launch import client_folder
+from hypergauge.scheduler.supervisor.spans import read_spans
+
+
+def test_it_does_nothing_outside_of_a_run(tmp_path: Path) -> None:
+    with Track(None).phase("train"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_spans_nest_within_their_thread(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+
+    def other() -> None:
+        with track("elsewhere"):
+            pass
+
+    with track.phase("train"), track.epoch(3), track.step(7):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    spans = {span.name: span for span in read_spans(tmp_path / "spans")}  # the last line of a span has its end
+    assert spans["train"].parent_id is None
+    assert spans["epoch 3"].parent_id == spans["train"].span_id
+    assert spans["step"].parent_id == spans["epoch 3"].span_id
+    assert spans["elsewhere"].parent_id is None
+    assert (spans["step"].kind, spans["step"].step) == ("step", 7)
+    assert all(span.ended_at is not None and span.ended_at >= span.started_at for span in spans.values())
+
+
+def test_a_phase_is_known_before_it_ends_and_a_torn_line_costs_itself(tmp_path: Path) -> None:
+    path = tmp_path / "spans"
+    with Track(str(path)).phase("train"):
+        [begun] = read_spans(path)
+        assert begun.ended_at is None
+    with path.open("a") as file:
+        file.write('{"id": "x", "par')
+    assert len(list(read_spans(path))) == 2
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ValueError, match="kind is 'stage', but must be one of phase, epoch, step, span"):
+        Track(None)("x", kind="stage")
+
+
+def test_it_works_in_a_bare_interpreter_and_hides_our_packages(tmp_path: Path) -> None:
+    client = client_folder(tmp_path / "home")
+    assert sorted(path.name for path in client.iterdir()) == ["hypergauge.py", "radt"]
+    script = (
+        "from hypergauge import track\n"
+        "with track('inner'): pass\n"
+        "for name in ('collector', 'exporters', 'scheduler', 'sql', 'insight', 'dashboards'):\n"
+        "    try: __import__(name)\n"
+        "    except ImportError: pass\n"
+        "    else: print(name)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(client), "BENCH_SPANS": str(tmp_path / "spans")}
+    (tmp_path / "script.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "script.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+    assert json.loads((tmp_path / "spans").read_text())["name"] == "inner"
+
+
+def test_a_step_may_be_anything_that_counts(tmp_path: Path) -> None:
+    track = Track(str(tmp_path / "spans"))
+    with track.step(np.int64(3)), track("a\0b"):  # type: ignore[arg-type]
+        pass
+    spans = list(read_spans(tmp_path / "spans"))
+    assert [(span.name, span.step) for span in spans] == [("ab", None), ("step", 3)]

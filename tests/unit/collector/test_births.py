@@ -1,0 +1,130 @@
+"""Since when a run's counters have been counting, by what its target tells of when the run began."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypergauge.collector.convert.naming import LimitExceeded
+from hypergauge.collector.discovery.scrape_config import Limits
+from hypergauge.collector.scrape.exposition import Parser
+from tests.support.following import Scraped, target
+
+RUN, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
+ENERGY = f"bench_gpu_attributed_energy_joules_total{{run_id={RUN}}}"
+
+
+def start(at: float, run_id: str = RUN, metric: str = "bench_gpu_run_start_time_seconds", labels: str = "") -> str:
+    return f'# TYPE {metric} gauge\n{metric}{{run_id="{run_id}"{labels}}} {at}\n'
+
+
+def energy(joules: float, run_id: str = RUN, labels: str = "") -> str:
+    name = "bench_gpu_attributed_energy_joules_total"
+    return f'# TYPE {name} counter\n{name}{{run_id="{run_id}"{labels}}} {joules}\n'
+
+
+@pytest.mark.parametrize(
+    "metric", ["bench_process_start_time_seconds", "bench_gpu_run_start_time_seconds", "bench_x_start_time_seconds"]
+)
+def test_a_runs_counters_began_with_it(metric: str) -> None:
+    scraped = Scraped(target(), began=990)
+    assert scraped.take("up 1\n", 1000).keys() == {"up{}"}
+    assert scraped.take(start(1000.5, metric=metric) + energy(3), 1001)[ENERGY] == (1001, 6)
+
+
+@pytest.mark.parametrize(
+    ("began", "before", "started_at", "counts"),
+    [
+        (990, 999, 999.5, True),
+        (990, 999, 995, True),  # it took a while until the listener saw it
+        (990, 999, 993, False),  # somebody has measured it before
+        (996, 999, 995, False),
+        (999.5, None, 999.6, True),
+        (999.5, None, 999.4, False),
+        (990, 999, 1000.9, True),  # clocks differ
+        (990, 999, 1002, False),
+        (990, 999, float("nan"), False),
+    ],
+)
+def test_the_counters_of_an_older_run_go_on(
+    began: float, before: float | None, started_at: float, counts: bool
+) -> None:
+    scraped = Scraped(target(), began=began)
+    if before is not None:
+        scraped.take("up 1\n", before)
+    assert (ENERGY in scraped.take(start(started_at) + energy(3), 1000)) == (counts and started_at < 1000)
+    if started_at < 1000:
+        assert scraped.take(start(started_at) + energy(5), 1001)[ENERGY][1] == pytest.approx(2)
+
+
+def test_a_counter_that_a_run_shows_late_began_with_it_too() -> None:
+    scraped = Scraped(target(), began=990)
+    scraped.take("up 1\n", 1000)
+    assert scraped.take(start(1000.5), 1001).keys() == {f"bench_gpu_run_start_time_seconds{{run_id={RUN}}}"}
+    for at in range(1002, 1010):
+        scraped.take(start(1000.5), at)
+    assert scraped.take(start(1000.5) + energy(38), 1010)[ENERGY] == (1010, 4), "over all of the 9.5 s"
+    assert scraped.take(start(1000.5) + energy(48) + energy(21, labels=',method="b"'), 1011) == {
+        ENERGY: (1011, 10),
+        ENERGY.replace("{", "{method=b,"): (1011, 2),
+        f"bench_gpu_run_start_time_seconds{{run_id={RUN}}}": (1011, 1000.5),
+    }
+
+
+def test_of_a_run_that_is_not_followed_from_its_start_no_counter_is_born() -> None:
+    scraped = Scraped(target(), began=990)
+    scraped.take("up 1\n" + start(980), 1000)
+    assert ENERGY not in scraped.take(start(980) + energy(300), 1001)
+
+
+def test_a_run_is_born_for_itself_alone() -> None:
+    scraped = Scraped(target(), began=990)
+    scraped.take("up 1\n", 1000)
+    body = start(1000.5) + energy(3) + energy(500, OTHER) + "requests_total 7\n" + 'requests_total{run_id=""} 8\n'
+    assert [name for name in scraped.take(body, 1001) if "_total" in name] == [ENERGY]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "start_time_seconds",
+        "process_start_time_seconds",
+        "bench_start_time_seconds",
+        "bench_process_start_time_seconds_total",
+    ],
+)
+def test_what_else_is_called_so_tells_of_no_birth(line: str) -> None:
+    scraped = Scraped(target(), began=990)
+    scraped.take("up 1\n", 1000)
+    assert ENERGY not in scraped.take(start(1000.5, metric=line) + energy(3), 1001)
+
+
+def test_a_counter_that_was_forgotten_is_not_counted_twice() -> None:
+    scraped = Scraped(target(), began=990)
+    scraped.followed.parser = Parser(forget_after=2)
+    scraped.take("up 1\n", 1000)
+    assert scraped.take(start(1000.5) + energy(3), 1001)[ENERGY] == (1001, 6)
+    for at in range(1002, 1007):
+        scraped.take(start(1000.5), at)
+    assert ENERGY not in scraped.take(start(1000.5) + energy(4), 1007)
+    for at in range(1008, 1013):
+        scraped.take("up 1\n", at)
+    assert ENERGY not in scraped.take(start(1000.5) + energy(5), 1013), "nor with the run"
+
+
+def test_a_target_that_is_met_anew_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypergauge.collector.scrape.followed._MOST_REMEMBERED", 100)
+    scraped = Scraped(target(), began=990)
+    scraped.take("up 1\n", 1000)
+    scraped.take(start(1000.5) + energy(3), 1001)
+    for number in range(20):
+        body = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(40))
+        found = scraped.take(body + start(1000.5) + energy(3 + number), 1001 + (1 + number) / 10)
+        assert found.get(ENERGY, (0, 10))[1] == pytest.approx(10 if number else 0, rel=1e-3)
+
+
+def test_births_outlast_a_scrape_that_failed_for_a_limit() -> None:
+    scraped = Scraped(target(limits=Limits(sample_limit=2)), began=990)
+    scraped.take("up 1\n", 1000)
+    with pytest.raises(LimitExceeded):
+        scraped.take("up 1\n" + start(1000.5) + energy(3), 1001)
+    assert scraped.take(start(1000.5) + energy(3), 1002)[ENERGY] == (1002, 2)

@@ -1,0 +1,326 @@
+"""From a target's scrape to a record: names, labels and limits as Prometheus has them, and what is kept in between."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hypergauge.collector.convert.definitions import Definitions
+from hypergauge.collector.convert.naming import LimitExceeded, name_of
+from hypergauge.collector.discovery.relabel import Rule
+from hypergauge.collector.discovery.scrape_config import Limits
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.exposition import Parser, Series
+from hypergauge.collector.scrape.followed import Followed
+from hypergauge.collector.spool.queue import Spool
+from tests.support.following import Scraped, target, value
+
+
+@pytest.mark.parametrize(
+    ("added", "own", "honor", "expected"),
+    [
+        ({"rack": "7"}, {"cpu": "0"}, False, {"rack": "7", "cpu": "0"}),
+        ({"rack": "7"}, {"rack": "8"}, False, {"rack": "7", "exported_rack": "8"}),
+        ({"rack": "7"}, {"rack": "8"}, True, {"rack": "8"}),
+        ({"rack": "7"}, {"rack": "8", "exported_rack": "9"}, False, {"rack": "7", "exported_rack": "9", "exported_exported_rack": "8"}),
+        ({"rack": "7"}, {"rack": ""}, True, {"rack": "7"}),
+        ({"job": "node", "instance": "n1:1", "host": "n1"}, {"cpu": "0"}, False, {"cpu": "0"}),
+        ({"job": "node"}, {"job": "batch"}, False, {"exported_job": "batch"}),
+        ({"job": "node"}, {"job": "batch"}, True, {"job": "batch"}),
+        ({}, {"job": "node"}, False, {"job": "node"}),
+    ],
+)  # fmt: skip
+def test_labels_of_target_and_series(
+    added: dict[str, str], own: dict[str, str], honor: bool, expected: dict[str, str]
+) -> None:
+    series = Series("m", tuple(sorted(own.items())), "gauge")
+    name = name_of(target(added, honor_labels=honor), series)
+    assert name is not None
+    assert dict(name.labels) == expected
+
+
+def test_series_are_renamed_and_dropped_once_for_all() -> None:
+    rules = (
+        Rule(action="drop", source_labels=("__name__",), regex="go_.*"),
+        Rule(source_labels=("__name__",), regex="old_(.*)", target_label="__name__", replacement="new_$1"),
+        Rule(action="labeldrop", regex="pod"),
+        Rule(
+            action="labeldrop",
+            regex="__name__|only",
+        ),
+    )[:3]
+    scraped = Scraped(target(metric_relabel=rules))
+    body = 'go_threads 5\nold_a{pod="x",b="1"} 1\nkept 2\n'
+    for _ in range(2):
+        assert {name: figure for name, (_, figure) in scraped.take(body).items()} == {"new_a{b=1}": 1, "kept{}": 2}
+    assert scraped.dropped("relabel") == 2
+    assert len(scraped.followed.definitions.by_ref) == 2
+
+
+def test_of_two_series_that_rules_make_one_the_first_counts() -> None:
+    scraped = Scraped(target(metric_relabel=(Rule(action="labeldrop", regex="pod"),)))
+    for _ in range(2):
+        assert scraped.take('a{pod="x"} 1\na{pod="y"} 2\n')["a{}"][1] == 1
+    assert scraped.take('a{pod="z"} 3\n')["a{}"][1] == 3, "one that follows another is it"
+    assert scraped.dropped("relabel") == 2
+
+
+def test_what_a_record_on_its_way_needs_is_not_let_go_of() -> None:
+    async def follow() -> None:
+        scraped = Scraped(target(metric_relabel=(Rule(action="labeldrop", regex="pod"),)))
+        scraped.take('a{pod="x"} 1\n')
+        scraped.followed.unspooled.append(appending := asyncio.create_task(asyncio.sleep(0)))
+        for number in (2, 3):
+            scraped.take(f'a{{pod="y"}} {number}\n')
+            assert len(scraped.followed.definitions.by_ref) == 2
+        await appending
+        scraped.take('a{pod="y"} 4\n')
+        assert len(scraped.followed.definitions.by_ref) == 1
+
+    asyncio.run(follow())
+
+
+def test_without_a_name_there_is_no_series() -> None:
+    scraped = Scraped(target(metric_relabel=(Rule(action="labelkeep", regex="b"),)))
+    assert scraped.take('a{b="1"} 1\n') == {}
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        (Limits(label_limit=2), "label_limit"),
+        (Limits(label_name_length_limit=8), "label_name_length_limit"),
+        (Limits(label_value_length_limit=3), "label_value_length_limit"),
+        (Limits(sample_limit=1), "sample_limit"),
+    ],
+)
+def test_a_scrape_beyond_a_limit_fails_as_a_whole(limits: Limits, reason: str) -> None:
+    scraped = Scraped(target(limits=limits))
+    assert "a{}" in scraped.take("a 1\n")
+    for _ in range(2):
+        with pytest.raises(LimitExceeded) as exceeded:
+            scraped.take('a 2\nb{name="1234",too_long_a_name="5"} 3\n')
+        assert exceeded.value.reason == reason
+    assert scraped.take("a 4\n")["a{}"][1] == 4
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(3, 2, 3, 10, 5)])
+def test_a_scrape_at_its_limits_is_whole(limits: Limits) -> None:
+    assert len(Scraped(target(limits=limits)).take('a{b="12345",c="1"} 1\nb 2\n')) == 2
+
+
+def test_what_rules_drop_counts_for_no_limit() -> None:
+    rules = (Rule(action="drop", source_labels=("__name__",), regex="b.*"),)
+    scraped = Scraped(target(metric_relabel=rules, limits=Limits(sample_limit=1, label_value_length_limit=1)))
+    assert list(scraped.take('a 1\nb{c="12345"} 2\nbb 3\n')) == ["a{}"]
+
+
+def test_counters_go_on_over_a_scrape_that_failed_for_a_limit() -> None:
+    scraped = Scraped(target(limits=Limits(sample_limit=1)))
+    scraped.take("a_total 10\n", 1000)
+    with pytest.raises(LimitExceeded):
+        scraped.take("a_total 20\nb_total 1\n", 1001)
+    assert scraped.take("a_total 30\n", 1002)["a_total{}"] == (1002, 10.0)
+    assert scraped.take("b_total 5\n", 1003) == {}, "what was new in the failed scrape is known, and begins now"
+    assert scraped.take("b_total 6\n", 1004)["b_total{}"] == (1004, 1.0)
+
+
+def test_lines_from_the_future_get_the_scrapes_time() -> None:
+    scraped = Scraped(target())
+    assert scraped.take("a 1 1000000\nb 1 1000900\nc 1 1500000\n", 1000) == {
+        "a{}": (1000, 1), "b{}": (1000.9, 1), "c{}": (1000, 1),
+    }  # fmt: skip
+    assert scraped.take("c 2\n", 1001)["c{}"] == (1001, 2)
+    assert value(scraped.metrics.registry, "bench_collector_retimed_lines_total") == 1
+
+
+def test_timestamps_that_are_not_honored() -> None:
+    assert Scraped(target(honor_timestamps=False)).take("a 1 990000\n", 1000) == {"a{}": (1000, 1)}
+
+
+def test_the_clock_is_read() -> None:
+    scraped = Scraped(target())
+    scrape = scraped.followed.parse(b"node_time_seconds 1003.5\n")
+    scraped.followed.take(scrape, 1000, 1000.0, 1000.2)
+    state = scraped.followed.state
+    assert state.clock_offset == pytest.approx(3.4)
+    assert state.clock_uncertainty == pytest.approx(0.1)
+
+
+def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_from_there() -> None:
+    scraped = Scraped(target(), began=999)
+    run = '{run_id="' + "a" * 32 + '"}'
+    gauge, counter, of_run = "g{}", "c_total{}", f"bench_x_seconds_total{{run_id={'a' * 32}}}"
+
+    def body(now: float, more: str = "") -> str:
+        return f"# TYPE c_total counter\nc_total {now * 2}\nnode_time_seconds {now}\ng 5\n{more}"
+
+    assert scraped.take(body(1300), 1000)[gauge] == (1000, 5), "who knows whether that clock stands still"
+    assert scraped.take(body(1301), 1001).keys() == {gauge, "node_time_seconds{}"}, "counted anew by another clock"
+    begun = f"bench_run_start_time_seconds{run} 1301.5\n# TYPE bench_x_seconds_total counter\nbench_x_seconds_total{run} 0.25\n"
+    found = scraped.take(body(1302, begun), 1002)
+    assert (found[gauge], found[counter], found[of_run]) == ((1302, 5), (1302, 2), (1302, 0.5))
+    assert scraped.followed.state.last_seen == 1002, "when we have seen it is ours"
+    scraped.take(body(1003), 1003)
+    assert scraped.take(body(1004), 1004)[gauge] == (1004, 5), "the clock was set, and what it says now is no older"
+
+
+@pytest.mark.parametrize("step", [-3600, 3600, -5])
+def test_a_clock_that_is_set_costs_no_sample(step: int) -> None:
+    """The collector's own, and with it that of its host."""
+    scraped = Scraped(target(), began=990)
+    run = '{run_id="' + "a" * 32 + '"}'
+
+    def take(even: int, ahead: int, more: str = "") -> dict[str, tuple[float, float]]:
+        body = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n{more}"
+        return scraped.take(body, even + ahead, lead=ahead)
+
+    take(1000, 0)
+    take(1001, 0)
+    found = take(1003, step)
+    assert (found["g{}"], found["c_total{}"]) == ((1003 + step, 1003), (1003 + step, 2.0))
+    begun = f"bench_run_start_time_seconds{run} {1003.5 + step}\n# TYPE x_total counter\nx_total{run} 0.25\n"
+    found = take(1004, step, begun)
+    of_run = f"x_total{{run_id={'a' * 32}}}"
+    assert (found[of_run], found["c_total{}"]) == ((1004 + step, 0.5), (1004 + step, 2.0))
+    assert take(1005, 0)["c_total{}"] == (1005, 2.0)
+    assert scraped.dropped("stale") == 0
+
+
+@pytest.mark.parametrize("ahead", [0, 300])
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_another_hosts_time_goes_on_where_the_collectors_clock_is_set(step: int, ahead: int) -> None:
+    scraped = Scraped(target(), began=990)
+
+    def take(even: int, step: int) -> dict[str, tuple[float, float]]:
+        body = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n"
+        return scraped.take(body, even + step, lead=step)
+
+    for even in range(1000, 1003):
+        take(even, 0)
+    for even in range(1003, 1006):
+        found = take(even, step)
+        assert (found["g{}"], found["c_total{}"]) == ((even + ahead, even), (even + ahead, 2.0))
+    assert take(1006, 0)["c_total{}"] == (1006 + ahead, 2.0)
+    assert scraped.dropped("stale") == 0
+
+
+def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
+    scraped = Scraped(target())
+    known = []
+    for number in range(17):
+        body = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(5_000))
+        assert len(scraped.take(body)) == 5_000
+        known.append(len(scraped.followed.definitions.by_ref))
+    assert max(known) <= 50_000 + 5 * 5_000
+    assert min(known[1:]) < max(known)
+
+
+def test_a_target_that_goes_takes_its_series_along() -> None:
+    scraped = Scraped(target())
+    scraped.take("a 1\nb 2\n")
+    scraped.followed.forget()
+    assert scraped.followed.definitions.by_ref == {}
+
+
+def test_a_series_that_was_forgotten_and_comes_again_is_the_same() -> None:
+    scraped = Scraped(target())
+    scraped.followed.parser = Parser(forget_after=2)
+    scraped.take("a 1\nb 1\n")
+    for _ in range(4):
+        scraped.take("b 1\n")
+    assert scraped.take("a 2\nb 2\nc 2\n").keys() == {"a{}", "b{}", "c{}"}
+    assert np.isfinite(scraped.take("a 3\nb 3\nc 3\n")["a{}"][1])
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "a", "b"), ("c", "b", "a")])
+def test_a_series_may_come_again_after_its_ref_was_given_away(order: tuple[str, ...]) -> None:
+    scraped = Scraped(target())
+    scraped.followed.parser = Parser(forget_after=2)
+    scraped.take("a 1\nb 1\n")
+    for _ in range(4):
+        scraped.take("b 1\n")
+    assert scraped.take("".join(f"{name} 2\n" for name in order)).keys() == {"a{}", "b{}", "c{}"}
+    assert scraped.dropped("relabel") == 0
+
+
+DCGM = 'DCGM_FI_DEV_X{{gpu="{gpu}"}} {figure}\n'
+
+
+@pytest.mark.parametrize(
+    "figure",
+    [
+        *(str(2147483632 + more) for more in range(4)),
+        *(str(9223372036854775792 + more) for more in range(4)),
+        *(f"{140737488355328 + more}.000000" for more in range(4)),
+    ],
+)
+def test_dcgms_words_for_no_figure_are_none(figure: str) -> None:
+    scraped = Scraped(target())
+    body = DCGM.format(gpu=0, figure=figure) + DCGM.format(gpu=1, figure=50)
+    for _ in range(2):
+        assert [(name, value) for name, (_, value) in scraped.take(body).items()] == [("DCGM_FI_DEV_X{gpu=1}", 50)]
+    assert scraped.dropped("blank") == 2
+    assert scraped.take(DCGM.format(gpu=0, figure=7))["DCGM_FI_DEV_X{gpu=0}"][1] == 7
+    assert scraped.take(DCGM.format(gpu=0, figure=figure)) == {}
+    assert len(scraped.take(f"x_bytes {figure}\n")) == 1, "what others show is a figure"
+
+
+@pytest.mark.parametrize(
+    "figure", [2147483631, 2147483636, 140737488355327, 140737488355332, 9223372036854773760, -2147483632]
+)
+def test_figures_beside_them_are_some(figure: int) -> None:
+    scraped = Scraped(target())
+    assert scraped.take(DCGM.format(gpu=0, figure=figure))["DCGM_FI_DEV_X{gpu=0}"][1] == figure
+    assert scraped.dropped("blank") == 0
+
+
+def test_a_counter_goes_on_over_a_blank() -> None:
+    scraped = Scraped(target())
+    name = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
+    for at, figure, rate in ((1000, 1000, None), (1001, 9223372036854775794, None), (1002, 1600, 300)):
+        found = scraped.take(f"# TYPE {name} counter\n{name} {figure}\n", at)
+        assert found == ({} if rate is None else {f"{name}{{}}": (at, rate)})
+
+
+def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None:
+    scraped = Scraped(target())
+    scraped.followed.parser = Parser(forget_after=2)
+    blank = 2147483632
+    for _ in range(5):
+        scraped.take("up 1\n" + "".join(DCGM.format(gpu=gpu, figure=blank) for gpu in range(100)))
+    for _ in range(5):
+        scraped.take("up 1\n")
+    assert len(scraped.take("up 1\n" + "".join(f'x{{n="{number}"}} {blank}\n' for number in range(200)))) == 201
+
+
+def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A target with ever new series; the writer and the segments keep something by ref."""
+    monkeypatch.setattr("hypergauge.collector.convert.definitions._MOST_GONE", 500)
+    monkeypatch.setattr("hypergauge.collector.scrape.followed._MOST_REMEMBERED", 100)
+    metrics, definitions = CollectorMetrics(), Definitions()
+    steady = Followed(target(), 7, definitions, metrics, 0.0)
+    restless = Followed(target(), 8, definitions, metrics, 0.0)
+    spool = Spool(tmp_path / "spool")
+    found: list[tuple[str, float]] = []
+    highest = 0
+    for number in range(200):
+        few = "".join(f'a{{n="{n}"}} {number}\n' for n in range(20))
+        new = "".join(f'b{{n="{number}-{n}"}} {number}\n' for n in range(50))
+        for followed, body in ((steady, few), (restless, new)):
+            record = followed.read(body.encode(), 1000.0 + number, 0.0, 0.0, 0.0)
+            assert record is not None
+            spool.append(record)
+            highest = max(highest, int(record.refs.max()))
+    assert highest < 2000
+    assert len(definitions.by_ref) < 1000
+    for record in iter(spool.take, None):
+        found += [(record.series[ref].metric + str(record.series[ref].labels), value)
+                  for ref, value in zip(record.refs.tolist(), record.values.tolist(), strict=True)]  # fmt: skip
+    spool.close()
+    wanted = [(f"a{{'n': '{n}'}}", number) for number in range(200) for n in range(20)]
+    wanted += [(f"b{{'n': '{number}-{n}'}}", number) for number in range(200) for n in range(50)]
+    assert sorted(found) == sorted(wanted)

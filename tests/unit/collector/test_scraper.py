@@ -1,0 +1,180 @@
+"""The scrape loop beside a disk that is slow, and beside targets that are."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.servers import exporter
+from hypergauge.collector.discovery.targets import Target
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.fetch import Fetcher
+from hypergauge.collector.scrape.scraper import Scraper
+from hypergauge.collector.scrape.turns import Turns
+from hypergauge.collector.spool.queue import Spool
+from tests.support.waiting import wait_for
+
+
+@pytest.mark.parametrize(("interval", "most"), [(1.0, 4), (0.2, 0)])
+def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, most: int
+) -> None:
+    monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNSPOOLED", 3)
+    monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNREAD", 1)  # beside the one that is being read
+    asked: list[None] = []
+
+    def body() -> bytes:
+        asked.append(None)
+        return b"a 1\n"
+
+    def samples() -> int:
+        count = 0
+        while (record := spool.take()) is not None:
+            count += len(record)
+        return count
+
+    async def scrape(address: str) -> None:
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, lock, CollectorMetrics(), fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
+            await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
+            with lock:  # as while the disk does not answer
+                before = len(asked)
+                await asyncio.to_thread(wait_for, lambda: len(asked) >= before + most - 1, "scrapes meanwhile")
+                await asyncio.sleep(3 * interval)
+                held = len(asked) - before
+                assert held <= most + 1
+            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes after the disk has answered")
+            await scraper.stop()
+
+    lock, spool = threading.Lock(), Spool(tmp_path)
+    with exporter(body) as address:
+        asyncio.run(scrape(address))
+    assert samples() == len(asked)
+    spool.close()
+
+
+@pytest.mark.parametrize(("interval", "lines", "most"), [(1.0, 1, 3), (1.0, 10_000, 0), (0.2, 1, 0)])
+def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, lines: int, most: int
+) -> None:
+    monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNREAD", 2)
+    text = b"".join(b"a%d 1\n" % number for number in range(lines))
+    asked: list[None] = []
+
+    def counted() -> float | None:
+        return metrics.registry.get_sample_value("bench_collector_scraped_samples_total")
+
+    def body() -> bytes:
+        asked.append(None)
+        return text
+
+    async def scrape(address: str) -> None:
+        core = asyncio.Event()  # there is one for reading
+        core.set()
+        monkeypatch.setattr(Turns, "mine", lambda *_: core.wait())
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
+            await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
+            core.clear()
+            before = len(asked)
+            # One that was answered at this moment may be among those that wait.
+            await asyncio.to_thread(wait_for, lambda: len(asked) >= before + most - 1, "scrapes meanwhile")
+            await asyncio.sleep(3 * interval)
+            held = len(asked) - before
+            assert held <= most + 1
+            core.set()
+            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes thereafter")
+            core.clear()
+            cleared = time.monotonic()
+            await asyncio.to_thread(wait_for, lambda: metrics.unread_seconds > 1.2 * interval, "what is unread to age")
+            assert metrics.unread_seconds < time.monotonic() - cleared + interval
+            scraper.follow({})  # what was said is kept, also where nobody wants the target any more
+            core.set()
+            await asyncio.to_thread(wait_for, lambda: counted() == len(asked) * lines, "all that was said")
+            await scraper.stop()
+            assert metrics.unread_seconds == 0
+
+    metrics, spool = CollectorMetrics(), Spool(tmp_path)
+    with exporter(body) as address:
+        asyncio.run(scrape(address))
+    spool.close()
+
+
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_a_clock_that_is_set_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    clock, ahead = time.time, 0
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead)
+    answers: list[int] = []
+
+    def body() -> bytes:
+        answers.append(len(answers))
+        return b"answer %d\n" % answers[-1]
+
+    async def scrape(address: str) -> None:
+        nonlocal ahead
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=0.2)})
+            for set_to in (step, 0, 0):
+                count = len(answers) + 3
+                await asyncio.to_thread(wait_for, lambda: len(answers) > count, "some scrapes")  # noqa: B023
+                ahead = set_to
+            await scraper.stop()
+
+    metrics, spool = CollectorMetrics(), Spool(tmp_path)
+    with exporter(body) as address:
+        asyncio.run(scrape(address))
+    told: list[float] = []
+    while (record := spool.take()) is not None:
+        told += record.values.tolist()
+    assert told == answers
+    missed = metrics.registry.get_sample_value("bench_collector_missed_scrapes_total")
+    assert missed is not None
+    assert missed < abs(step), "no time has passed in which one was missed"
+    spool.close()
+
+
+@pytest.mark.parametrize("known", [0, 1000])
+def test_a_hundred_thousand_new_series_hold_the_loop_up_for_moments(tmp_path: Path, known: int) -> None:
+    """By the CPU time of the loop's own thread, which others on the machine do not add to."""
+    text = b"".join(b'known{line="%06d"} 1\n' % number for number in range(known))
+    many = text + b"".join(
+        b'wide{some="label",line="%06d"} 1\n' % number for number in range(15_000 if known else 100_000)
+    )
+    answers = iter([text] * 2 if known else [])
+    longest = 0.0
+
+    async def tick() -> None:
+        nonlocal longest
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0.001)
+            longest = max(longest, time.thread_time() - began)
+
+    async def scrape(address: str) -> None:
+        ticking = asyncio.create_task(tick())
+        async with Fetcher() as fetcher:
+            scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
+            scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=1.0, timeout=1.0)})
+            while (metrics.registry.get_sample_value("bench_collector_scraped_samples_total") or 0) < 15_000:
+                assert not ticking.done()
+                await asyncio.sleep(0.05)
+            ticking.cancel()
+            await scraper.stop()
+
+    metrics, spool = CollectorMetrics(), Spool(tmp_path)
+    gc.freeze()  # what tests before this one have left is not the collector's to look through
+    try:
+        with exporter(lambda: next(answers, many)) as address:
+            asyncio.run(scrape(address))
+    finally:
+        gc.unfreeze()
+    spool.close()
+    assert longest < 0.15

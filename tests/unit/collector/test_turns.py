@@ -1,0 +1,35 @@
+"""Work that can wait beside what cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from hypergauge.collector.scrape.turns import Turns
+
+
+def test_whoever_works_long_together_lets_the_loop_look_at_what_has_arrived() -> None:
+    async def work(turns: Turns, number: int) -> None:
+        await turns.mine(50_000)
+        time.sleep(0.001)  # noqa: ASYNC251 - the loop is held up, as by a body
+        done.append(number)
+
+    async def arrive() -> None:
+        while len(done) < 190:
+            before = len(done)
+            await asyncio.sleep(0)
+            between.append(len(done) - before)
+
+    async def both() -> None:
+        turns = Turns()
+        working = [asyncio.create_task(work(turns, number)) for number in range(200)]
+        await asyncio.sleep(0)
+        for cancelled in working[100:105]:
+            cancelled.cancel()
+        await asyncio.gather(arrive(), *working, return_exceptions=True)
+
+    done: list[int] = []
+    between: list[int] = []
+    asyncio.run(both())
+    assert done == [number for number in range(200) if not 100 <= number < 105]
+    assert max(between) <= 6

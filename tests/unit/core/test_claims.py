@@ -1,0 +1,19 @@
+"""What one process of a host may use at a time."""
+
+from __future__ import annotations
+
+import os
+
+from hypergauge.core.files.locks import Claim
+
+
+def test_a_claim_is_one_processs_and_goes_with_it() -> None:
+    name = f"test/{os.getpid()}"
+    with Claim(name) as claim:
+        assert claim.take()
+        assert not Claim(name).take()
+        if (child := os.fork()) == 0:
+            os._exit(int(Claim(name).take()))
+        assert os.waitpid(child, 0)[1] == 0
+    with Claim(name) as claim:
+        assert claim.take()

@@ -1,0 +1,34 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypergauge.core import durations
+from hypergauge.core.errors import BadRequest
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "words"),
+    [
+        ("500 ms", 0.5, "500 ms"), ("10s", 10, "10 s"), ("250 s", 250, "250 s"), (" 20 min ", 1200, "20 min"),
+        ("1.5 h", 5400, "90 min"), ("2 h", 7200, "2 h"), ("7 d", 604_800, "7 d"), ("0 s", 0, "0 s"), ("1 min", 60, "60 s"),
+    ],
+)  # fmt: skip
+def test_a_duration_is_read_and_written(text: str, seconds: float, words: str) -> None:
+    found = durations.parse(text)
+    assert found.total_seconds() == seconds
+    assert durations.words(found) == words
+    assert durations.parse(words) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("10", "it has no unit"), ("10 sec", "there is no unit 'sec'"), ("10 m", "there is no unit 'm'"),
+        ("soon", "write it like 10 s"), ("-1 s", "write it like"), ("", "write it like"),
+    ],
+)  # fmt: skip
+def test_what_is_no_duration_is_refused(text: str, complaint: str) -> None:
+    with pytest.raises(BadRequest, match=complaint):
+        durations.parse(text)

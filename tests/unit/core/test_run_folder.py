@@ -1,0 +1,129 @@
+"""Files that are there whole or not at all, and descriptors beyond those that ``select`` knows."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hypergauge.core.config.rule_settings import Action
+from hypergauge.core.files.run_folder import RunFolder, SupervisorState, appearing, write_atomically
+from hypergauge.core.system.processes import identity
+from hypergauge.scheduler.active import ActiveRun
+from hypergauge.scheduler.reactions.messages import send
+from hypergauge.scheduler.supervisor.supervision import ask_to_stop
+from tests.support.disks import fill, small_disk
+from tests.support.waiting import HUNG_SECONDS
+
+Write = Callable[[Path, bytes], None]
+
+
+def write_appearing(path: Path, content: bytes) -> None:
+    with appearing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+@pytest.fixture(params=[write_atomically, write_appearing])
+def write(request: pytest.FixtureRequest) -> Write:
+    """Each way to write a file."""
+    way: Write = request.param
+    return way
+
+
+def test_threads_that_write_the_same_file_leave_one_of_theirs(tmp_path: Path, write: Write) -> None:
+    path = tmp_path / "file"
+    contents = [bytes([65 + number]) * 100_000 for number in range(4)]
+    failed: list[OSError] = []
+
+    def write_often(content: bytes) -> None:
+        try:
+            for _ in range(30):
+                write(path, content)
+                assert path.read_bytes() in contents
+        except OSError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write_often, args=[content]) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert path.read_bytes() in contents
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_that_was_written_is_on_the_disk_with_its_name(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is asked for the content, then for the folder: a power cut between cannot be brought about here."""
+    synced: list[tuple[bool, bool]] = []
+    sync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        sync(descriptor)
+        synced.append((stat.S_ISDIR(os.fstat(descriptor).st_mode), (tmp_path / "file").exists()))
+
+    monkeypatch.setattr(os, "fsync", noting)
+    write(tmp_path / "file", b"content")
+    assert synced == [(False, False), (True, True)]
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, write: Write) -> None:
+    (tmp_path / "file").mkdir()
+    with pytest.raises(OSError, match="file"):
+        write(tmp_path / "file", b"content")
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+@pytest.fixture
+def many_descriptors() -> Iterator[None]:
+    """So many open files that the next one's number is beyond 1023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY)]
+    while opened[-1] <= 1023:
+        opened.append(os.dup(opened[0]))
+    yield
+    for descriptor in opened:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_a_supervisor_is_heard_whatever_the_number_of_its_descriptor(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "print('ready', flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.fileno() > 1023
+        ActiveRun(None, RunFolder(tmp_path), None, process).await_ready("20/1/1", HUNG_SECONDS)  # type: ignore[arg-type]
+        process.kill()
+
+
+@pytest.mark.usefixtures("many_descriptors")
+def test_a_command_is_heard_whatever_the_number_of_its_descriptor(tmp_path: Path) -> None:
+    action = Action("tell", command=(sys.executable, "-c", "print('told')"), folder=tmp_path)
+    assert send(action, {"id": "1", "rule": "idle"}) == "exit status 0: told"
+
+
+def test_a_run_is_stopped_though_its_disk_has_no_room_for_the_reason(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        folder = RunFolder(disk / ("0" * 32))
+        folder.create({})
+        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"]) as supervisor:
+            folder.write_state(SupervisorState(supervisor.pid, identity(supervisor.pid) or 0.0))
+            fill(disk, leave=0)
+            try:
+                assert ask_to_stop(folder, "stopped by me")
+                assert supervisor.wait(HUNG_SECONDS) == -signal.SIGTERM
+            finally:
+                supervisor.kill()
+        assert folder.stop_reason() is None

@@ -1,0 +1,35 @@
+"""Selectors: what people type to name experiments, workloads and runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.selectors import Selector
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("20", Selector(experiment=20)),
+        ("20/1", Selector(experiment=20, workload=1)),
+        ("20/1/3", Selector(experiment=20, workload=1, position=3)),
+        ("20/1/3@1", Selector(experiment=20, workload=1, position=3, attempt=1)),
+        (" 0/0 ", Selector(experiment=0, workload=0)),
+        ("123456", Selector(experiment=123456)),  # digits alone are always an experiment
+        ("12345a", Selector(prefix="12345a")),
+        ("ABCDEF", Selector(prefix="abcdef")),
+        ("a" * 32, Selector(prefix="a" * 32)),
+    ],
+)
+def test_good_selectors(text: str, expected: Selector) -> None:
+    assert Selector.parse(text) == expected
+    assert Selector.parse(str(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "20/", "/1", "20/1/3/4", "20@1", "20/1@1", "-1", "abcde", "g" * 8, "a" * 33, "1.5"]
+)
+def test_bad_selectors_say_what_would_be_good(text: str) -> None:
+    with pytest.raises(BadRequest, match=r"selects nothing: write EXPERIMENT"):
+        Selector.parse(text)

@@ -1,0 +1,214 @@
+"""Figures as they are written to files, read back from their text and paths."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hypergauge import dashboards
+from hypergauge.core.errors import BadRequest
+from hypergauge.dashboards.plots.axes import figure_axis, time_axis
+from hypergauge.dashboards.plots.figure import Looks, draw
+from hypergauge.dashboards.plots.page import chart_data, page
+from hypergauge.dashboards.plots.palette import LIGHT
+from hypergauge.dashboards.plots.panels import lay_out, lay_out_bars
+from hypergauge.dashboards.plots.styles import STYLES
+from hypergauge.insight.charts.chart import Series
+from tests.support.pictures import bar, bars, chart, series
+
+SVG = "{http://www.w3.org/2000/svg}"
+ASSETS = Path(dashboards.__file__).parent / "assets"
+
+
+def svg(*some: Series, style: str = "paper", size: tuple[float, float] | None = None, **fields: object) -> ET.Element:
+    return ET.fromstring(draw(lay_out(chart(*some, **fields)), ".svg", Looks(style, size)))
+
+
+def texts(figure: ET.Element) -> list[str]:
+    return ["".join(one.itertext()).strip() for one in figure.iter(f"{SVG}text")]
+
+
+def strokes(figure: ET.Element) -> list[tuple[str, str, str]]:
+    """Return colour, dashes and path of each curve."""
+    found = []
+    for path in figure.iter(f"{SVG}path"):
+        style = dict(part.split(": ", 1) for part in path.get("style", "").split("; ") if ": " in part)
+        if style.get("stroke") in LIGHT and path.get("clip-path"):
+            found.append((style["stroke"], style.get("stroke-dasharray", ""), path.get("d", "")))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "largest", "title"),
+    [
+        ("gpu_power", "watts", 312.0, "GPU power (W)"),
+        ("gpu_power", "watts", 1.2e3, "GPU power (kW)"),
+        ("gpu_energy_attributed", "joules", 0.02, "GPU energy attributed (mJ)"),
+        ("memory_used", "bytes", 250 * 2.0**20, "Memory used (MiB)"),
+        ("memory_used", "bytes", 100.0, "Memory used (B)"),
+        ("disk_read", "bytes/s", 3e9, "Disk read (GiB/s)"),
+        ("gpu_sm_active", "ratio", 0.9, "GPU SM active (%)"),
+        ("gpu_sm_clock", "hertz", 1.98e9, "GPU SM clock (GHz)"),
+        ("gpu_temperature", "celsius", 71.0, "GPU temperature (°C)"),
+        ("gpu_pcie_receive", "bytes/s", 0.0, "GPU PCIe receive (B/s)"),
+        ("cpu_usage", "cores", 1.9, "CPU usage (cores)"),
+        ("gpu_power", "watts", 0.0, "GPU power (W)"),
+        ("val/loss", "", 1e9, "val/loss"),
+    ],
+)
+def test_figures_are_in_the_unit_in_which_they_are_read(metric: str, unit: str, largest: float, title: str) -> None:
+    assert figure_axis(metric, unit, largest).title == title
+
+
+@pytest.mark.parametrize(
+    ("align", "longest", "title"),
+    [
+        ("time", 90, "time since the start (s)"),
+        ("time", 3000, "time since the start (min)"),
+        ("time", 5 * 3600, "time since the start (h)"),
+        ("time", 7 * 86_400, "time since the start (days)"),
+        ("phase", 90, "time since training began (s)"),
+        ("phase:train", 90, "time since train began (s)"),
+        ("step", 1e6, "step"),
+        ("epoch", 3, "epoch"),
+    ],
+)
+def test_a_common_axis_says_what_it_counts(align: str, longest: float, title: str) -> None:
+    assert time_axis(align, longest).title == title
+
+
+def test_a_figure_says_what_it_shows() -> None:
+    curves = series("20/1/1 narrow", [1500.0, 1700.0]), series("20/1/2 wide", [800.0, 900.0], simulated=True)
+    loss = series("20/1/1 narrow", [2.0, 1.0], metric="loss", unit="")
+    found = texts(svg(*curves, loss, notes=("* 20/1/2 ran on simulated GPUs: what is said of these is made up",)))
+    assert {"GPU power (kW)", "loss", "time since the start (s)", "20/1/1 narrow", "20/1/2 wide *"} <= set(found)
+    assert "* 20/1/2 ran on simulated GPUs" in " ".join(found)
+
+
+def test_a_run_looks_alike_in_all_panels() -> None:
+    first, second = series("20/1/1", [1.0, 2.0]), series("20/1/2", [3.0, 4.0])
+    alone = series("20/1/2", [5.0, 6.0], metric="loss", unit="")
+    colors = [color for color, _, _ in strokes(svg(first, second, alone))]
+    assert colors == [LIGHT[0], LIGHT[1], LIGHT[1]]
+
+
+def test_forty_curves_are_told_apart() -> None:
+    curves = [series(f"20/1/{at}", [float(at), 1.0]) for at in range(40)]
+    assert len({(color, dashes) for color, dashes, _ in strokes(svg(*curves))}) == 40
+    palette = json.loads(chart_data(lay_out(chart(*curves))))["palette"]
+    assert len(palette["light"]) * len(palette["dashes"]) >= 40
+
+
+def test_the_range_of_samples_is_drawn() -> None:
+    few = [series(f"20/1/{at}", [1.0, 2.0]) for at in range(3)]
+    assert len(re.findall(r"opacity: 0.18", ET.tostring(svg(*few)).decode())) == 3
+    many = [series(f"20/1/{at}", [1.0, 2.0]) for at in range(9)]
+    assert "opacity: 0.18" not in ET.tostring(svg(*many)).decode()
+
+
+def test_where_nothing_was_measured_there_is_no_curve() -> None:
+    x = np.array([0, 1, 2, 3, 4, 50, 51, 52], np.float64)
+    measured = series("20/1/1", [1.0] * 8, x=x)
+    logged = series("20/1/1", [1.0] * 8, x=x, metric="loss", unit="")
+    [broken, whole] = [path for _, _, path in strokes(svg(measured, logged))]
+    assert [broken.count("M"), whole.count("M")] == [2, 1]
+
+
+def test_a_single_point_is_seen() -> None:
+    one = ET.tostring(svg(series("20/1/1", [1.0]))).decode()
+    assert one.count("<ns0:use") > ET.tostring(svg(series("20/1/1", [1.0, 1.0]))).decode().count("<ns0:use")
+
+
+def test_an_axis_of_amounts_begins_at_zero() -> None:
+    assert lay_out(chart(series("20/1/1", [300.0, 301.0]))).panels[0].from_zero
+    assert not lay_out(chart(series("20/1/1", [50.0], metric="gpu_temperature", unit="celsius"))).panels[0].from_zero
+    assert not lay_out(chart(series("20/1/1", [0.98], metric="accuracy", unit=""))).panels[0].from_zero
+
+
+def test_scopes_that_were_asked_for_are_told_apart() -> None:
+    own, host = series("20/1/1", [1.0], scope="process"), series("20/1/1", [2.0], scope="host")
+    assert lay_out(chart(own, host)).legend == ("20/1/1 (process)", "20/1/1 (host)")
+
+
+def test_bars_say_what_they_show() -> None:
+    loss = bar("20/1/1 narrow", 0.5, metric="loss", unit="", low=0.5, high=0.5, p95=None)
+    found = bars(bar("20/1/1 narrow", 1200.0), bar("20/1/2 wide", 600.0, simulated=True), loss, notes=("a note",))
+    figure = ET.fromstring(draw(lay_out_bars(found), ".svg"))
+    assert {"20/1/1 narrow", "20/1/2 wide *", "GPU power (kW)", "loss"} <= set(texts(figure))
+    assert "marks: the 95th percentile; of what scripts log, the last" in " ".join(texts(figure))
+    fills = re.findall(r"style=\"fill: (#\w+)\"", ET.tostring(figure).decode())
+    assert [fills.count(color) for color in LIGHT[:3]] == [2, 1, 0], "a run has its colour in all panels"
+
+
+def test_sizes_are_in_inches() -> None:
+    one = series("20/1/1 narrow", [1.0, 2.0])
+    panels = [series("20/1/1 narrow", [1.0, 2.0], metric=name, unit="") for name in "abcd"]
+    assert svg(one).get("width") == "252pt", "a column of a paper"
+    assert svg(*panels).get("width") == "515.52pt", "both columns"
+    assert svg(one, size=(5, 4)).get("width") == "360pt"
+    assert svg(one, size=(5, 4)).get("height") == "288pt"
+
+
+@pytest.mark.parametrize("ending", [".svg", ".pdf", ".png"])
+def test_the_same_picture_has_the_same_bytes(ending: str) -> None:
+    layout = lay_out(chart(series("20/1/1", [1.0, 2.0]), notes=("a note",)))
+    once, again = draw(layout, ending, Looks(title="Twice")), draw(layout, ending, Looks(title="Twice"))
+    assert once == again
+    assert b"Date" not in once
+
+
+def test_text_is_text() -> None:
+    layout = lay_out(chart(series("20/1/1", [1.0, 2.0])))
+    assert b"/Subtype /Type3" not in draw(layout, ".pdf")
+    assert b"20/1/1" in draw(layout, ".svg")
+
+
+@pytest.mark.parametrize("style", [*STYLES, "ggplot"])
+def test_styles(style: str, tmp_path: Path) -> None:
+    assert "20/1/1" in texts(svg(series("20/1/1", [1.0, 2.0]), style=style))
+
+
+def test_a_style_can_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "own.mplstyle").write_text("axes.prop_cycle: cycler('color', ['0072b2'])\nlines.linewidth: 3\n")
+    figure = ET.tostring(svg(series("20/1/1", [1.0, 2.0]), style=str(tmp_path / "own.mplstyle"))).decode()
+    assert "stroke-width: 3" in figure
+
+
+def test_an_unknown_style_is_refused() -> None:
+    with pytest.raises(BadRequest, match=r"no style 'papr' \(did you mean 'paper'\?\)"):
+        draw(lay_out(chart(series("20/1/1", [1.0]))), ".svg", Looks("papr"))
+
+
+def test_names_are_no_markup() -> None:
+    name = "20/1/1 </script><script>alert(1)</script><!-- <b>"
+    made = page([lay_out(chart(series(name, [1.0, 2.0]), notes=("<i>",)))], "<b>title</b>")
+    assert made.count("</script>") == 3, "its data, the library and its own script"
+    assert "<b>" not in made
+    assert "<i>" not in made
+    data = json.loads(made.split('<script type="application/json">')[1].split("</script>")[0])
+    assert data["legend"] == [name]
+
+
+def test_a_usual_page_is_small_and_loads_nothing() -> None:
+    curves = [
+        series(f"20/1/{at}", (300 + 50 * np.sin(np.arange(400) / (at + 3))).tolist(), metric=metric)
+        for metric in ("gpu_power", "cpu_usage")
+        for at in range(6)
+    ]
+    made = page([lay_out(chart(*curves))], "Six runs")
+    assert len(made.encode()) < 200_000
+    assert not re.search(r"""(src|href)\s*=|url\(|@import""", made.replace("2000/svg", ""))
+
+
+def test_the_library_is_the_one_that_is_named() -> None:
+    named = (ASSETS / "README.md").read_text()
+    assert "uPlot 1.6.32" in named
+    assert (ASSETS / "uPlot.iife.min.js").read_text().startswith("/*! https://github.com/leeoniya/uPlot (v1.6.32) */")
+    for file in ASSETS.glob("uPlot*"):
+        assert f"`{file.name}` | `{hashlib.sha256(file.read_bytes()).hexdigest()}`" in named

@@ -1,0 +1,163 @@
+"""How dashboards come to a Grafana, and what is said where they do not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from hypergauge.cli import app
+from hypergauge.core.errors import BenchError
+from hypergauge.dashboards.grafana.boards import BOARDS
+from tests.support.grafana_server import LOGIN, TOKEN, GrafanaServer, serving
+
+
+@pytest.fixture
+def grafana(monkeypatch: pytest.MonkeyPatch) -> Iterator[GrafanaServer]:
+    """An empty Grafana with our data source, to which we have a token."""
+    with serving(GrafanaServer()) as server:
+        server.add_source()
+        monkeypatch.setenv("BENCH_GRAFANA_URL", server.url)
+        monkeypatch.setenv("BENCH_GRAFANA_TOKEN", TOKEN)
+        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield server
+
+
+def push(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["dashboards", "push", *arguments])
+
+
+def error(*arguments: str) -> str:
+    """Return what a push that fails says."""
+    found = push(*arguments)
+    assert isinstance(found.exception, BenchError), found.output
+    return str(found.exception)
+
+
+def test_all_dashboards_come_into_a_folder_of_theirs(grafana: GrafanaServer) -> None:
+    done = push()
+    assert done.exit_code == 0, done.output
+    assert "made the folder hypergauge" in done.stdout
+    assert set(grafana.dashboards) == set(BOARDS)
+    assert set(grafana.folder_of.values()) == {"hypergauge"}
+    assert all(f"created: {grafana.url}/d/{uid}" in done.stdout for uid in BOARDS)
+    assert not done.stderr
+    assert TOKEN not in done.output
+
+    again = push()
+    assert "made the folder" not in again.stdout
+    assert again.stdout.count(" updated: ") == len(BOARDS)
+    assert set(grafana.versions.values()) == {2}
+
+
+def test_what_was_done_as_json(grafana: GrafanaServer) -> None:
+    answer = json.loads(push("--json").stdout)
+    assert (answer["grafana"], answer["version"], answer["warnings"]) == (grafana.url, "12.4.0", [])
+    assert [one["done"] for one in answer["dashboards"]] == ["created"] * len(BOARDS)
+
+
+def test_a_login_in_the_address_is_used_and_not_shown(grafana: GrafanaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BENCH_GRAFANA_TOKEN")
+    done = push("--url", grafana.url.replace("://", f"://{':'.join(LOGIN)}@"))
+    assert done.exit_code == 0, done.output
+    assert LOGIN[1] not in done.output
+    assert set(grafana.dashboards) == set(BOARDS)
+
+
+def test_a_token_is_read_from_a_file(grafana: GrafanaServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("BENCH_GRAFANA_TOKEN")
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    monkeypatch.setenv("BENCH_GRAFANA_TOKEN_FILE", str(tmp_path / "token"))
+    assert push().exit_code == 0
+
+
+def test_a_folder_of_provisioning_is_used(grafana: GrafanaServer) -> None:
+    grafana.folders["ddkx7z1pq0cu8f"] = "hypergauge"
+    assert push().exit_code == 0
+    assert set(grafana.folder_of.values()) == {"ddkx7z1pq0cu8f"}
+
+
+def test_provisioned_dashboards_stay_as_they_are(grafana: GrafanaServer) -> None:
+    grafana.provisioned = {"bench-intra"}
+    done = push()
+    assert done.exit_code == 0
+    assert "left as it is: it is provisioned from a file there" in done.stdout
+    assert set(grafana.dashboards) == set(BOARDS) - {"bench-intra"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (None, "there is no data source with the uid 'bench'"),
+        ({"type": "influxdb"}, "is of the type influxdb, not grafana-postgresql-datasource"),
+        ({"jsonData": {}}, "has no minimum interval of 1s"),
+    ],
+)
+def test_a_data_source_that_will_not_do_is_told(
+    grafana: GrafanaServer, changes: dict[str, object] | None, said: str
+) -> None:
+    grafana.sources.clear()
+    if changes is not None:
+        grafana.add_source(**changes)
+    done = push()
+    assert done.exit_code == 0
+    assert said in done.stderr
+    assert set(grafana.dashboards) == set(BOARDS)
+
+
+def test_an_editor_can_push_but_not_look_at_the_data_source(grafana: GrafanaServer) -> None:
+    grafana.role = "Editor"
+    done = push()
+    assert done.exit_code == 0
+    assert "may only be asked by an Admin" in done.stderr
+    assert set(grafana.dashboards) == set(BOARDS)
+
+
+def test_a_viewer_is_told_what_is_missing(grafana: GrafanaServer) -> None:
+    grafana.role = "Viewer"
+    assert "403 You'll need additional permissions" in (said := error())
+    assert "the token has to be an Editor's" in said
+
+
+@pytest.mark.parametrize(("token", "reason"), [(None, "401 Unauthorized"), ("glsa_wrong", "401 Invalid API key")])
+def test_who_is_not_let_in_is_told_how(
+    grafana: GrafanaServer, monkeypatch: pytest.MonkeyPatch, token: str | None, reason: str
+) -> None:
+    monkeypatch.delenv("BENCH_GRAFANA_TOKEN")
+    if token is not None:
+        monkeypatch.setenv("BENCH_GRAFANA_TOKEN", token)
+    said = error()
+    assert reason in said
+    assert "set BENCH_GRAFANA_TOKEN" in said
+    assert "wrong" not in said
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:1", "Grafana at http://127.0.0.1:1 does not answer: "),
+        ("http://me:hunter2@127.0.0.1:1/grafana/", "Grafana at http://127.0.0.1:1/grafana does not answer: "),
+        ("ftp://127.0.0.1", "no address of a Grafana"),
+    ],
+)
+def test_an_address_where_there_is_none(grafana: GrafanaServer, url: str, said: str) -> None:
+    assert said in (words := error("--url", url))
+    assert "hunter2" not in words
+
+
+def test_something_else_that_answers_is_no_grafana(grafana: GrafanaServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GrafanaServer, "answer", lambda *_: (200, ["hello"]))
+    assert error() == f"what answers at {grafana.url} is no Grafana"
+
+
+def test_links_to_mlflow_lead_to_the_one_that_is_configured(
+    grafana: GrafanaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://me:hunter2@mlflow.example/base/")
+    assert push().exit_code == 0
+    variables = {one["name"]: one for one in grafana.dashboards["bench-intra"]["templating"]["list"]}
+    assert variables["mlflow"]["current"]["value"] == "https://mlflow.example/base"
+    assert "hunter2" not in json.dumps(grafana.dashboards)

@@ -1,0 +1,162 @@
+"""AMD's GPUs under the names of NVIDIA's: units, what a model lacks, lost GPUs, and what runs have on them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hypergauge.exporters.amd import AmdExporter
+from hypergauge.exporters.serving.registry import ExporterOptions
+from tests.support.amdsmi_double import AmdSmi, Gpu, process, radeon
+from tests.support.golden import check_golden, promtool_findings
+
+OPTIONS = ExporterOptions(home=Path("/nowhere"))
+RUN = "0123456789abcdef0123456789abcdef"
+PER_RUN = ("bench_gpu_run_memory_bytes", "bench_gpu_run_processes")
+
+
+def figures(exporter: AmdExporter) -> dict[str, float]:
+    """Return values by ``GPU NAME more labels``, without the prefix of the names."""
+    found = {}
+    for family in exporter.collect():
+        for sample in family.samples:
+            gpu, more = (
+                sample.labels["gpu"],
+                [sample.labels[key] for key in sample.labels if key not in ("gpu", "UUID")],
+            )
+            found[" ".join([gpu, sample.name.removeprefix("bench_gpu_"), *more])] = sample.value
+    return found
+
+
+@pytest.fixture
+def run() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of a run."""
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, env={"BENCH_RUN_ID": RUN}, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as going:
+        assert going.stdout is not None
+        going.stdout.readline()
+        yield going
+        going.kill()
+
+
+def test_an_mi300x_and_a_radeon_in_units_of_ours() -> None:
+    exporter = AmdExporter(OPTIONS, AmdSmi(Gpu(), radeon()))
+    assert exporter.check() is None
+    assert figures(exporter) == pytest.approx(
+        {
+            "0 utilization_ratio": 0.47,
+            "0 memory_utilization_ratio": 0.0,
+            "0 memory_used_bytes": 175169 * 2**20,
+            "0 memory_free_bytes": (196592 - 175169) * 2**20,
+            "0 memory_total_bytes": 196592 * 2**20,
+            "0 power_watts": 287,
+            "0 power_limit_watts": 750,
+            "0 energy_joules_total": 41_797_534_008_632 * 15.3e-6,
+            "0 temperature_celsius": 67,
+            "0 memory_temperature_celsius": 49,
+            "0 clock_hertz sm": 2.105e9,
+            "0 clock_hertz memory": 1.3e9,
+            "0 ecc_errors_total corrected": 1,
+            "0 ecc_errors_total uncorrected": 2,
+            "0 info AMD Instinct MI300X OAM 6.12.12": 1,
+            "1 utilization_ratio": 0.03,
+            "1 memory_utilization_ratio": 0.01,
+            "1 memory_used_bytes": 1024 * 2**20,
+            "1 memory_free_bytes": (46064 - 1024) * 2**20,
+            "1 memory_total_bytes": 46064 * 2**20,
+            "1 power_watts": 40,
+            "1 power_limit_watts": 300,
+            "1 temperature_celsius": 44,
+            "1 clock_hertz sm": 4.3e7,
+            "1 info AMD Radeon Pro W7900 6.12.12": 1,
+        }
+    )
+    check_golden("amd", exporter.collect())
+
+
+def test_the_linter_finds_nothing() -> None:
+    assert promtool_findings("amd") == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "name", "value"),
+    [
+        (Gpu(power={"socket_power": 140, "current_socket_power": 4294967295}), "power_watts", 140),
+        (Gpu(power={"current_socket_power": "N/A", "average_socket_power": "N/A"}), "power_watts", None),
+        (Gpu(activity={"gfx_activity": "N/A", "umc_activity": 65535}), "utilization_ratio", None),
+        (Gpu(activity={"gfx_activity": "N/A", "umc_activity": 65535}), "memory_utilization_ratio", None),
+        (Gpu(activity={"gfx_activity": 0}), "utilization_ratio", 0),
+        (Gpu(ticks=0), "energy_joules_total", None),  # the second die of an MI250X
+        (Gpu(celsius={1: 67000}), "temperature_celsius", 67),  # libraries before ROCm 6
+        (Gpu(celsius={}), "temperature_celsius", None),
+        (Gpu(vram=None), "memory_free_bytes", None),
+    ],
+)
+def test_what_a_gpu_lacks_is_left_out(gpu: Gpu, name: str, value: float | None) -> None:
+    assert figures(AmdExporter(OPTIONS, AmdSmi(gpu))).get(f"0 {name}") == value
+
+
+def test_a_library_that_is_too_old_for_a_figure_gives_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(AmdSmi, "amdsmi_get_power_cap_info")
+    found = figures(AmdExporter(OPTIONS, AmdSmi(Gpu())))
+    assert "0 power_limit_watts" not in found
+    assert found["0 power_watts"] == 287
+
+
+def test_a_gpu_that_is_lost_leaves_the_others() -> None:
+    lost, other = Gpu(), radeon()
+    exporter = AmdExporter(OPTIONS, AmdSmi(lost, other))
+    assert "0 power_watts" in figures(exporter)
+    lost.lost = True
+    found = figures(exporter)
+    assert not any(name.startswith("0 ") and "info" not in name for name in found)
+    assert found["1 power_watts"] == 40
+
+
+def test_after_a_restart_of_the_driver_they_are_looked_for_anew() -> None:
+    smi = AmdSmi(Gpu())
+    exporter = AmdExporter(OPTIONS, smi)
+    assert figures(exporter)["0 power_watts"] == 287
+    smi.gpus[0].lost = True
+    with pytest.raises(RuntimeError, match="no AMD GPU answers"):
+        figures(exporter)
+    assert smi.opened == 0
+    smi.gpus = [radeon()]
+    assert figures(exporter)["0 power_watts"] == 40
+    exporter.close()
+    exporter.close()
+    assert smi.opened == 0
+
+
+def test_memory_of_a_run(run: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    gpu = Gpu(processes=[process(run.pid, 5 * 2**30), process(1, 2**30)])
+    found = figures(AmdExporter(OPTIONS, AmdSmi(gpu)))
+    assert found[f"0 run_memory_bytes {RUN}"] == 5 * 2**30
+    assert found[f"0 run_processes {RUN}"] == 1
+    own = AmdExporter(ExporterOptions(home=tmp_path, own_runs=True), AmdSmi(gpu))
+    assert f"0 run_processes {RUN}" not in figures(own), "it is another home's"
+    (tmp_path / "runs" / RUN).mkdir(parents=True)
+    assert figures(own)[f"0 run_processes {RUN}"] == 1
+
+
+def test_why_it_cannot_work_here() -> None:
+    smi = AmdSmi()
+    assert AmdExporter(OPTIONS, smi).check() == "this host has no AMD GPU"
+    assert smi.opened == 0
+    smi.driver = False
+    reason = AmdExporter(OPTIONS, smi).check()
+    assert reason == "AMD's library does not work here: Error code: 34 | AMDSMI_STATUS_DRIVER_NOT_LOADED"
+
+
+def test_a_package_that_is_missing_or_broken_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    reason = AmdExporter(OPTIONS).check()
+    assert reason == "the Python package amdsmi is not installed; it is a part of ROCm: `pip install amdsmi`"
+    (tmp_path / "amdsmi.py").write_text("raise OSError('libamd_smi.so: cannot open shared object file')\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    reason = AmdExporter(OPTIONS).check()
+    assert reason == "AMD's library does not work here: libamd_smi.so: cannot open shared object file"

@@ -1,0 +1,352 @@
+"""Whose energy it was: intervals with hand-computed splits, and what holds whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypergauge.exporters.nvml.energy import EnergySplit
+from hypergauge.gpu.inventory import Gpu, MigInstance
+from hypergauge.gpu.reading import DeviceReading, GpuProcess, GpuReading, Reading
+
+GIB = 2**30
+WHOLE = Gpu(0, "GPU-0", "NVIDIA Something", 20 * GIB)  # no model that is known: nothing is assumed of it
+H100 = Gpu(0, "GPU-0", "NVIDIA H100 80GB HBM3", 80 * GIB)  # 70 W idle, by its data sheet
+SMALL, LARGE = MigInstance(7, "MIG-7", "1g.5gb"), MigInstance(1, "MIG-1", "3g.20gb")
+PARTED = Gpu(0, "GPU-0", "NVIDIA Something", 20 * GIB, (SMALL, LARGE), mig_enabled=True)
+
+A, B = "a" * 32, "b" * 32
+RUNS = {1: A, 2: B, 3: A}  # process 9 is no run's
+BY_COUNT, BY_TIME, BY_ACTIVITY, BY_SIZE = "process_count", "sm_time", "instance_activity", "instance_size"
+
+
+def on(pid: int, share: float | None = None, instance: int | None = None) -> GpuProcess:
+    return GpuProcess(pid, None, share, instance)
+
+
+def at(
+    time: float,
+    *processes: GpuProcess,
+    gpu: Gpu = WHOLE,
+    activity: Mapping[int, float] | None = None,
+    name: str = "sm_active",
+    **board: float,
+) -> Reading:
+    """Return a reading of one GPU; `activity` is by the id of the MIG instance."""
+    devices = tuple(
+        DeviceReading(
+            one, {name: activity[one.gpu_instance_id]} if activity and one.gpu_instance_id in activity else {}
+        )
+        for one in gpu.mig
+    )
+    return Reading(time, "1", (GpuReading(gpu, 0, "0", board, devices or (DeviceReading(),), processes),))
+
+
+def split(*readings: Reading, runs: Mapping[int, str] = RUNS, ended: Mapping[str, float] | None = None) -> EnergySplit:
+    split = EnergySplit()
+    for reading in readings:
+        split.update(reading, runs, ended)
+    return split
+
+
+def parts(split: EnergySplit) -> dict[str, object]:
+    """Return the totals: of runs by ``a sm_time`` or ``a 7 instance_size``."""
+    (board,) = split.boards.values()
+    found = {"idle": board.idle, "other": board.other}
+    for share, joules in board.runs.items():
+        instance = [] if share.instance is None else [str(share.instance.gpu_instance_id)]
+        found[" ".join([share.run_id[0], *instance, share.method])] = joules
+    return {name: pytest.approx(joules, rel=1e-12) for name, joules in found.items() if joules}
+
+
+# The board draws 50 W with nobody on it, at first.
+FREE = at(0, power=50, energy=1000)
+
+
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        # Nobody on it.
+        ([FREE, at(10, power=60, energy=1600)], {"idle": 600}),
+        # One run has it all, but what idles.
+        ([FREE, at(10, on(1, 0.3), power=300, energy=4000)], {"idle": 500, "a sm_time": 2500}),
+        # 2500 J in proportion to the time that their kernels ran.
+        (
+            [FREE, at(10, on(1, 0.3), on(2, 0.1), on(9, 0.1), power=300, energy=4000)],
+            {"idle": 500, "a sm_time": 1500, "b sm_time": 500, "other": 500},
+        ),
+        # Two processes of one run are one.
+        (
+            [FREE, at(10, on(1, 0.3), on(3, 0.1), on(2, 0.4), power=300, energy=4000)],
+            {"idle": 500, "a sm_time": 1250, "b sm_time": 1250},
+        ),
+        # The driver does not say who computes.
+        (
+            [FREE, at(10, on(1), on(2), on(3), on(9), power=300, energy=4000)],
+            {"idle": 500, "a process_count": 1250, "b process_count": 625, "other": 625},
+        ),
+        # Nobody computes, and still it draws more than if nobody were there.
+        (
+            [FREE, at(10, on(1, 0.0), on(2, 0.0), power=80, energy=1800)],
+            {"idle": 500, "a process_count": 150, "b process_count": 150},
+        ),
+        # Less than what idles: the lowest seen becomes less.
+        ([FREE, at(10, on(1, 1.0), power=40, energy=1400)], {"idle": 400}),
+        ([FREE, at(10, on(1, 1.0), power=40, energy=1450)], {"idle": 400, "a sm_time": 50}),
+        ([FREE, at(10, on(1, 1.0), power=60, energy=1400)], {"idle": 400}),
+        # Who is gone was on it: with the last share that is known.
+        (
+            [FREE, at(10, on(1, 0.6), power=60, energy=1500), at(20, power=60, energy=4000)],
+            {"idle": 1000, "a sm_time": 2000},
+        ),
+        (
+            [FREE, at(10, on(1, 0.6), power=60, energy=1500), at(20, on(2, 0.2), power=60, energy=4000)],
+            {"idle": 1000, "a sm_time": 1500, "b sm_time": 500},
+        ),
+        (
+            [FREE, at(10, on(1), power=60, energy=1500), at(20, on(2), power=60, energy=4000)],
+            {"idle": 1000, "a process_count": 1000, "b process_count": 1000},
+        ),
+        # Without a counter: power times time, but of no gap.
+        (
+            [at(0, power=50), at(2, on(1, 1.0), power=100), at(4, on(1, 1.0), power=200)],
+            {"idle": 200, "a sm_time": 400},
+        ),
+        ([at(0, power=50), at(4000, power=100)], {"idle": 6000}),
+        # A counter without power: what it says of the time is the lowest power.
+        (
+            [at(0, energy=0), at(10, energy=500), at(20, on(1, 1.0), energy=3000)],
+            {"idle": 1000, "a sm_time": 2000},
+        ),
+        # The driver was loaded anew, and its counter began at 0.
+        (
+            [FREE, at(10, on(1, 1.0), power=300, energy=20), at(20, on(1, 1.0), power=300, energy=3020)],
+            {"idle": 500, "a sm_time": 2500},
+        ),
+        # A reading that does not tell is passed over.
+        (
+            [FREE, at(10, on(1, 1.0)), at(20, on(1, 1.0), power=300, energy=4000)],
+            {"idle": 1000, "a sm_time": 2000},
+        ),
+        # Clocks are set back.
+        ([FREE, at(-10, on(1, 1.0), power=300, energy=4000)], {"a sm_time": 3000}),
+    ],
+)  # fmt: skip
+def test_a_gpu_without_mig(readings: Sequence[Reading], expected: Mapping[str, object]) -> None:
+    assert parts(split(*readings)) == expected
+
+
+def mig(time: float, *processes: GpuProcess, activity: Mapping[int, float] | None = None, **board: float) -> Reading:
+    return at(time, *processes, gpu=PARTED, activity=activity, name="sm_active", **board)
+
+
+MIG_FREE = mig(0, power=50, energy=1000)
+
+
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        # 0.9 of 1 slice, 0.1 of 3.
+        (
+            [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), activity={7: 0.9, 1: 0.1}, power=300, energy=2700)],
+            {"idle": 500, "a 7 instance_activity": 900, "b 1 instance_activity": 300},
+        ),
+        # All of an instance's share is of those that are on it.
+        (
+            [
+                MIG_FREE,
+                mig(10, on(1, None, 1), on(9, None, 1), on(2, None, 7), activity={7: 1.0, 1: 1.0}, power=300, energy=2500),
+            ],
+            {"idle": 500, "a 1 instance_activity": 375, "other": 375, "b 7 instance_activity": 250},
+        ),
+        # A run on two instances.
+        (
+            [MIG_FREE, mig(10, on(1, None, 7), on(3, None, 1), activity={7: 1.0, 1: 1.0}, power=300, energy=2500)],
+            {"idle": 500, "a 7 instance_activity": 250, "a 1 instance_activity": 750},
+        ),
+        # One computes, and whose processes those are is hidden from us.
+        (
+            [MIG_FREE, mig(10, on(1, None, 7), activity={7: 1.0, 1: 1.0}, power=300, energy=2500)],
+            {"idle": 500, "a 7 instance_activity": 250, "other": 750},
+        ),
+        # No activity: by the slices of those instances that are used.
+        (
+            [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), power=300, energy=2500)],
+            {"idle": 500, "a 7 instance_size": 250, "b 1 instance_size": 750},
+        ),
+        ([MIG_FREE, mig(10, on(1, None, 7), power=300, energy=2500)], {"idle": 500, "a 7 instance_size": 1000}),
+        # Of one instance only: they could not be compared.
+        (
+            [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), activity={7: 1.0}, power=300, energy=2500)],
+            {"idle": 500, "a 7 instance_size": 250, "b 1 instance_size": 750},
+        ),
+        # No instance was busy.
+        (
+            [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), activity={7: 0, 1: 0}, power=60, energy=1900)],
+            {"idle": 500, "a 7 instance_size": 100, "b 1 instance_size": 300},
+        ),
+        # The driver does not say on which instance a process is.
+        (
+            [MIG_FREE, mig(10, on(1, None, 7), on(2), activity={7: 1, 1: 1}, power=300, energy=2500)],
+            {"idle": 500, "a 7 process_count": 500, "b process_count": 500},
+        ),
+        # A process is gone, then its instance too: the last that was known of it counts.
+        (
+            [
+                MIG_FREE,
+                mig(10, on(1, None, 7), on(2, None, 1), activity={7: 1.0, 1: 1.0}, power=50, energy=1500),
+                at(20, on(2, None, 1), gpu=replace(PARTED, mig=(LARGE,)), activity={1: 1.0}, power=60, energy=3000),
+            ],
+            {"idle": 1000, "a 7 instance_activity": 250, "b 1 instance_activity": 750},
+        ),
+        # One that follows it has its id, and is another one; their energy goes on under one name.
+        (
+            [
+                MIG_FREE,
+                mig(10, on(1, None, 7), activity={7: 1.0}, power=60, energy=2500),
+                at(20, on(3, None, 7), gpu=replace(PARTED, mig=(replace(SMALL, uuid="MIG-8"),)), activity={7: 0.5},
+                   power=60, energy=4500),
+            ],
+            {"idle": 1000, "a 7 instance_activity": 2500},
+        ),
+        # MIG mode ends, or begins.
+        (
+            [
+                MIG_FREE,
+                mig(10, on(1, None, 7), activity={7: 1.0}, power=60, energy=2500),
+                at(20, on(2, 0.5), power=60, energy=4000),
+                mig(30, on(1, None, 7), activity={7: 1.0}, power=60, energy=5500),
+            ],
+            {"idle": 1500, "a 7 instance_activity": 1000, "b sm_time": 1000, "a 7 process_count": 500, "b process_count": 500},
+        ),
+    ],
+)  # fmt: skip
+def test_a_gpu_with_mig(readings: Sequence[Reading], expected: Mapping[str, object]) -> None:
+    assert parts(split(*readings)) == expected
+
+
+def test_where_there_is_no_sm_activity_that_of_the_graphics_engine_counts() -> None:
+    busy = at(
+        10, on(1, None, 7), on(2, None, 1), gpu=PARTED, activity={7: 0.5, 1: 0.5}, name="graphics_active",
+        power=300, energy=2500,
+    )  # fmt: skip
+    assert parts(split(MIG_FREE, busy)) == {"idle": 500, "a 7 instance_activity": 250, "b 1 instance_activity": 750}
+
+
+@pytest.mark.parametrize(
+    ("profile", "share"), [("1g.5gb", 250), ("1g.5gb+me", 250), ("2g.10gb", 400), ("7g.40gb", 700), ("odd", 250)]
+)
+def test_slices_of_a_profile(profile: str, share: float) -> None:
+    gpu = replace(PARTED, mig=(replace(SMALL, profile=profile), LARGE))
+    found = parts(split(MIG_FREE, at(10, on(1, None, 7), on(2, None, 1), gpu=gpu, power=300, energy=2500)))
+    assert found["a 7 instance_size"] == share
+
+
+def test_a_board_that_was_never_free_is_assumed_to_idle_as_its_data_sheet_says() -> None:
+    busy = [at(10 * n, on(1, 1.0), gpu=H100, power=500, energy=5000 * n) for n in range(3)]
+    found = split(*busy)
+    assert parts(found) == {"idle": 1400, "a sm_time": 8600}
+    found.update(at(30, gpu=H100, power=300, energy=13000), RUNS)
+    assert parts(found) == {"idle": 2100, "a sm_time": 10900}, "who was there at the reading before was on it"
+    found.update(at(40, gpu=H100, power=90, energy=14000), RUNS)
+    assert parts(found) == {"idle": 3100, "a sm_time": 10900}
+    found.update(at(50, on(1, 1.0), gpu=H100, power=500, energy=19000), RUNS)
+    assert parts(found) == {"idle": 4000, "a sm_time": 15000}, "from then on the 90 W count that were seen"
+
+
+def test_what_a_run_leaves_behind_is_not_its_own() -> None:
+    """A process that hangs on the board after the end of its run: its energy since the reading after the end is others'."""
+    found = split(FREE, at(10, on(1, 1.0), power=300, energy=4000))
+    found.update(at(20, on(1, 1.0), power=300, energy=7000), RUNS, {A: 15.0})
+    assert parts(found) == {"idle": 1000, "a sm_time": 5000}
+    found.update(at(30, on(1, 1.0), power=300, energy=10000), RUNS, {A: 15.0})
+    assert parts(found) == {"idle": 1500, "a sm_time": 5000, "other": 2500}
+
+
+def test_a_gpu_that_was_lost_goes_on() -> None:
+    gone = Reading(10, "1", (), {"GPU-0": "it fell off the bus"})
+    assert parts(split(FREE, at(5, on(1, 1.0), power=300, energy=2000), gone, at(20, power=60, energy=3000))) == {
+        "idle": 1000, "a sm_time": 1000,
+    }  # fmt: skip
+
+
+def test_of_a_gpu_that_tells_neither_energy_nor_power_nothing_is_told() -> None:
+    found = split(at(0), at(10, on(1, 1.0)))
+    assert found.boards == {}
+    found.update(at(20, on(1, 1.0), power=50), RUNS)
+    found.update(at(30, on(1, 1.0), power=50), RUNS)
+    assert parts(found) == {"idle": 500}
+
+
+def test_runs_are_forgotten_when_nobody_asks_any_more() -> None:
+    found = split(FREE, at(10, on(1, 0.5), on(2, 0.5), power=300, energy=4000))
+    found.forget(lambda run_id: run_id == B)
+    assert parts(found) == {"idle": 500, "b sm_time": 1250}
+
+
+INSTANCES = [MigInstance(number, f"MIG-{number}", profile) for number, profile in ((1, "3g.20gb"), (7, "1g.5gb"))]
+NEXT = [replace(one, uuid=one.uuid + "-again") for one in INSTANCES]
+RATIOS = st.floats(0, 1)
+
+
+@st.composite
+def moments(draw: st.DrawFn) -> Reading:
+    """Return a reading of two GPUs after some time; its time and energy are what is new since the one before."""
+    gpus = []
+    for index in range(2):
+        if draw(st.booleans()) and draw(st.booleans()):
+            continue  # lost
+        mig = draw(st.booleans())
+        instances = tuple(draw(st.sampled_from([[], INSTANCES, NEXT, INSTANCES[:1]]))) if mig else ()
+        gpu = Gpu(
+            index, f"GPU-{index}", draw(st.sampled_from(["H100 80GB", "X"])), 80 * GIB, instances, mig_enabled=mig
+        )
+        activities = st.none() | RATIOS
+        devices = [
+            DeviceReading(one, {} if (active := draw(activities)) is None else {"sm_active": active})
+            for one in instances
+        ]
+        pids = draw(st.sets(st.sampled_from([1, 2, 3, 8, 9]), max_size=4))
+        processes = [
+            GpuProcess(
+                pid,
+                None,
+                None if mig else draw(st.none() | RATIOS),
+                draw(st.sampled_from([1, 7, None])) if mig else None,
+            )
+            for pid in sorted(pids)
+        ]
+        board = {"energy": float(draw(st.integers(0, 10**7))) / 1000}
+        if draw(st.booleans()):
+            board["power"] = draw(st.floats(0, 700))
+        gpus.append(GpuReading(gpu, index, "0", board, tuple(devices), tuple(processes)))
+    return Reading(draw(st.floats(0, 100)), "1", tuple(gpus))
+
+
+@given(st.lists(moments(), max_size=12), st.dictionaries(st.sampled_from([A, B]), st.floats(0, 500)))
+def test_the_parts_are_the_board_and_never_fall(steps: list[Reading], ended: dict[str, float]) -> None:
+    found = EnergySplit()
+    time, counters, first = 0.0, {"GPU-0": 1e6, "GPU-1": 2e9}, dict[str, float]()
+    totals: dict[object, float] = {}
+    for step in steps:
+        time += step.time
+        gpus = []
+        for one in step.gpus:
+            counters[one.gpu.uuid] += one.board["energy"]
+            first.setdefault(one.gpu.uuid, counters[one.gpu.uuid])
+            gpus.append(replace(one, board={**one.board, "energy": counters[one.gpu.uuid]}))
+        found.update(replace(step, time=time, gpus=tuple(gpus)), RUNS, ended)
+        assert found.boards.keys() == first.keys()
+        for uuid, board in found.boards.items():
+            every: dict[object, float] = {"idle": board.idle, "other": board.other}
+            every.update(board.runs.items())
+            for name, joules in every.items():
+                assert joules >= totals.get((uuid, name), 0.0), name
+                totals[uuid, name] = joules
+            if any(one.gpu.uuid == uuid for one in gpus):
+                whole = counters[uuid] - first[uuid]
+                assert sum(every.values()) == pytest.approx(whole, rel=1e-9, abs=1e-9)

@@ -1,0 +1,180 @@
+"""Jetson boards: lines of `tegrastats` from devices, and the kernel's files where there is no such tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypergauge.exporters.jetson import JetsonExporter, parse_line
+from hypergauge.exporters.serving.registry import ExporterOptions
+from hypergauge.exporters.serving.server import serve
+from tests.support.golden import check_golden, promtool_findings
+
+OPTIONS = ExporterOptions(home=Path("/nowhere"))
+LINES = dict(
+    line.split(": ", 1) for line in (Path(__file__).parents[2] / "data/tools/tegrastats.txt").read_text().splitlines()
+)
+NONE = ("no-such-tegrastats",)
+
+
+def said(line: str) -> dict[str, float]:
+    """Return values by name and labels, those that there are."""
+    return {
+        " ".join([name.removeprefix("bench_"), *labels.values()]): value
+        for name, labels, value in parse_line(line)
+        if value is not None
+    }
+
+
+def lay_out(root: Path, files: dict[str, str]) -> Path:
+    for name, text in {"proc/device-tree/compatible": "nvidia,p3737-0000\0nvidia,tegra234\0", **files}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.fixture
+def tegrastats(tmp_path: Path) -> Path:
+    """A tool that says what an AGX Orin's does, and notes how it was called."""
+    tool = tmp_path / "tegrastats"
+    tool.write_text(
+        f"#!/bin/sh\necho $$ $@ >> {tmp_path}/calls\nwhile :; do\n  echo '{LINES['agx_orin_r36']}'\n  sleep 0.1\ndone\n"
+    )
+    tool.chmod(0o755)
+    return tool
+
+
+def test_all_that_an_agx_xavier_says() -> None:
+    assert said(LINES["agx_xavier"]) == {
+        "jetson_memory_used_bytes": 721 * 2**20,
+        "jetson_memory_total_bytes": 31927 * 2**20,
+        "jetson_memory_controller_utilization_ratio": 0.0,
+        "jetson_memory_controller_clock_hertz": 665e6,
+        "gpu_utilization_ratio 0": 0.0,
+        "gpu_clock_hertz 0 sm": 318e6,
+        "gpu_temperature_celsius 0": 37.5,
+        "jetson_temperature_celsius ao": 37.5,
+        "jetson_temperature_celsius tdiode": 40,
+        "jetson_temperature_celsius aux": 36,
+        "jetson_temperature_celsius cpu": 37.5,
+        "jetson_temperature_celsius thermal": 36.9,
+        "jetson_temperature_celsius tboard": 37,
+        "jetson_rail_power_watts GPU": 0,
+        "jetson_rail_power_watts CPU": 0.311,
+        "jetson_rail_power_watts SOC": 0.932,
+        "jetson_rail_power_watts CV": 0,
+        "jetson_rail_power_watts VDDRQ": 0.621,
+        "jetson_rail_power_watts SYS5V": 1.482,
+    }
+
+
+@pytest.mark.parametrize(
+    ("board", "name", "value"),
+    [
+        ("xavier_nx", "gpu_utilization_ratio 0", 0.62),
+        ("xavier_nx", "jetson_memory_controller_utilization_ratio", 0.1),
+        ("xavier_nx", "jetson_rail_power_watts VDD_IN", 4.067),
+        ("xavier_nx", "jetson_temperature_celsius pmic", None),  # it says 100 whatever it has
+        ("agx_orin_r35", "gpu_clock_hertz 0 sm", 114e6),
+        ("agx_orin_r35", "jetson_temperature_celsius cv0", None),  # it is off
+        ("agx_orin_r35", "jetson_rail_power_watts VDDQ_VDD2_1V8AO", 0.707),
+        ("agx_orin_r35", "jetson_rail_power_watts NC", None),  # nothing is connected
+        ("agx_orin_r36", "gpu_clock_hertz 0 sm", 305e6),
+        ("agx_orin_r36", "jetson_rail_power_watts VDD_CPU_CV", 4.405),
+        ("agx_orin_r36", "gpu_temperature_celsius 0", 47.812),
+        ("orin_nx", "jetson_rail_power_watts VDD_CPU_GPU_CV", 0.773),
+        ("nano", "jetson_rail_power_watts POM_5V_GPU", 0),
+        ("nano", "jetson_rail_power_watts IRAM", None),
+        ("tx2", "jetson_rail_power_watts VDD_SYS_GPU", 0.152),
+    ],
+)
+def test_boards_and_releases_say_it_differently(board: str, name: str, value: float | None) -> None:
+    assert said(LINES[board]).get(name) == value
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("", {}),
+        ("tegrastats: command failed", {}),
+        ("RAM 1000/30536MB CPU [5%@729,off]", {"jetson_memory_used_bytes", "jetson_memory_total_bytes"}),
+        ("GR3D_FREQ @[0,612]", {"gpu_clock_hertz 0 sm"}),
+        ("GR3D_FREQ 7%", {"gpu_utilization_ratio 0"}),
+        ("VDD_CPU_CV -398mW/-398mW", {"jetson_rail_power_watts VDD_CPU_CV"}),  # what its sensor is off by
+    ],
+)
+def test_what_a_line_does_not_say_is_left_out(line: str, found: set[str]) -> None:
+    assert said(line).keys() == set(found)
+
+
+def test_tegrastats_runs_for_as_long_as_the_listener(tegrastats: Path, tmp_path: Path) -> None:
+    exporter = JetsonExporter(OPTIONS, lay_out(tmp_path, {}), (str(tegrastats), "--interval", "1000"))
+    assert exporter.check() is None
+    assert not (tmp_path / "calls").exists()
+    with serve(exporter):
+        check_golden("jetson-agx-orin", exporter.collect())
+        list(exporter.collect())
+    pid, *arguments = (tmp_path / "calls").read_text().split()
+    assert arguments == ["--interval", "1000"], "it is started once"
+    assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def files_of_an_orin() -> dict[str, str]:
+    gpu, chip = "sys/class/devfreq/17000000.gpu", "sys/bus/i2c/drivers/ina3221/1-0040/hwmon/hwmon3"
+    return {
+        f"{gpu}/device/load": "625\n",
+        f"{gpu}/cur_freq": "1300500000\n",
+        "sys/class/devfreq/15340000.vic/cur_freq": "115200000\n",
+        "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n",
+        "sys/class/thermal/thermal_zone0/temp": "53062\n",
+        "sys/class/thermal/thermal_zone1/type": "gpu-thermal\n",
+        "sys/class/thermal/thermal_zone1/temp": "47812\n",
+        "sys/class/thermal/thermal_zone2/type": "cv0-thermal\n",
+        "sys/class/thermal/thermal_zone3/type": "PMIC-Die\n",
+        "sys/class/thermal/thermal_zone3/temp": "100000\n",
+        f"{chip}/in1_label": "VDD_GPU_SOC\n",
+        f"{chip}/in1_input": "19176\n",
+        f"{chip}/curr1_input": "168\n",
+        f"{chip}/in2_label": "VDD_CPU_CV\n",
+        f"{chip}/in2_input": "19168\n",
+        f"{chip}/curr2_input": "232\n",
+        f"{chip}/in7_label": "sum of shunt voltages\n",
+        f"{chip}/in7_input": "1\n",
+        f"{chip}/curr7_input": "1\n",
+    }
+
+
+def files_of_a_xavier() -> dict[str, str]:
+    chip = "sys/bus/i2c/drivers/ina3221x/1-0040/iio:device0"
+    return {
+        "sys/class/devfreq/17000000.gv11b/device/load": "0\n",
+        "sys/class/thermal/thermal_zone0/type": "GPU-therm\n",
+        "sys/class/thermal/thermal_zone0/temp": "37500\n",
+        "sys/class/thermal/thermal_zone1/type": "Tboard_tegra\n",
+        "sys/class/thermal/thermal_zone1/temp": "37000\n",
+        f"{chip}/rail_name_1": "CPU\n",
+        f"{chip}/in_power1_input": "311\n",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "files"), [("jetson-files-orin", files_of_an_orin()), ("jetson-files-xavier", files_of_a_xavier())]
+)
+def test_without_the_tool_the_kernels_files_say_it(name: str, files: dict[str, str], tmp_path: Path) -> None:
+    exporter = JetsonExporter(OPTIONS, lay_out(tmp_path, files), NONE)
+    assert exporter.check() is None
+    check_golden(name, exporter.collect())
+
+
+@pytest.mark.parametrize("name", ["jetson-agx-orin", "jetson-files-orin", "jetson-files-xavier"])
+def test_the_linter_finds_nothing(name: str) -> None:
+    assert promtool_findings(name) == []
+
+
+def test_why_it_cannot_work_here(tmp_path: Path) -> None:
+    reason = JetsonExporter(OPTIONS, tmp_path, NONE).check()
+    assert reason == "this host is no NVIDIA Jetson: /proc/device-tree/compatible names no Tegra"
+    reason = JetsonExporter(OPTIONS, lay_out(tmp_path, {}), NONE).check()
+    assert reason == "tegrastats is not installed, and the kernel's files in /sys show no GPU and no sensors"

@@ -1,0 +1,373 @@
+"""What runs use, with real processes: totals against the kernel's own account, and never a step back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
+from hypergauge.core.system.processes import end_run
+from hypergauge.exporters.process.exporter import ProcessExporter
+from hypergauge.exporters.serving.registry import ExporterOptions
+from tests.support.waiting import wait_for
+
+BURN = """
+import os, resource, sys, time
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: pass
+def used():
+    both = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in both)
+def say(word): print(word, flush=True)
+"""
+
+# 3 s in all, of which 2 % are more than /proc may cut off: four times in ticks of 0.01 s.
+CHURN = """
+for _ in range(200):
+    if (pid := os.fork()) == 0:
+        burn(0.015)
+        os._exit(0)
+    os.waitpid(pid, 0)
+say(used())
+sys.stdin.read()
+"""
+
+# The child burns in a session of its own; its parent dies without waiting for it.
+ORPHAN = """
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(0.3)
+        burn(0.4)
+        os._exit(0)
+    os._exit(0)
+os.wait()
+time.sleep(60)
+"""
+
+WRITER = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        file = os.open({file!r}, os.O_WRONLY | os.O_CREAT)
+        os.write(file, bytes(1 << 20))
+        os.fsync(file)
+        time.sleep(0.5)
+    os._exit(0)
+os.wait()
+time.sleep(60)
+"""
+
+# It burns 0.3 s that are not the run's, and says what its children have used when it has waited for an orphan.
+SUPERVISOR = """
+import ctypes, os, resource, subprocess, sys, time
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+environment = {**os.environ, "BENCH_RUN_ID": os.environ["BENCH_SUPERVISOR"]}
+del environment["BENCH_SUPERVISOR"]
+end = time.thread_time() + 0.3
+while time.thread_time() < end: pass
+root = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env=environment, stdin=subprocess.DEVNULL)
+while os.wait()[0] != root.pid:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(usage.ru_utime + usage.ru_stime, flush=True)
+"""
+
+END = RunEnd(
+    status="finished",
+    started_at=1.0,
+    ended_at=2.0,
+    exit_code=0,
+    reason=None,
+    cpu_seconds=12.5,
+    read_bytes=4096,
+    written_bytes=8192,
+    max_rss_bytes=10_000_000_000,
+)
+
+TOTALS = {"cpu_seconds_total", "read_bytes_total", "written_bytes_total"}
+FINAL = TOTALS | {"start_time_seconds", "end_time_seconds", "peak_memory_bytes"}
+LIVE = TOTALS | {
+    "start_time_seconds",
+    "peak_memory_bytes",
+    "resident_memory_bytes",
+    "proportional_memory_bytes",
+    "threads",
+    "processes",
+    "available_cores",
+}
+
+
+class Page(Collector):
+    """An exporter as its text goes over the wire, parsed again."""
+
+    def __init__(self, exporter: ProcessExporter) -> None:
+        self.exporter = exporter
+
+    def collect(self) -> Iterator[Metric]:
+        return self.exporter.collect()
+
+    def read(self, run_id: str) -> tuple[dict[str, float], set[float | None]]:
+        """Return the run's figures by name without ``bench_process_``, and their timestamps."""
+        figures, timestamps = {}, set()
+        for family in text_string_to_metric_families(generate_latest(self).decode()):
+            for sample in family.samples:
+                if sample.labels == {"run_id": run_id}:
+                    figures[sample.name.removeprefix("bench_process_")] = sample.value
+                    timestamps.add(None if sample.timestamp is None else float(sample.timestamp))
+        return figures, timestamps
+
+    def by_tree(self) -> float:
+        (value,) = (
+            sample.value
+            for family in self.collect()
+            for sample in family.samples
+            if family.name == "bench_process_attributed_by_tree"
+        )
+        return value
+
+
+@pytest.fixture
+def run_id() -> Iterator[str]:
+    run_id = uuid.uuid4().hex
+    yield run_id
+    end_run(run_id, grace=0)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Page:
+    exporter = ProcessExporter(ExporterOptions(home=tmp_path))
+    assert exporter.check() is None
+    return Page(exporter)
+
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def python() -> Iterator[Start]:
+    """Start Python with the code, words and variables given; whatever is left of it ends with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def start(code: str, *words: str, **variables: str) -> subprocess.Popen[bytes]:
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-c", code, *words],
+                    env={**os.environ, **variables},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+def folder(tmp_path: Path, run_id: str) -> RunFolder:
+    run_folder = RunFolder(tmp_path / "runs" / run_id)
+    run_folder.create({})
+    return run_folder
+
+
+def watch(page: Page, run_id: str, process: subprocess.Popen[bytes]) -> list[dict[str, float]]:
+    """Read until `process` says something; return all readings that there were."""
+    assert process.stdout is not None
+    os.set_blocking(process.stdout.fileno(), False)
+    readings = []
+    while not (said := process.stdout.readline()):
+        readings.append(page.read(run_id)[0])
+        time.sleep(0.03)
+    os.set_blocking(process.stdout.fileno(), True)
+    readings.append(page.read(run_id)[0] | {"said": float(said)})
+    return [reading for reading in readings if "cpu_seconds_total" in reading]
+
+
+def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, python: Start, run_id: str) -> None:
+    process = python(BURN + CHURN, BENCH_RUN_ID=run_id)
+    readings = watch(page, run_id, process)
+    process.communicate()
+    assert len(readings) > 10
+    for name in sorted(TOTALS):
+        values = [reading[name] for reading in readings]
+        assert values == sorted(values), f"{name} fell"
+    assert readings[-1]["cpu_seconds_total"] == pytest.approx(readings[-1]["said"], rel=0.02)
+
+
+def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str, tmp_path: Path) -> None:
+    folder(tmp_path, run_id).write_state(SupervisorState(1, 2.0, root_pid=3, started_at=1.75e9))
+    process = python(
+        "import threading\nx = bytearray(50_000_000)\nthreading.Thread(target=input).start()\nprint(1, flush=True)",
+        BENCH_RUN_ID=run_id,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    figures, timestamps = page.read(run_id)
+    figures.pop("memory_limit_bytes", None)  # where a control group has one
+    assert figures.keys() == LIVE
+    assert 0 < figures["available_cores"] <= len(os.sched_getaffinity(0))
+    assert timestamps == {None}
+    assert figures["start_time_seconds"] == 1.75e9
+    assert figures["processes"] == 1
+    assert figures["threads"] == 2
+    assert 50e6 < figures["proportional_memory_bytes"] <= figures["resident_memory_bytes"] * 1.05 < 100e6
+    assert figures["peak_memory_bytes"] == figures["proportional_memory_bytes"]
+    process.communicate(b"\n")
+    assert page.read(run_id) == ({}, set()), "gone without an end: no longer exposed"
+
+
+def test_proportional_memory_follows_what_a_run_takes_and_frees(page: Page, python: Start, run_id: str) -> None:
+    process = python(
+        "import sys\nx = None\nfor line in sys.stdin:\n"
+        "    x = bytearray(int(line)) if int(line) else None\n    print(1, flush=True)",
+        BENCH_RUN_ID=run_id,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sizes = []
+    for size in (0, 80_000_000, 0):
+        process.stdin.write(b"%d\n" % size)
+        process.stdin.flush()
+        process.stdout.readline()
+        sizes.append(page.read(run_id)[0]["proportional_memory_bytes"])
+    assert sizes[1] - sizes[0] == pytest.approx(80e6, rel=0.05)
+    assert sizes[2] == pytest.approx(sizes[0], abs=4e6)
+    assert page.read(run_id)[0]["peak_memory_bytes"] == sizes[1]
+    process.communicate()
+
+
+def test_an_orphan_that_the_supervisor_waited_for_is_the_runs(page: Page, python: Start, run_id: str) -> None:
+    process = python(SUPERVISOR, BURN + ORPHAN, BENCH_SUPERVISOR=run_id)
+    readings = watch(page, run_id, process)
+    root = readings[-1]["cpu_seconds_total"] - readings[-1]["said"]
+    assert readings[-1]["said"] > 0.4
+    assert -0.03 < root < 0.2, "the supervisor's own 0.3 s are not the run's; /proc counts in ticks of 0.01 s"
+    assert max(reading["processes"] for reading in readings) == 2
+    end_run(run_id)
+    process.communicate()
+
+
+def test_what_nobody_waited_for_is_kept(page: Page, python: Start, run_id: str) -> None:
+    """Neither of the two is below the other, so that nothing inherits the account of the one that goes."""
+    burner = python(BURN + "burn(0.35); say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
+    stayer = python(BURN + "say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
+    watch(page, run_id, stayer)
+    before = watch(page, run_id, burner)[-1]["cpu_seconds_total"]
+    burner.communicate()
+    after, _ = page.read(run_id)
+    stayer.communicate()
+    assert before >= 0.3
+    assert after["cpu_seconds_total"] == pytest.approx(before, abs=0.03)
+    assert after["cpu_seconds_total"] >= before
+    assert after["processes"] == 1
+
+
+def test_storage_of_what_the_supervisor_waited_for_is_kept(
+    page: Page, python: Start, run_id: str, tmp_path: Path
+) -> None:
+    process = python(SUPERVISOR, WRITER.format(file=str(tmp_path / "file")), BENCH_SUPERVISOR=run_id)
+    readings = watch(page, run_id, process)
+    written = [reading["written_bytes_total"] for reading in readings if "written_bytes_total" in reading]
+    end_run(run_id)
+    process.communicate()
+    if not max(written):
+        pytest.skip("the file system of the test's folder counts no bytes written, as one in memory")
+    assert written == sorted(written)
+    assert written[-1] == pytest.approx(1 << 20, rel=0.1)
+
+
+def test_the_runs_of_another_home_can_be_left_to_its_own_listener(python: Start, run_id: str, tmp_path: Path) -> None:
+    page = Page(ProcessExporter(ExporterOptions(home=tmp_path, own_runs=True)))
+    process = python("print(1, flush=True); input()", BENCH_RUN_ID=run_id)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert page.read(run_id)[0] == {}
+    folder(tmp_path, run_id)
+    assert page.read(run_id)[0]["processes"] == 1
+
+
+def test_a_cleared_environment_is_counted(page: Page, run_id: str) -> None:
+    before = page.by_tree()
+    environment = {**os.environ, "BENCH_RUN_ID": run_id}
+    process = subprocess.Popen(["sh", "-c", "env -i sleep 60; :"], env=environment)
+    # Not looked at before: until it has become another program, its environment is the shell's.
+    wait_for(lambda: [one for one in psutil.Process(process.pid).children() if one.name() == "sleep"], "the one below")
+    assert page.by_tree() == before + 1
+    assert page.read(run_id)[0]["processes"] == 2
+    end_run(run_id)
+    process.wait()
+
+
+def test_a_run_too_short_to_be_seen_has_its_totals(page: Page, run_id: str, tmp_path: Path) -> None:
+    ended_at = time.time() - 5
+    folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
+    figures, timestamps = page.read(run_id)
+    assert figures == {
+        "start_time_seconds": 1,
+        "end_time_seconds": ended_at,
+        "cpu_seconds_total": 12.5,
+        "read_bytes_total": 4096,
+        "written_bytes_total": 8192,
+        "peak_memory_bytes": 10_000_000_000,
+    }
+    assert timestamps == {None}, "dated lines would be out of order to Prometheus"
+
+
+def test_live_figures_stop_at_the_end_and_totals_do_not_fall(
+    page: Page, python: Start, run_id: str, tmp_path: Path
+) -> None:
+    run_folder = folder(tmp_path, run_id)
+    process = python(BURN + "burn(0.25); say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
+    live = watch(page, run_id, process)[-1]
+    run_folder.write_end(replace(END, ended_at=time.time(), cpu_seconds=0.1, max_rss_bytes=1))
+    final, _ = page.read(run_id)
+    process.communicate()
+    assert final.keys() == FINAL
+    assert final["cpu_seconds_total"] == live["cpu_seconds_total"] >= 0.2
+    assert final["peak_memory_bytes"] == live["peak_memory_bytes"] > 1
+    assert final["written_bytes_total"] == 8192, "here the end knows of more"
+
+
+def test_the_end_is_shown_for_a_minute(
+    page: Page, run_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_at = time.time()
+    folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
+    monkeypatch.setattr("hypergauge.exporters.process.exporter.time.time", lambda: ended_at + 59.9)
+    assert page.read(run_id)[0].keys() == FINAL
+    monkeypatch.setattr("hypergauge.exporters.process.exporter.time.time", lambda: ended_at + 60.1)
+    assert page.read(run_id)[0] == {}
+
+
+def test_an_end_is_found_in_a_folder_that_was_quiet_for_long(page: Page, run_id: str, tmp_path: Path) -> None:
+    run_folder = folder(tmp_path, run_id)
+    for path in (run_folder.path, run_folder.path.parent):
+        os.utime(path, (0, 0))
+    assert page.read(run_id)[0] == {}
+    run_folder.write_end(replace(END, ended_at=time.time()))
+    assert page.read(run_id)[0].keys() == FINAL
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", json.dumps({"status": "finished"})])
+def test_an_end_that_cannot_be_read_costs_nobody_else_a_figure(page: Page, tmp_path: Path, content: str) -> None:
+    good, bad = uuid.uuid4().hex, uuid.uuid4().hex
+    (folder(tmp_path, bad).path / "end.json").write_text(content)
+    folder(tmp_path, good).write_end(replace(END, ended_at=time.time()))
+    assert page.read(bad)[0] == {}
+    assert page.read(good)[0].keys() == FINAL

@@ -1,0 +1,129 @@
+"""The energy counters of two sockets, laid out as the kernel does: names, labels and joules past their wrap."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hypergauge.exporters.rapl import RaplExporter
+from hypergauge.exporters.serving.registry import ExporterOptions
+from tests.support.golden import check_golden, promtool_findings
+
+WRAPS_AT = 262143328850
+OPTIONS = ExporterOptions(home=Path("/nowhere"))
+POWERCAP = "/sys/class/powercap"
+
+
+def zone(root: Path, folder: str, name: str, microjoules: int) -> Path:
+    path = root / POWERCAP[1:] / folder
+    path.mkdir(parents=True)
+    (path / "name").write_text(f"{name}\n")
+    (path / "max_energy_range_uj").write_text(f"{WRAPS_AT}\n")
+    (path / "energy_uj").write_text(f"{microjoules}\n")
+    return path
+
+
+def figures(exporter: RaplExporter) -> dict[tuple[str, str, str], float]:
+    return {
+        (sample.name, sample.labels["index"], sample.labels["path"].removeprefix(f"{POWERCAP}/")): sample.value
+        for family in exporter.collect()
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Path:
+    """Two Xeons, whose memory is counted too, and the second door to the same counters."""
+    zone(tmp_path, "intel-rapl:0", "package-0", 262143000000)
+    zone(tmp_path, "intel-rapl:0:0", "dram", 7_250_000)
+    zone(tmp_path, "intel-rapl:1", "package-1", 5_000_000)
+    zone(tmp_path, "intel-rapl:1:0", "dram", 1_000_000)
+    zone(tmp_path, "intel-rapl-mmio:0", "package-0", 262143000000)
+    return tmp_path
+
+
+def test_packages_and_their_memory(server: Path) -> None:
+    exporter = RaplExporter(OPTIONS, server)
+    assert exporter.check() is None
+    assert figures(exporter) == {
+        ("node_rapl_package_joules_total", "0", "intel-rapl:0"): 262143.0,
+        ("node_rapl_package_joules_total", "1", "intel-rapl:1"): 5.0,
+        ("node_rapl_dram_joules_total", "0", "intel-rapl:0:0"): 7.25,
+        ("node_rapl_dram_joules_total", "1", "intel-rapl:1:0"): 1.0,
+    }
+    check_golden("rapl-server", exporter.collect())
+
+
+def test_a_counter_goes_on_past_its_wrap(server: Path) -> None:
+    exporter = RaplExporter(OPTIONS, server)
+    package = ("node_rapl_package_joules_total", "0", "intel-rapl:0")
+    counter = server / POWERCAP[1:] / "intel-rapl:0/energy_uj"
+    seen = [figures(exporter)[package]]
+    for microjoules in (1_000_000, 2_000_000, 1_500_000):
+        counter.write_text(f"{microjoules}\n")
+        seen.append(figures(exporter)[package])
+    wrap = WRAPS_AT / 1e6
+    assert seen == pytest.approx([262143.0, wrap + 1, wrap + 2, 2 * wrap + 1.5])
+
+
+def test_a_laptops_zones(tmp_path: Path) -> None:
+    zone(tmp_path, "intel-rapl:0", "package-0", 4_000_000)
+    zone(tmp_path, "intel-rapl:0:0", "core", 3_000_000)
+    zone(tmp_path, "intel-rapl:0:1", "uncore", 500_000)
+    zone(tmp_path, "intel-rapl:1", "psys", 9_000_000)
+    exporter = RaplExporter(OPTIONS, tmp_path)
+    assert figures(exporter) == {
+        ("node_rapl_package_joules_total", "0", "intel-rapl:0"): 4.0,
+        ("node_rapl_core_joules_total", "0", "intel-rapl:0:0"): 3.0,
+        ("node_rapl_uncore_joules_total", "0", "intel-rapl:0:1"): 0.5,
+        ("node_rapl_psys_joules_total", "0", "intel-rapl:1"): 9.0,
+    }
+    check_golden("rapl-laptop", exporter.collect())
+
+
+def test_every_die_of_a_package_counts(tmp_path: Path) -> None:
+    zone(tmp_path, "intel-rapl:0", "package-0-die-0", 1_000_000)
+    zone(tmp_path, "intel-rapl:1", "package-0-die-1", 2_000_000)
+    zone(tmp_path, "intel-rapl:1:0", "dram", 3_000_000)
+    assert figures(RaplExporter(OPTIONS, tmp_path)) == {
+        ("node_rapl_package_joules_total", "0-die-0", "intel-rapl:0"): 1.0,
+        ("node_rapl_package_joules_total", "0-die-1", "intel-rapl:1"): 2.0,
+        ("node_rapl_dram_joules_total", "0-die-1", "intel-rapl:1:0"): 3.0,
+    }
+
+
+def test_a_counter_that_is_not_there_leaves_the_others(server: Path) -> None:
+    (server / POWERCAP[1:] / "intel-rapl:0/energy_uj").unlink()
+    exporter = RaplExporter(OPTIONS, server)
+    assert exporter.check() is None
+    assert ("node_rapl_package_joules_total", "0", "intel-rapl:0") not in figures(exporter)
+    assert ("node_rapl_package_joules_total", "1", "intel-rapl:1") in figures(exporter)
+
+
+def test_a_host_without_counters_says_so(tmp_path: Path) -> None:
+    reason = RaplExporter(OPTIONS, tmp_path).check()
+    assert reason == "the kernel shows no energy counters in /sys/class/powercap (virtual machines have none)"
+
+
+def test_counters_that_only_root_may_read_say_how_that_is_mended(server: Path) -> None:
+    for counter in server.glob("sys/class/powercap/*/energy_uj"):
+        counter.chmod(0)
+    exporter = RaplExporter(OPTIONS, server)
+    before = os.geteuid()
+    os.seteuid(before or 65534)  # root may read everything
+    try:
+        reason = exporter.check()
+        with pytest.raises(OSError, match="no energy counter can be read any more"):
+            list(exporter.collect())
+    finally:
+        os.seteuid(before)
+    assert reason is not None
+    assert "only root may read" in reason
+    assert "`sudo chmod a+r /sys/class/powercap/*/energy_uj`" in reason
+
+
+@pytest.mark.parametrize("name", ["rapl-server", "rapl-laptop"])
+def test_the_linter_finds_nothing(name: str) -> None:
+    assert promtool_findings(name) == []

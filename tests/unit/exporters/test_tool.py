@@ -1,0 +1,218 @@
+"""A tool's last line: real processes that speak, fall silent, end, and must not outlive us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from hypergauge.exporters.serving import child
+from hypergauge.exporters.serving import tool as module
+from hypergauge.exporters.serving.tool import Tool
+from tests.support.waiting import HUNG_SECONDS
+
+# Its number and a count, twenty times a second.
+SPEAKS = "i=0; while :; do i=$((i + 1)); echo $$ $i; sleep 0.05; done"
+
+
+@pytest.fixture
+def shell() -> Iterator[Callable[..., Tool]]:
+    """Make tools of shell scripts, which are ended afterwards."""
+    tools: list[Tool] = []
+
+    def make(script: str, pause: float = 0.1) -> Tool:
+        tools.append(Tool("sh", "-c", script, pause=pause))
+        return tools[-1]
+
+    yield make
+    for made in tools:
+        made.close()
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + HUNG_SECONDS
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, if only to wait for whoever inherited it."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_the_last_line_is_kept(shell: Callable[..., Tool]) -> None:
+    tool = shell(SPEAKS)
+    pid, first = tool.line().split()
+    until(lambda: int(tool.line().split()[1]) > int(first) + 2)
+    assert tool.line().split()[0] == pid, "it is one process"
+
+
+def test_it_starts_when_it_is_asked(shell: Callable[..., Tool], tmp_path: Path) -> None:
+    tool = shell(f"touch {tmp_path}/started; {SPEAKS}")
+    tool.close()
+    assert not (tmp_path / "started").exists()
+    tool.line()
+    assert (tmp_path / "started").exists()
+
+
+def test_it_outlives_the_thread_that_asked_first(shell: Callable[..., Tool]) -> None:
+    tool = shell(SPEAKS)
+    lines: list[str] = []
+    asking = threading.Thread(target=lambda: lines.append(tool.line()))
+    asking.start()
+    asking.join()
+    pid, first = lines[0].split()
+    until(lambda: int(tool.line().split()[1]) > int(first) + 2)
+    assert tool.line().split()[0] == pid
+
+
+def test_one_that_says_nothing_is_no_figure(shell: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FIRST_SECONDS", 0.2)
+    tool = shell("sleep 60")
+    with pytest.raises(TimeoutError, match="sh has said nothing for 0 s"):
+        tool.line()
+
+
+def test_an_old_line_is_no_figure(shell: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FRESH_SECONDS", 0.3)
+    tool = shell("echo once; sleep 60")
+    assert tool.line() == "once\n"
+    with pytest.raises(TimeoutError, match=re.escape("sh has said nothing for 0 s")):
+        until(lambda: tool.line() != "once\n")
+
+
+def test_one_that_has_ended_is_started_again_after_a_pause(shell: Callable[..., Tool], tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    tool = shell(f"echo $$ >> {starts}; exit 7", pause=0.3)
+    began = time.monotonic()
+
+    def started_thrice() -> bool:
+        with pytest.raises(ChildProcessError, match="sh has ended with status 7"):
+            tool.line()
+        return len(starts.read_text().split()) >= 3
+
+    until(started_thrice)
+    assert time.monotonic() - began >= 0.6
+
+
+def test_one_that_ended_speaks_again(shell: Callable[..., Tool]) -> None:
+    tool = shell(SPEAKS)
+    pid = int(tool.line().split()[0])
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_gone(pid))
+
+    def speaks() -> bool:
+        with contextlib.suppress(ChildProcessError):
+            return int(tool.line().split()[0]) != pid
+        return False
+
+    until(speaks)
+
+
+def test_one_that_is_not_there_says_so() -> None:
+    tool = Tool("/no/such/tegrastats")
+    with pytest.raises(
+        ChildProcessError, match=r"tegrastats (has ended with status 1|cannot be started: No such file)"
+    ):
+        tool.line()
+    tool.close()
+
+
+def test_one_that_closes_its_output_is_ended(shell: Callable[..., Tool], tmp_path: Path) -> None:
+    tool = shell(f"echo $$ > {tmp_path}/pid; exec >&-; sleep 60", pause=60)
+    with pytest.raises(ChildProcessError, match="sh has ended with status -9"):
+        tool.line()
+    assert is_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_it_ends_with_what_it_has_started(shell: Callable[..., Tool]) -> None:
+    tool = shell("sleep 60 & echo $$ $!; wait")
+    pids = [int(pid) for pid in tool.line().split()]
+    tool.close()
+    tool.close()
+    until(lambda: all(is_gone(pid) for pid in pids))
+    assert int(tool.line().split()[0]) not in pids, "a later reading starts it again"
+
+
+def test_whoever_waits_for_a_line_learns_of_the_end(
+    shell: Callable[..., Tool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FIRST_SECONDS", 60)
+    tool = shell("sleep 60")
+    failures: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            tool.line()
+        except ChildProcessError as error:
+            failures.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    until(lambda: tool._child is not None)
+    tool.close()
+    asking.join(HUNG_SECONDS)
+    assert [str(failure) for failure in failures] == ["sh was ended"]
+
+
+def test_an_end_at_any_moment_leaves_nothing(shell: Callable[..., Tool], tmp_path: Path) -> None:
+    tool = shell(f"echo $$ >> {tmp_path}/pids; {SPEAKS}")
+    stop = threading.Event()
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                tool.line()
+            except ChildProcessError:
+                time.sleep(0.001)
+
+    asking = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in asking:
+        thread.start()
+    for at in range(20):
+        time.sleep(at * 0.005)  # also before the start is through
+        tool.close()
+    stop.set()
+    for thread in asking:
+        thread.join(HUNG_SECONDS)
+    tool.close()
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    until(lambda: all(is_gone(pid) for pid in pids))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_it_ends_with_a_listener_that_is_killed(tmp_path: Path) -> None:
+    asks = (
+        "import sys; from hypergauge.exporters.serving.tool import Tool\n"
+        "print(Tool('sh', '-c', 'trap \"\" PIPE; echo $$; sleep 60').line(), flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", asks], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as listener:
+        assert listener.stdout is not None
+        pid = int(listener.stdout.readline())
+        assert not is_gone(pid)
+        listener.kill()
+    until(lambda: is_gone(pid))
+
+
+def test_what_a_program_computes_is_counted_and_stays_counted_when_it_has_ended(shell: Callable[..., Tool]) -> None:
+    before = child.cpu_seconds()
+    tool = shell("echo begins; while :; do :; done")
+    assert tool.line() == "begins\n"
+    until(lambda: child.cpu_seconds() > before + 0.05)
+    used = child.cpu_seconds()
+    tool.close()
+    assert child.cpu_seconds() >= used

@@ -1,0 +1,70 @@
+"""The page about rules is true to their files, and these to what was published."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from hypergauge.core import durations
+from hypergauge.insight import rules
+from hypergauge.insight.rules import PRESETS, Rule, Value
+
+PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
+TABLE = re.compile(r"(?<=<!-- rules -->\n).*(?=<!-- /rules -->)", re.DOTALL)
+
+# By rule what AWS documents and, behind it, what its SDK has instead; patience and window at half a second a point.
+PUBLISHED = {
+    "BatchSize": {
+        "cpu_threshold_p95": "0.7", "gpu_threshold_p95": "0.7", "gpu_memory_threshold_p95": "0.7", "patience": "50 s 500 s",
+        "window": "250 s",
+    },
+    "CPUBottleneck": {"threshold": "0.5", "gpu_threshold": "0.1", "cpu_threshold": "0.9", "patience": "50 s 500 s"},
+    "IOBottleneck": {"threshold": "0.5", "gpu_threshold": "0.7 0.1", "io_threshold": "0.5", "patience": "500 s"},
+    "LowGPUUtilization": {"threshold_p95": "0.7", "threshold_p5": "0.1", "window": "250 s", "patience": "500 s"},
+    "GPUMemoryIncrease": {"increase": "0.1 0.05", "patience": "50 s 500 s", "window": "250 s 5 s"},
+    "LoadBalancing": {"threshold": "0.5", "patience": "5 s 500 s"},
+    "StepOutlier": {"stddev": "5 3", "n_outliers": "10"},
+    "MaxInitializationTime": {"threshold": "20 min"},
+    "Dataloader": {"min_threshold": "0.7", "max_threshold": "2"},
+}  # fmt: skip
+
+
+def words(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else durations.words(value)
+
+
+def row(rule: Rule) -> str:
+    presets = {name: rule.values(name) for name in PRESETS}
+    settings = [
+        f"`{name}` " + ", in smdebug ".join(dict.fromkeys(words(values[name]) for values in presets.values()))
+        + f" {one.unit}".rstrip()
+        for name, one in rule.parameters.items()
+        if name != "point"
+    ]  # fmt: skip
+    return f"| `{rule.name}` | {rule.severity} | {rule.means} | {'; '.join(settings)} |\n"
+
+
+def test_the_page_has_all_rules_as_they_are() -> None:
+    table = "| rule | severity | means | parameters |\n| --- | --- | --- | --- |\n"
+    table += "".join(row(rule) for rule in rules.load().values())
+    if os.environ.get("BENCH_WRITE_GOLDEN") == "1":
+        PAGE.write_text(TABLE.sub(lambda _: table, PAGE.read_text()))
+    found = TABLE.search(PAGE.read_text())
+    assert found is not None
+    assert found[0] == table
+
+
+def test_both_presets_are_what_was_published() -> None:
+    known = rules.load()
+    for name, published in PUBLISHED.items():
+        documented, other = (known[name].values(preset) for preset in PRESETS)
+        for parameter, text in published.items():
+            expected = " ".join(dict.fromkeys([words(documented[parameter]), words(other[parameter])]))
+            assert expected == text, (name, parameter)
+
+
+def test_the_example_on_the_page_is_a_rule(tmp_path: Path) -> None:
+    [example] = re.findall(r"```sql\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "example.sql").write_text(example)
+    assert rules.read(tmp_path / "example.sql").name == "SwapInUse"

@@ -1,0 +1,215 @@
+"""What every executor has in common: finding one, dealing out its GPUs, whose word counts, and turns side by side."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hypergauge.core.config.settings import EXECUTORS, Settings
+from hypergauge.core.errors import BadRequest
+from hypergauge.gpu import inventory
+from hypergauge.scheduler.events import Outcome
+from hypergauge.scheduler.executors.base import Ending, ExecutorAway, JobState
+from hypergauge.scheduler.executors.beside import Stopping, run_beside
+from hypergauge.scheduler.executors.dealing import deal
+from hypergauge.scheduler.executors.ends import asked_by, ending_of
+from hypergauge.scheduler.executors.order import OrderedRun, WorkloadOrder
+from hypergauge.scheduler.executors.patience import GivenUp, Patience
+from hypergauge.scheduler.executors.registry import load_executor
+from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row
+from hypergauge.scheduler.plan.plan import PlannedWorkload
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.plan.repetition import Turn, turns
+from hypergauge.sql.runs.jobs import JobRun
+from tests.support.waiting import HUNG_SECONDS
+
+TIME_LIMIT = Ending("timeout", "Slurm: the time limit was reached")
+RUNNING = JobRun("r", None, 1, 1, "train", "running", 1.0, None, None, None, None)
+
+
+def parsed(tmp_path: Path, *devices: tuple[str, str]) -> dict[str, Row]:
+    path = tmp_path / "e.csv"
+    lines = [f"20,1,{number},{words},{how},t.py" for number, (words, how) in enumerate(devices)]
+    path.write_text("\n".join(["Experiment,Workload,Name,Devices,Collocation,File", *lines]) + "\n")
+    return {row.name: row for row in ExperimentFile.read(path).rows}
+
+
+def test_local_is_no_executor_and_a_wrong_name_has_a_near_one() -> None:
+    assert load_executor("local") is None
+    with pytest.raises(BadRequest, match=r"there is no executor 'slum' \(did you mean 'slurm'\?\)"):
+        load_executor("slum")
+
+
+def test_an_executor_of_others_has_a_section_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bench.toml").write_text('[mine]\nqueue = "long"\n')
+    found = [EntryPoint("mine", "tests.unit.mine:Mine", EXECUTORS), EntryPoint("bare", "builtins:dict", EXECUTORS)]
+    with pytest.raises(BadRequest, match=r"the executor 'mine' \(tests.unit.mine:Mine\) cannot be loaded"):
+        load_executor("mine", directory=tmp_path, found=found)
+    monkeypatch.setattr(
+        "importlib.metadata.entry_points", lambda **named: [one for one in found if one.name == named["name"]]
+    )
+    assert Settings.load({}, tmp_path).executor == "local"
+    (tmp_path / "bench.toml").write_text('[mien]\nqueue = "long"\n')
+    with pytest.raises(BadRequest, match="unknown setting 'mien'"):
+        Settings.load({}, tmp_path)
+
+
+def test_words_of_rows_mean_the_jobs_gpus_in_their_order(tmp_path: Path) -> None:
+    gpus = inventory("4xH100").gpus
+    rows = parsed(tmp_path, ("7", "-"), ("2+7", "MPS"), ("", "-"))
+    dealt = deal(rows, [gpus[3], gpus[1]], [])
+    found = {name: [dealt[name].find(word).uuid for word in row.devices] for name, row in rows.items()}
+    assert found == {"0": [gpus[1].uuid], "1": [gpus[3].uuid, gpus[1].uuid], "2": []}
+    with pytest.raises(BadRequest, match="the rows name 2 GPUs, and the job was given 1 GPU"):
+        deal(rows, [gpus[0]], [])
+
+
+def test_rows_that_want_an_instance_are_dealt_one_wherever_it_is(tmp_path: Path) -> None:
+    gpus = inventory("2xA100:1x3g.20gb+1x1g.5gb").gpus
+    uuids = [one.uuid for gpu in gpus for one in gpu.mig]
+    rows = parsed(tmp_path, ("0", "3g.20gb"), ("0", "3g.20gb"), ("5", "1g.5gb"))
+    dealt = deal(rows, gpus, uuids)
+    assert [dealt[name].find(rows[name].devices[0]).uuid for name in rows] == [
+        gpus[0].uuid, gpus[1].uuid, gpus[0].uuid,
+    ]  # fmt: skip
+    with pytest.raises(BadRequest, match=r"no MIG instance 3g\.20gb for the row 1"):
+        deal(rows, gpus, uuids[:2])
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "ending"),
+    [
+        ({}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
+        ({"status": "stopped", "reason": "stopped on request"}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
+        ({"status": "failed", "exit_code": 143}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
+        ({"status": "failed", "reason": "its supervisor vanished, and so on"}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
+        # What a supervisor has seen, or a person wanted, stands.
+        ({"status": "finished", "exit_code": 0}, JobState("ended", ending=TIME_LIMIT), None),
+        ({"status": "failed", "exit_code": 1}, JobState("ended", ending=TIME_LIMIT), None),
+        ({"status": "timeout", "exit_code": 143}, JobState("ended", ending=TIME_LIMIT), None),
+        ({"status": "stopped", "reason": asked_by("ann"), "exit_code": 143}, JobState("ended", ending=TIME_LIMIT), None),
+        # What is known of the run itself goes before what is known of the job.
+        ({"status": "failed", "exit_code": 137}, JobState("ended", ending=TIME_LIMIT, endings={"r": None}), None),
+        ({}, JobState("ended", endings={"r": TIME_LIMIT}), TIME_LIMIT),
+        ({}, JobState("ended"), Ending("failed", "its job ended, and the run with it")),
+        ({"stop_reason": asked_by("ann")}, JobState("ended"), Ending("stopped", asked_by("ann"))),
+        ({"status": "pending"}, JobState("ended", host="n1"),
+         Ending("failed", "its job ended on n1 before the run began; the job's output says more")),
+        ({"status": "pending", "stop_reason": "x"}, JobState("ended"), Ending("stopped", "it was stopped before it began")),
+    ],
+)  # fmt: skip
+def test_whose_word_counts(found: dict[str, Any], state: JobState, ending: Ending | None) -> None:
+    assert ending_of(replace(RUNNING, **found), state, None) == ending
+
+
+def test_a_job_says_itself_why_it_could_not_begin() -> None:
+    run = replace(RUNNING, status="pending")
+    assert ending_of(run, JobState("ended"), "no such script") == Ending("failed", "no such script")
+
+
+def test_an_order_arrives_as_it_was_sent(tmp_path: Path) -> None:
+    cells = {"File": "t.py", "Experiment": "20", "Workload": "1", "Params": "--word 'it''s' $HOME `x`"}
+    order = WorkloadOrder(
+        "job", "slurm", 20, 1, "20 e", "/srv", "/srv/e.csv", [OrderedRun("r", 1, 1, cells)], {"timeout": 3.0}, None, 1.0, "/h"
+    )  # fmt: skip
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\ncat\n")
+    python.chmod(0o755)
+    said = subprocess.run(["bash"], input=order.script(str(python)), capture_output=True, text=True, check=True).stdout
+    assert WorkloadOrder.decode(said) == order
+    assert order.load_policy() == Policy(timeout=3.0)
+    assert order.row(order.runs[0])[1].cells["Params"].text == cells["Params"]
+
+
+def planned(count: int) -> list[PlannedWorkload]:
+    return [PlannedWorkload(20, number, ()) for number in range(1, count + 1)]
+
+
+def test_turns_begin_in_order_and_repetitions_wait() -> None:
+    begun: list[tuple[str, int]] = []
+    ended: list[tuple[str, int]] = []
+
+    def run(turn: Turn) -> list[Outcome]:
+        if turn.repetition == 2:
+            assert (turn.label, 1) in ended
+        begun.append((turn.label, turn.repetition))
+        time.sleep(0.05 if turn.label == "20/1" else 0.01)
+        ended.append((turn.label, turn.repetition))
+        return []
+
+    run_beside(list(turns(planned(2), 2)), 3, run, Stopping())
+    assert begun[:2] == [("20/1", 1), ("20/2", 1)]
+    assert sorted(begun) == [("20/1", 1), ("20/1", 2), ("20/2", 1), ("20/2", 2)]
+
+
+def test_an_error_lets_no_further_turn_begin_and_is_raised_when_the_others_have_ended() -> None:
+    begun: list[str] = []
+    second = threading.Event()
+
+    def run(turn: Turn) -> list[Outcome]:
+        begun.append(turn.label)
+        if turn.label == "20/1":
+            assert second.wait(HUNG_SECONDS)
+            raise BadRequest("no")
+        second.set()
+        time.sleep(0.2)
+        begun.append("ended")
+        return []
+
+    with pytest.raises(BadRequest, match="no"):
+        run_beside(list(turns(planned(4), 1)), 2, run, Stopping())
+    assert begun == ["20/1", "20/2", "ended"]
+
+
+def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
+    stopping, told = Stopping(), []
+
+    def run(turn: Turn) -> list[Outcome]:
+        assert stopping.asked.wait(HUNG_SECONDS)
+        told.append("asked")
+        assert stopping.at_once.wait(HUNG_SECONDS)
+        told.append("at once")
+        return []
+
+    def press() -> None:
+        for _ in range(2):
+            time.sleep(0.3)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    presser = threading.Thread(target=press)
+    presser.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_beside(list(turns(planned(2), 1)), 1, run, stopping)
+    finally:
+        presser.join()
+        signal.signal(signal.SIGINT, before)
+    assert told == ["asked", "at once"]
+
+
+def test_an_executor_that_is_away_is_asked_again_and_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hypergauge.scheduler.executors.patience._AGAIN_SECONDS", 0.01)
+    said: list[str] = []
+    answers = [ExecutorAway("it is away"), ExecutorAway("it is away"), None]
+
+    def question() -> None:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+
+    stopping = Stopping()
+    assert Patience(said.append, stopping).insist(question) is None
+    assert said == ["it is away; what runs goes on, and it is asked again", "it answers again"]
+    stopping.asked.set()
+    answers.append(ExecutorAway("it is away"))
+    with pytest.raises(GivenUp):
+        Patience(said.append, stopping).insist(question)

@@ -1,0 +1,60 @@
+"""A file that says that all is done is believed: nothing is started to find that out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler.supervisor.supervision import unseen_end
+from tests.conftest import Command
+
+RUN = "0123456789abcdef0123456789abcdef"
+DONE = f"""Experiment,Workload,File,Status,Run
+1,1,train.py,finished,{RUN}
+1,2,train.py,failed,
+1,2,train.py,stopped,
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home that is not there yet, and a database that nobody serves."""
+    (tmp_path / "train.py").touch()
+    (tmp_path / "done.csv").write_text(DONE)
+    monkeypatch.setenv("BENCH_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("BENCH_DSN", "postgresql://nobody@127.0.0.1:1/none")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path / "home"
+
+
+def test_a_finished_file_starts_nothing(command: Command, home: Path, tmp_path: Path) -> None:
+    status, said, _ = command("schedule", "done.csv")
+    assert (status, said.split(";")[0]) == (0, "Nothing is left to do in this file")
+    assert (tmp_path / "done.csv").read_text() == DONE
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("option", [["--rerun", "failed"], ["--rerun", "all"], ["--dry-run"]], ids=" ".join)
+def test_what_asks_for_more_than_the_file_says_asks_the_database(
+    command: Command, home: Path, option: list[str]
+) -> None:
+    assert command("schedule", "done.csv", *option)[0] == 1
+
+
+@pytest.mark.parametrize("status", ["", "running"])
+def test_a_row_that_is_to_do_or_goes_on_asks_the_database(
+    command: Command, home: Path, tmp_path: Path, status: str
+) -> None:
+    (tmp_path / "done.csv").write_text(DONE + f"1,3,train.py,{status},\n")
+    assert command("schedule", "done.csv")[0] == 1
+
+
+def test_what_a_run_has_left_undelivered_is_delivered(command: Command, home: Path) -> None:
+    folder = RunFolder(home / "runs" / RUN)
+    folder.create({})
+    folder.write_end(unseen_end("finished", 1.0, 2.0, ""))
+    assert command("schedule", "done.csv")[0] == 1, "the database is asked"
+    folder.mark_delivered()
+    assert command("schedule", "done.csv")[0] == 0

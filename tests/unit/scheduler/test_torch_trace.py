@@ -1,0 +1,191 @@
+"""Scripts under PyTorch's profiler: they find everything as without it, and leave a trace.
+
+PyTorch is none of our dependencies: ``TORCH_PYTHON`` names an interpreter that has it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hypergauge.scheduler.profilers import PROFILERS
+from tests.support.waiting import HUNG_SECONDS
+
+TORCH_PYTHON = os.environ.get("TORCH_PYTHON", sys.executable)
+needs_torch = pytest.mark.skipif(
+    PROFILERS["torch"].problem(TORCH_PYTHON) is not None,
+    reason=f"{TORCH_PYTHON} has no PyTorch; name one that has: TORCH_PYTHON=…",
+)
+
+TRAIN = """
+import os, sys, time, torch
+model = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(int(sys.argv[1])):
+    loss = model(torch.ones(4, 8)).sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 10: print("ten", flush=True)
+    time.sleep(float(sys.argv[2]))
+print("trained", flush=True)
+sys.exit(int(sys.argv[3]))
+"""
+INFER = """
+import sys, time, torch
+model, end, recorded = torch.nn.Linear(8, 2), time.monotonic() + 60, 0
+while recorded < 50 and time.monotonic() < end:
+    recorded += torch.autograd._profiler_enabled()
+    model(torch.ones(4, 8))
+    time.sleep(0.01)
+"""
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return tmp_path / "run" / PROFILERS["torch"].report
+
+
+@pytest.fixture
+def wrap(tmp_path: Path, trace: Path) -> Callable[..., list[str]]:
+    """Return the command line of a script under the profiler."""
+
+    def wrap(code: str, *params: str, python: str = sys.executable) -> list[str]:
+        trace.parent.mkdir(exist_ok=True)
+        (tmp_path / "script.py").write_text(code)
+        return PROFILERS["torch"].wrap([python, str(tmp_path / "script.py"), *params], trace.parent)
+
+    return wrap
+
+
+@pytest.fixture
+def run(wrap: Callable[..., list[str]], tmp_path: Path) -> Run:
+    """Run a script to its end."""
+
+    def run(code: str, *params: str, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
+        words = wrap(code, *params, python=python)
+        return subprocess.run(words, capture_output=True, text=True, check=False, timeout=HUNG_SECONDS, cwd=tmp_path)
+
+    return run
+
+
+def events(trace: Path) -> Counter[str]:
+    """Return how often what was recorded took place."""
+    with gzip.open(trace, "rt") as file:
+        return Counter(event["name"] for event in json.load(file)["traceEvents"] if event.get("ph") == "X")
+
+
+# --- without PyTorch --------------------------------------------------------------------------------------------------
+
+
+def test_a_script_finds_what_it_would_find(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("NAME = 'beside'")
+    code = """
+import atexit, beside, os, pickle, signal, sys, __main__
+def here(): return "here"
+print([__name__, __file__, sys.argv, beside.NAME, sys.path[0], "torch" in sys.modules])
+print(__main__.here is here and pickle.loads(pickle.dumps(here)) is here, sys._getframe().f_code.co_flags & 0x1000000)
+print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, __spec__, __doc__)
+atexit.register(lambda: print(here()))
+"""
+    done = run(code, "--hidden", "3")
+    script = str(tmp_path / "script.py")
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [
+        str(["__main__", script, [script, "--hidden", "3"], "beside", str(tmp_path), False]),
+        "True 0",
+        "True None None",
+        "here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "last"),
+    [
+        ("pass", 0, []),
+        ("raise SystemExit(5)", 5, []),
+        ("raise ValueError('no such layer')", 1, ["ValueError: no such layer"]),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM, []),
+        ("def (", 1, ["SyntaxError: invalid syntax"]),
+    ],
+)
+def test_a_script_ends_as_it_would_end(run: Run, trace: Path, code: str, status: int, last: list[str]) -> None:
+    done = run(code)
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (status, last)
+    assert not trace.exists()
+
+
+def test_workers_of_a_script(run: Run) -> None:
+    code = """
+import multiprocessing, os
+def square(x): return x * x
+if __name__ == "__main__":
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            print(pool.map(square, [1, 2, 3]))
+"""
+    done = run(code)
+    assert (done.stdout, done.stderr) == ("[1, 4, 9]\n" * 2, "")
+
+
+# --- with PyTorch -----------------------------------------------------------------------------------------------------
+
+
+@needs_torch
+def test_a_training_leaves_a_trace_of_twenty_steps(run: Run, trace: Path) -> None:
+    done = run(TRAIN, "40", "0", "7", python=TORCH_PYTHON)
+    assert (done.returncode, done.stdout) == (7, "ten\ntrained\n"), done.stderr
+    found = events(trace)
+    assert found["Optimizer.step#SGD.step"] == 20
+    assert found["aten::linear"] == 20
+    assert [path.name for path in trace.parent.iterdir()] == [trace.name]
+
+
+@needs_torch
+def test_a_script_without_an_optimizer_leaves_a_trace_of_its_first_seconds(run: Run, trace: Path) -> None:
+    done = run(INFER, python=TORCH_PYTHON)
+    assert done.returncode == 0, done.stderr
+    assert events(trace)["aten::linear"] >= 50
+
+
+@needs_torch
+def test_a_script_that_is_too_short_says_so(run: Run, trace: Path) -> None:
+    done = run(TRAIN, "2", "0", "0", python=TORCH_PYTHON)
+    assert (done.returncode, done.stdout) == (0, "trained\n")
+    assert "there is no trace, since the script ended before its step 4" in done.stderr
+    assert not trace.exists()
+
+
+@needs_torch
+def test_a_script_that_is_ended_leaves_what_there_is(wrap: Callable[..., list[str]], trace: Path) -> None:
+    process = subprocess.Popen(wrap(TRAIN, "100", "0.2", "0", python=TORCH_PYTHON), stdout=subprocess.PIPE)
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ten\n"
+        process.terminate()
+        assert process.wait(HUNG_SECONDS) == -signal.SIGTERM
+    assert 4 <= events(trace)["Optimizer.step#SGD.step"] < 20
+
+
+@needs_torch
+def test_a_script_with_a_profiler_of_its_own_runs_to_its_end(run: Run) -> None:
+    code = """
+import torch, time
+from torch.profiler import profile
+with profile():
+    torch.ones(3).sum()
+    time.sleep(3)
+print("done")
+"""
+    assert run(code, python=TORCH_PYTHON).stdout == "done\n"
