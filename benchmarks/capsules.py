@@ -20,7 +20,7 @@ from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.transfer import capsule
-from hypergauge.sql.transfer.intake import take_in
+from hypergauge.sql.transfer.importing import import_capsule
 
 __all__ = ["measure"]
 
@@ -47,7 +47,7 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
         file = Path(folder) / "a.capsule"
         figures |= _timed("export.capsule", count, lambda: capsule.export(connection, selected, file))
         figures["bytes.capsule"] = file.stat().st_size / count
-        figures |= _timed("import", count, lambda: take_in(target, file))
+        figures |= _timed("import", count, lambda: import_capsule(target, file))
         peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
         return {**figures, "peak_mib": int(peak[1]) / 1024 if peak else "unknown"}
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from benchmarks.stack import cpu_seconds, served
 from hypergauge.gpu import inventory, load
 from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.reading import GpuReading
+from hypergauge.gpu.sample import GpuSample
 
 __all__ = ["measure"]
 
@@ -111,8 +111,8 @@ def _under_work(name: str) -> dict[str, float | str]:
     return figures
 
 
-def _flat(reading: GpuReading) -> dict[str, float]:
-    return {**reading.board, **(reading.devices[0].figures if reading.devices else {})}
+def _flat(sample: GpuSample) -> dict[str, float]:
+    return {**sample.board, **(sample.devices[0].figures if sample.devices else {})}
 
 
 def _nvidia_smi() -> dict[str, float]:

@@ -21,7 +21,7 @@ from hypergauge.exporters.nvml.exporter import NvmlExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
 from hypergauge.gpu import Gpu, MigInstance
-from hypergauge.gpu.reading import DeviceReading, GpuReading, Reading
+from hypergauge.gpu.sample import DeviceSample, GpuSample, Sample
 
 __all__ = ["INSTANCES", "Host", "Part", "SimulatedBoard"]
 
@@ -127,7 +127,7 @@ class SimulatedBoard:
         self.clock = 345 if phase == "idle" else 1980 - 15 * int(self._random.integers(1, 9) if hot else 0)
         self.energy_mj += int(self.power * 1000)
 
-    def reading(self) -> GpuReading:
+    def sample(self) -> GpuSample:
         """Return what NVML says of it."""
         instances = tuple(
             MigInstance(part.gi, f"MIG-{self.number:08x}-0000-4000-8000-{part.gi:012x}", part.profile)
@@ -149,13 +149,13 @@ class SimulatedBoard:
             **dict.fromkeys(("pcie_replays", "ecc_corrected", "ecc_uncorrected"), 0.0),
             **dict.fromkeys(("remapped_corrected", "remapped_uncorrected", "remap_failure"), 0.0),
         }
-        return GpuReading(
+        return GpuSample(
             Gpu(self.number, self.uuid, _MODEL, _MEMORY_MIB << 20, instances, mig_enabled=self.divided),
             self.number,
             f"00000000:{self.number + 7:02X}:00.0",
             board,
             tuple(
-                DeviceReading(instance, self._figures(part))
+                DeviceSample(instance, self._figures(part))
                 for part, instance in zip(self.parts, instances or (None,), strict=True)
             ),
             throttle=throttled,
@@ -204,9 +204,9 @@ class Host:
     def problem(self) -> None:
         """There is none."""
 
-    def read(self) -> Reading:
+    def read(self) -> Sample:
         """Return what NVML says of all of them."""
-        return Reading(self._at, _DRIVER, tuple(gpu.reading() for gpu in self.gpus))
+        return Sample(self._at, _DRIVER, tuple(gpu.sample() for gpu in self.gpus))
 
     def close(self) -> None:
         """There is nothing to let go of."""

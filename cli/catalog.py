@@ -30,9 +30,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "list": ("asking.read", "List experiments, or the runs of one, with status and duration."),
     "metrics": ("asking.read", "Show the quantities there are, with unit, scope and source."),
-    "note": ("keeping", "Note something about a run, or show what is noted."),
-    "keep": ("keeping", "Protect runs from retention and from `bench rm`."),
-    "rm": ("keeping", "Remove runs with their samples, their output and what MLflow has of them."),
+    "note": ("run_annotations", "Note something about a run, or show what is noted."),
+    "keep": ("run_annotations", "Protect runs from retention and from `bench rm`."),
+    "rm": ("run_annotations", "Remove runs with their samples, their output and what MLflow has of them."),
     "logs": ("logs", "Write a run's output to standard output."),
     "compare": (
         "asking.compare",

@@ -12,7 +12,7 @@ from rich.markup import escape
 from hypergauge.cli.common import as_json, console
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.http.checks import Finding, check
-from hypergauge.core.http.site import Issued, prepare
+from hypergauge.core.http.host_certificates import Issued, prepare
 from hypergauge.dashboards.terminal import tables
 from hypergauge.sql.server.transport import transport
 

@@ -25,8 +25,8 @@ import psutil
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.files import private
-from hypergauge.core.files.holders import Holders
 from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.core.files.shared_resource import SharedResource
 from hypergauge.core.system.processes import identity, is_alive, world_id
 
 __all__ = ["Service", "Stack", "free_port"]
@@ -88,7 +88,7 @@ class Stack:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._folder = settings.stack_dir
-        self._holders = Holders(self._folder)
+        self._shared = SharedResource(self._folder)
 
     def recorded(self) -> dict[str, Service]:
         """Return what was started and not stopped, by name; some of it may have died."""
@@ -131,11 +131,11 @@ class Stack:
 
     def hold(self, ensure: Callable[[], None]) -> None:
         """Keep the services from being stopped; `ensure` starts those that are missing."""
-        self._holders.join(ensure)
+        self._shared.join(ensure)
 
     def exclusively(self, call: Callable[[], None]) -> None:
         """Call something while no other command starts or stops services."""
-        self._holders.exclusively(call)
+        self._shared.exclusively(call)
 
     def died(self) -> list[str]:
         """Return the services that were started, not stopped, and are gone."""
@@ -144,15 +144,15 @@ class Stack:
     @property
     def shared(self) -> bool:
         """Whether others held the services when this object began to."""
-        return self._holders.shared
+        return self._shared.shared
 
     def release(self) -> None:
         """Let go of the services; the last holder stops them, unless ``bench up`` keeps them."""
-        self._holders.leave(self._stop_unless_kept)
+        self._shared.leave(self._stop_unless_kept)
 
     def stop_unheld(self) -> None:
         """Stop the services where nobody holds or keeps them: whoever held them was killed."""
-        with self._holders.alone() as alone:
+        with self._shared.alone() as alone:
             if alone:
                 self._stop_unless_kept()
 

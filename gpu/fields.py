@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypergauge.gpu.questions import Questions, known
+from hypergauge.gpu.queries import Queries, known
 
 __all__ = ["Fields"]
 
@@ -33,7 +33,7 @@ class Fields:
         Whether the counters are wanted. They count for the whole GPU, never for a MIG instance.
     """
 
-    def __init__(self, gpu: Questions, *, traffic: bool) -> None:
+    def __init__(self, gpu: Queries, *, traffic: bool) -> None:
         self._gpu = gpu
         counters = _COUNTERS if traffic else ()
         self._wanted = [("memory_temperature", _MEMORY_TEMPERATURE, 1), *counters]

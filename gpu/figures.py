@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypergauge.gpu.questions import Questions, known
+from hypergauge.gpu.queries import Queries, known
 
 __all__ = ["board", "memory", "throttle", "utilization"]
 
@@ -41,8 +41,8 @@ _THROTTLE = {
 }
 
 
-def board(gpu: Questions) -> dict[str, float]:
-    """Return the figures of `hypergauge.gpu.reading.GpuReading.board`, but for those that have only a field id."""
+def board(gpu: Queries) -> dict[str, float]:
+    """Return the figures of `hypergauge.gpu.sample.GpuSample.board`, but for those that have only a field id."""
     figures: dict[str, float] = {}
     for name, function, arguments, power in _BOARD:
         if name not in figures and known(value := gpu.ask(function, *arguments)):
@@ -59,7 +59,7 @@ def board(gpu: Questions) -> dict[str, float]:
     return figures
 
 
-def memory(gpu: Questions, of: object = None) -> dict[str, float]:
+def memory(gpu: Queries, of: object = None) -> dict[str, float]:
     """Return the bytes of memory of the GPU, or of a MIG device.
 
     Where the driver does not know of reserved memory by itself, it counts as used.
@@ -72,7 +72,7 @@ def memory(gpu: Questions, of: object = None) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if known(value)}
 
 
-def utilization(gpu: Questions) -> dict[str, float]:
+def utilization(gpu: Queries) -> dict[str, float]:
     """Return the ratios of time that the parts of a GPU without MIG were busy, by the driver's own counters."""
     figures = {}
     if rates := gpu.ask("nvmlDeviceGetUtilizationRates"):
@@ -86,7 +86,7 @@ def utilization(gpu: Questions) -> dict[str, float]:
     return {name: _scaled(value, _PERCENT) for name, value in figures.items() if known(value)}
 
 
-def throttle(gpu: Questions) -> dict[str, bool] | None:
+def throttle(gpu: Queries) -> dict[str, bool] | None:
     """Return by reason whether the clocks are kept down now, ``None`` where the driver does not say."""
     for form in ("EventReasons", "ThrottleReasons"):  # the second until CUDA 12.2
         now = gpu.ask(f"nvmlDeviceGetCurrentClocks{form}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from hypergauge.gpu.questions import Questions, known
+from hypergauge.gpu.queries import Queries, known
 
 __all__ = ["Activity", "has_gpm"]
 
@@ -26,7 +26,7 @@ _IDS = (*_RATIOS, *_RATES)
 _SHORTEST, _LONGEST = 0.1, 300.0
 
 
-def has_gpm(gpu: Questions) -> bool:
+def has_gpm(gpu: Queries) -> bool:
     """Whether the GPU has GPM."""
     support = gpu.ask("nvmlGpmQueryDeviceSupport")
     return support is not None and bool(support.isSupportedDevice)
@@ -48,7 +48,7 @@ class Activity:
         Whether the GPU has GPM, but not for us.
     """
 
-    def __init__(self, gpu: Questions, gpu_instance_id: int | None = None) -> None:
+    def __init__(self, gpu: Queries, gpu_instance_id: int | None = None) -> None:
         self._gpu, self._instance = gpu, gpu_instance_id
         self.denied = False
         self._sample: Any = None

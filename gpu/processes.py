@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from hypergauge.gpu.inventory import MigInstance
-from hypergauge.gpu.questions import Questions, known
-from hypergauge.gpu.reading import GpuProcess
+from hypergauge.gpu.queries import Queries, known
+from hypergauge.gpu.sample import GpuProcess
 
 __all__ = ["Processes"]
 
@@ -26,7 +26,7 @@ _NO_SAMPLES = {0, 6}
 class Processes:
     """Lists the processes on one GPU, from reading to reading."""
 
-    def __init__(self, gpu: Questions) -> None:
+    def __init__(self, gpu: Queries) -> None:
         self._gpu = gpu
         # NVML's time stamps are microseconds of Unix time. Before the first reading, the last second counts.
         self._seen_until = int((time.time() - 1) * 1e6)

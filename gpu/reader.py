@@ -6,10 +6,10 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from hypergauge.gpu.device_handle import DeviceHandle
 from hypergauge.gpu.library import Nvml
-from hypergauge.gpu.opened import OpenedGpu
-from hypergauge.gpu.questions import is_driver_gone
-from hypergauge.gpu.reading import Reading
+from hypergauge.gpu.queries import is_driver_gone
+from hypergauge.gpu.sample import Sample
 from hypergauge.gpu.xids import Xids
 
 __all__ = ["GpuReader"]
@@ -37,7 +37,7 @@ class GpuReader:
         self._nvml, self._clock = nvml, clock
         self._driver: str | None = None
         self._opened_at = 0.0
-        self._gpus: dict[str, OpenedGpu] = {}
+        self._gpus: dict[str, DeviceHandle] = {}
         self._all_open = False
         self._lost: dict[str, str] = {}
         self._xids: dict[str, Xids] = {}
@@ -50,7 +50,7 @@ class GpuReader:
             return str(error)
         return None if self._gpus or not self._all_open else "this host has no NVIDIA GPU"
 
-    def read(self) -> Reading:
+    def read(self) -> Sample:
         """Read everything once.
 
         Raises
@@ -63,12 +63,12 @@ class GpuReader:
         try:
             driver = self._open()
             were_open = bool(self._gpus)
-            reading = self._read(driver)
+            sample = self._read(driver)
             if were_open and not self._gpus:
                 # All at once: the driver was exchanged under us, and knows us no longer.
                 self.close()
-                reading = self._read(self._open())
-            return reading
+                sample = self._read(self._open())
+            return sample
         except self._nvml.NVMLError:
             self.close()
             raise
@@ -108,7 +108,7 @@ class GpuReader:
                 uuid = self._nvml.nvmlDeviceGetUUID(handle)
                 if uuid not in self._gpus:
                     xids = self._xids.setdefault(uuid, Xids())
-                    self._gpus[uuid] = OpenedGpu(self._nvml, index, handle, xids)
+                    self._gpus[uuid] = DeviceHandle(self._nvml, index, handle, xids)
             except self._nvml.NVMLError as error:
                 if is_driver_gone(error):
                     raise
@@ -118,19 +118,19 @@ class GpuReader:
         for uuid in self._xids.keys() - self._gpus.keys():
             self._lost.setdefault(uuid, "it was not found")
 
-    def _read(self, driver: str) -> Reading:
+    def _read(self, driver: str) -> Sample:
         at, now = time.time(), self._clock()
         if self._lost or not self._all_open:
             self._find()
-        readings = []
+        samples = []
         for uuid, gpu in list(self._gpus.items()):
             try:
-                readings.append(gpu.read(now))
+                samples.append(gpu.read(now))
                 self._lost.pop(uuid, None)
             except self._nvml.NVMLError as error:
                 if is_driver_gone(error):
                     raise
                 self._lost[uuid] = str(error)
                 self._gpus.pop(uuid).close()
-        readings.sort(key=lambda reading: reading.gpu.index)
-        return Reading(at, driver, tuple(readings), dict(self._lost))
+        samples.sort(key=lambda sample: sample.gpu.index)
+        return Sample(at, driver, tuple(samples), dict(self._lost))

@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from typing import Any
 
-from hypergauge.gpu.questions import Questions
+from hypergauge.gpu.queries import Queries
 
 __all__ = ["Xids"]
 
@@ -30,10 +30,10 @@ class Xids:
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
         self.last: int | None = None
-        self._gpu: Questions | None = None
+        self._gpu: Queries | None = None
         self._events: Any = None
 
-    def open(self, gpu: Questions) -> None:
+    def open(self, gpu: Queries) -> None:
         """Begin to listen."""
         self.close()
         supported = gpu.ask("nvmlDeviceGetSupportedEventTypes")

@@ -24,8 +24,8 @@ from hypergauge.scheduler.plan.plan import Action, PlannedRun, PlannedWorkload
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.scheduler.plan.repetition import turns
 from hypergauge.scheduler.plan.retries import run_with_retries
-from hypergauge.scheduler.provenance.record import Recorder, differences
-from hypergauge.scheduler.provenance.recorded import RecordedRun
+from hypergauge.scheduler.provenance.manifest import Recorder, differences
+from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
 from hypergauge.scheduler.supervisor.supervision import end_lost_run, is_supervised, was_seen
 from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
 from hypergauge.scheduler.tracking.tracking import Tracking
@@ -106,7 +106,7 @@ class Scheduler:
         [outcome] = opened.run([job])
         return outcome
 
-    def run_again(self, recorded: RecordedRun, job: Job, experiment: int, workload: int) -> list[Outcome]:
+    def run_again(self, recorded: RepeatedRun, job: Job, experiment: int, workload: int) -> list[Outcome]:
         """Run what a run was once more, as its next attempt; say in what it differs from then."""
         again = PlannedWorkload(experiment, workload, ())
         name = Path(recorded.content["asked"].get("file", "bench run")).stem

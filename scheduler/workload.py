@@ -23,7 +23,7 @@ from hypergauge.scheduler.events import Event, Outcome, label
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import client_folder
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
-from hypergauge.scheduler.provenance.record import Recorder
+from hypergauge.scheduler.provenance.manifest import Recorder
 from hypergauge.scheduler.supervisor.supervision import end_lost_run
 from hypergauge.scheduler.supervisor.supervisor import Order
 from hypergauge.scheduler.tracking.software import SoftwareWatch

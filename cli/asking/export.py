@@ -76,10 +76,10 @@ def import_(
     json: Json = False,
 ) -> None:
     """Bring the runs of another database in: all that are not here yet, or none."""
-    from hypergauge.sql.transfer.intake import take_in  # numpy, as below: for nothing in other commands
+    from hypergauge.sql.transfer.importing import import_capsule  # numpy, as below: for nothing in other commands
 
     with Database(Settings.load()) as database, Bar("importing") as bar:
-        imported = take_in(database, file, into, bar)
+        imported = import_capsule(database, file, into, bar)
     if json:
         as_json({"file": str(file), **asdict(imported)})
         return

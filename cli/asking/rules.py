@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, Selectors, as_json, asking_primary, console, reading
-from hypergauge.cli.serving import judging
+from hypergauge.cli.serving import rule_evaluation
 from hypergauge.core import durations
 from hypergauge.core.config.settings import CONFIG_FILE, config_file
 from hypergauge.core.errors import BadRequest, did_you_mean
@@ -40,7 +40,7 @@ _ASSIGNMENT = re.compile(r"(\w+)\.(\w+)=(.+)")
 
 def register(commands: typer.Typer) -> None:
     """Add the commands to `commands`."""
-    judging.register(app)
+    rule_evaluation.register(app)
     commands.add_typer(app, name="rules")
 
 

@@ -14,8 +14,8 @@ from hypergauge.dashboards.terminal import tables
 from hypergauge.gpu import inventory
 from hypergauge.insight.rules.chosen import ChosenRules
 from hypergauge.scheduler.devices.instances import shown
-from hypergauge.scheduler.executors.beside import Stopping
-from hypergauge.scheduler.executors.patience import Patience
+from hypergauge.scheduler.executors.concurrency import Stopping
+from hypergauge.scheduler.executors.retry import Retry
 from hypergauge.scheduler.experiment import parameters
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.checks import Reactions
@@ -79,7 +79,7 @@ def check(
     if executor is not None:
         from hypergauge.scheduler.executors.schedule import refuse_workloads  # a second for MLflow
 
-        patience = Patience(lambda message: console().print(f"[yellow]![/] {escape(message)}"), Stopping())
+        patience = Retry(lambda message: console().print(f"[yellow]![/] {escape(message)}"), Stopping())
         refuse_workloads(executor, file, workloads, patience)
     if show:
         _show_plan(workloads, repeat)

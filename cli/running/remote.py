@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from hypergauge.cli.running import plan
-from hypergauge.cli.running.going import interrupted, live, scheduling, settle, show, surviving_the_terminal
+from hypergauge.cli.running.progress import interrupted, live, scheduling, settle, show, surviving_the_terminal
 from hypergauge.cli.running.unmeasured import telling_unmeasured
 from hypergauge.cli.serving.stack import availability, own_tracking_server
 from hypergauge.core.config.settings import Settings
@@ -105,7 +105,7 @@ def scheduling_elsewhere(
 
 def job() -> None:
     """Run the workload that an executor's job was ordered to, on this host; the order is what it reads."""
-    from hypergauge.scheduler.executors.node import carry_out
+    from hypergauge.scheduler.executors.job_runner import run_job
     from hypergauge.scheduler.executors.order import WorkloadOrder
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so an executor ends its jobs
@@ -116,7 +116,7 @@ def job() -> None:
         settings = Settings.load(home=order.home, interval=order.interval)
         settings = replace(settings, home=_own_folder(settings.home / "jobs", order.job))
         with scheduling(settings, policy=order.load_policy()) as scheduler:
-            outcomes = carry_out(order, executor, scheduler, availability(settings), plan.reactions())
+            outcomes = run_job(order, executor, scheduler, availability(settings), plan.reactions())
             settle(scheduler.database, [outcome.run_id for outcome in outcomes])
             _write_leftovers(scheduler.database, settings.home.parent)
     if any(outcome.status != "finished" for outcome in outcomes):
@@ -137,7 +137,7 @@ def _failure_told(job: str) -> Iterator[None]:
 
 def _write_leftovers(database: Database, parent: Path) -> None:
     """Write what collectors of jobs that have ended had no time to: jobs are killed, and nodes fail."""
-    from hypergauge.collector.spool.leftover import write_leftover
+    from hypergauge.collector.spool.drain import drain
 
     until = time.monotonic() + _LEFTOVER_SECONDS
     spools = {file.parent: _START.sub("", file.parents[1].name) for file in parent.glob("*/spool/*.spool")}
@@ -148,7 +148,7 @@ def _write_leftovers(database: Database, parent: Path) -> None:
         for spool in (spool for spool, job in spools.items() if job in ended):
             if (seconds := until - time.monotonic()) > 0:
                 with contextlib.suppress(BenchError):
-                    write_leftover(database, spool, seconds)
+                    drain(database, spool, seconds)
 
 
 def _own_folder(parent: Path, name: str) -> Path:

@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from hypergauge.cli.common import asking_primary, console
 from hypergauge.cli.running import plan, remote
-from hypergauge.cli.running.going import scheduling, settle
+from hypergauge.cli.running.progress import scheduling, settle
 from hypergauge.cli.serving.stack import availability
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
@@ -166,14 +166,14 @@ def _conclude_nothing() -> None:
 
 def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
     """Run a run of the past once more, from the directory that it was scheduled in."""
-    from hypergauge.scheduler.provenance.recorded import RecordedRun
+    from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
     from hypergauge.sql.runs.runs import known_runs
 
     with asking_primary(settings) as connection:
         chosen = select_run(connection, selector)
         others = [one for one in known_runs(connection, chosen.experiment_id) if one.workload == chosen.workload]
     attempts = [one for one in others if one.position == chosen.position]
-    recorded = RecordedRun.read(chosen.label, RunFolder(settings.runs_dir / chosen.run_id), chosen.host)
+    recorded = RepeatedRun.read(chosen.label, RunFolder(settings.runs_dir / chosen.run_id), chosen.host)
     [previous] = [one for one in attempts if one.run_id == chosen.run_id]
     with contextlib.chdir(recorded.directory):
         gpus = inventory(settings.simulate, settings.home)

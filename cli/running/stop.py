@@ -17,8 +17,8 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.selectors import Selector
-from hypergauge.scheduler.executors.ends import STOPPED_BEFORE, asked_by
 from hypergauge.scheduler.executors.registry import load_executor
+from hypergauge.scheduler.executors.run_exits import STOPPED_BEFORE, asked_by
 from hypergauge.scheduler.supervisor.supervision import ask_to_stop
 from hypergauge.sql.runs import experiments, jobs
 from hypergauge.sql.runs.jobs import JobRow

@@ -74,7 +74,7 @@ class Rates:
         self._owed = np.zeros(0)  # by a counter: increase that no sample has told yet
         self._counters = np.zeros(0, np.bool_)
 
-    def samples(self, scrape: Scrape, time: float, births: Mapping[int, float] | None = None) -> Samples:
+    def samples(self, scrape: Scrape, time: float, created: Mapping[int, float] | None = None) -> Samples:
         """Return what `scrape` adds.
 
         Parameters
@@ -86,7 +86,7 @@ class Rates:
             OpenMetrics' ``_created`` says it. Its first scrape then gives a sample over the time since. Not to be given
             for a series that has samples already: they would be counted twice.
         """
-        self._begin(scrape, births or {})
+        self._begin(scrape, created or {})
         refs, figures, times = scrape.refs, scrape.values, _times(scrape, time)
         since, counters = self._times[refs], self._counters[refs]
         kept = ~(times <= since) & (times >= self._since) & (times <= time + MAX_AHEAD)
@@ -110,7 +110,7 @@ class Rates:
         self._since += seconds
         self._times += seconds
 
-    def _begin(self, scrape: Scrape, births: Mapping[int, float]) -> None:
+    def _begin(self, scrape: Scrape, created: Mapping[int, float]) -> None:
         if not scrape.new:
             return
         if (size := max(scrape.new) + 1) > len(self._times):
@@ -121,7 +121,7 @@ class Rates:
             self._counters = np.concatenate([self._counters, np.zeros(more, np.bool_)])
         for ref, series in scrape.new.items():
             counter = series.kind == "counter"
-            born = births.get(ref) if counter else None
+            born = created.get(ref) if counter else None
             self._counters[ref], self._owed[ref] = counter, 0.0
             self._times[ref], self._values[ref] = (np.nan, np.nan) if born is None else (born, 0.0)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from hypergauge.collector.discovery.config_file import read_config
 from hypergauge.collector.discovery.groups import read_groups
 from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service
-from hypergauge.collector.discovery.services import Ask, ask
+from hypergauge.collector.discovery.service_discovery import Ask, ask
 from hypergauge.collector.discovery.targets import Key, Shard, Target, targets_of
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.fetch import Fetcher

@@ -55,7 +55,7 @@ class Target:
     instance
         ``host:port``, or what the label of this name says.
     labels
-        What is added to each of its series, as in Prometheus: see `hypergauge.collector.convert.naming`.
+        What is added to each of its series, as in Prometheus: see `hypergauge.collector.convert.series_labels`.
     interval
         Seconds from one scrape to the next, 0.1 to 60.
     timeout

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client.parser import text_string_to_metric_families
 
-from hypergauge.collector.scrape.layout import NO_FIGURE, Layout
+from hypergauge.collector.scrape.response_template import NO_FIGURE, ResponseTemplate
 from hypergauge.core.errors import BenchError
 
 __all__ = ["GarbageBody", "Kind", "ManyNew", "Parser", "Scrape", "Series"]
@@ -110,7 +110,7 @@ class Parser:
         self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
         self._bodies = 0
         self._new: dict[int, Series] = {}  # of bodies that gave no scrape
-        self._layout = Layout()
+        self._layout = ResponseTemplate()
 
     def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
         """Parse `body`; one that ends in ``# EOF`` is OpenMetrics.
@@ -188,7 +188,7 @@ class Parser:
             figures.append(figure)
             lengths.append(len(line) - len(figure))
         all_refs = np.array(refs, np.uint32)
-        self._layout = Layout() if met else Layout.of(lines, lengths, all_refs)
+        self._layout = ResponseTemplate() if met else ResponseTemplate.of(lines, lengths, all_refs)
         return all_refs, figures, malformed
 
     def _meet(self, line: bytes, types: dict[str, str], new: dict[int, Series]) -> tuple[int, bytes]:
@@ -229,7 +229,7 @@ class Parser:
         for name in gone.values():
             del self._refs[name]
         if gone:
-            self._layout = Layout()
+            self._layout = ResponseTemplate()
         self._free.extend(gone)
         self._bare = {prefix: ref for prefix, ref in self._bare.items() if ref not in gone}
         self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in gone}

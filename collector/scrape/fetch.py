@@ -16,8 +16,8 @@ from typing import Self
 import aiohttp
 
 from hypergauge.collector.discovery.access import Access, SecretUnreadable
-from hypergauge.collector.scrape.doors import Doors
-from hypergauge.collector.scrape.names import Names
+from hypergauge.collector.scrape.authentication import AuthCache
+from hypergauge.collector.scrape.resolver import Resolver
 from hypergauge.core.errors import BenchError
 
 __all__ = ["Body", "FetchFailed", "Fetcher"]
@@ -75,7 +75,7 @@ class Fetcher:
 
     def __init__(self, bodies_bytes: int = _BODIES_BYTES) -> None:
         self._left = self._bodies_bytes = bodies_bytes
-        self._doors = Doors()
+        self._auth_cache = AuthCache()
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -84,7 +84,7 @@ class Fetcher:
         return self._left > self._bodies_bytes / 2
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, resolver=Names(), use_dns_cache=False)
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, resolver=Resolver(), use_dns_cache=False)
         headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity", "User-Agent": "hypergauge"}
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -131,12 +131,12 @@ class Fetcher:
 
     async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], chunks: list[bytes]) -> Body:
         assert self._session is not None
-        door = await self._doors.opened(access)
+        auth = await self._auth_cache.opened(access)
         asked = time.time()
         async with self._session.get(
             url,
-            headers={**door.headers, **headers},
-            ssl=door.context,
+            headers={**auth.headers, **headers},
+            ssl=auth.context,
             server_hostname=access.tls.server_name if access.tls else None,
             allow_redirects=access.follow_redirects,
             max_redirects=_REDIRECTS,

@@ -19,17 +19,17 @@ from typing import NamedTuple
 
 from hypergauge.collector.convert.clocks import Clock, set_by
 from hypergauge.collector.convert.definitions import Definitions
-from hypergauge.collector.convert.naming import LimitExceeded
+from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import BODY_SIZE_LIMIT
 from hypergauge.collector.discovery.targets import Target, aligned, offset, slot_after
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.exposition import GarbageBody, ManyNew
 from hypergauge.collector.scrape.fetch import Body, Fetcher, FetchFailed
-from hypergauge.collector.scrape.followed import Followed
-from hypergauge.collector.scrape.turns import Turns
+from hypergauge.collector.scrape.parse_budget import ParseBudget
+from hypergauge.collector.scrape.scraped_target import ScrapedTarget
+from hypergauge.collector.spool.appender import Appender
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.segments import SpoolRecord
-from hypergauge.collector.spool.spooling import Spooling
 from hypergauge.core.system.uptime import booted_at, uptime
 from hypergauge.sql.ingest.targets import TargetState
 
@@ -69,13 +69,13 @@ class Scraper:
 
     def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics, fetcher: Fetcher) -> None:
         self._metrics, self._fetcher = metrics, fetcher
-        self._spooling = Spooling(spool, lock, metrics)
+        self._appender = Appender(spool, lock, metrics)
         self._definitions = Definitions()
         self._clocks: dict[str, Clock] = {}  # by host
-        self._followed: dict[int, _Following] = {}
+        self._scraped: dict[int, _Following] = {}
         self._forgetting: set[asyncio.Task[None]] = set()
         self._told = asyncio.Event()
-        self._turns = Turns()  # to read bodies
+        self._parse_budget = ParseBudget()  # to read bodies
         # Of all targets, the oldest first, each with the monotonic time when it came.
         self._unread: dict[_Answer, float] = {}
         self._waking: set[asyncio.Future[None]] = set()
@@ -86,58 +86,58 @@ class Scraper:
         if self._told.is_set():
             return
         self._name_as_the_database_does(targets)
-        for target_id, following in list(self._followed.items()):
-            if targets.get(target_id) != following.followed.target:
+        for target_id, following in list(self._scraped.items()):
+            if targets.get(target_id) != following.scraped.target:
                 following.asking.cancel()
                 self._forgetting.add(forgetting := asyncio.create_task(_forget(following)))
                 forgetting.add_done_callback(self._forgetting.discard)
-                del self._followed[target_id]
-        new = [(target_id, target) for target_id, target in targets.items() if target_id not in self._followed]
+                del self._scraped[target_id]
+        new = [(target_id, target) for target_id, target in targets.items() if target_id not in self._scraped]
         for number, (target_id, target) in enumerate(new):
             clock = self._clocks.setdefault(target.host, Clock())
-            followed = Followed(
+            scraped = ScrapedTarget(
                 target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=booted_at()
             )
             unread = _Unread()
-            self._followed[target_id] = _Following(
-                followed,
+            self._scraped[target_id] = _Following(
+                scraped,
                 unread,
-                asyncio.create_task(self._ask(followed, unread, number * _MEETING_SECONDS)),
-                asyncio.create_task(self._read(followed, unread)),
+                asyncio.create_task(self._ask(scraped, unread, number * _MEETING_SECONDS)),
+                asyncio.create_task(self._read(scraped, unread)),
             )
         self._count()
 
     def _name_as_the_database_does(self, targets: Mapping[int, Target]) -> None:
         """Go on with targets that have an id of the database's now, where numbers of our own served until it was there."""
         ids = {target.key: target_id for target_id, target in targets.items()}
-        for number in [number for number in self._followed if number < 0 and number not in targets]:
-            if (target_id := ids.get(self._followed[number].followed.target.key)) is not None:
-                following = self._followed[target_id] = self._followed.pop(number)
-                following.followed.target_id = target_id
+        for number in [number for number in self._scraped if number < 0 and number not in targets]:
+            if (target_id := ids.get(self._scraped[number].scraped.target.key)) is not None:
+                following = self._scraped[target_id] = self._scraped.pop(number)
+                following.scraped.target_id = target_id
 
     def states(self) -> dict[int, TargetState]:
         """Return how each target is, by id."""
         self._count()
-        return {target_id: following.followed.state for target_id, following in self._followed.items()}
+        return {target_id: following.scraped.state for target_id, following in self._scraped.items()}
 
     async def stop(self) -> None:
         """Scrape all once more, and end: what runs did last shall not be missing. Safe to call twice."""
         self._told.set()
         for waking in list(self._waking):
             _wake(waking)
-        if asking := [following.asking for following in self._followed.values()]:
+        if asking := [following.asking for following in self._scraped.values()]:
             _, late = await asyncio.wait(asking, timeout=2 * _LAST_SECONDS)
             for task in late:
                 task.cancel()
-        ending = asyncio.gather(*map(_ended, self._followed.values()), *self._forgetting, return_exceptions=True)
+        ending = asyncio.gather(*map(_ended, self._scraped.values()), *self._forgetting, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ending, 2 * _LAST_SECONDS)
-        await self._spooling.stop()
+        await self._appender.stop()
         self._parsing.shutdown(wait=False, cancel_futures=True)
 
-    async def _ask(self, followed: Followed, unread: _Unread, after: float) -> None:
+    async def _ask(self, scraped: ScrapedTarget, unread: _Unread, after: float) -> None:
         """Ask for a body at each of its times, until told to stop and once more."""
-        interval, shift = followed.target.interval, offset(followed.target)
+        interval, shift = scraped.target.interval, offset(scraped.target)
         lead = booted_at()
         slot = math.floor((time.time() + after - shift) / interval) + 1
         while True:
@@ -146,12 +146,12 @@ class Scraper:
             before, lead = lead, booted_at()
             now = uptime() + lead
             if self._told.is_set():
-                self._arrived(await self._fetch(followed, now, lead), unread)
+                self._arrived(await self._fetch(scraped, now, lead), unread)
                 return
             if set_by(before, lead):
                 slot, scheduled = math.floor((now - shift) / interval), now
             self._metrics.lag_seconds.observe(max(now - scheduled, 0))
-            size = self._arrived(await self._fetch(followed, aligned(scheduled, now, interval), lead), unread)
+            size = self._arrived(await self._fetch(scraped, aligned(scheduled, now, interval), lead), unread)
             if interval < 1 or size > _SMALL or not self._fetcher.has_room:
                 await unread.join()
             await unread.places.acquire()  # for what it says next
@@ -172,9 +172,9 @@ class Scraper:
             handle.cancel()
             self._waking.discard(waking)
 
-    async def _fetch(self, followed: Followed, at: float, lead: float) -> _Answer:
+    async def _fetch(self, scraped: ScrapedTarget, at: float, lead: float) -> _Answer:
         """Return what the target says when it is asked now."""
-        target, began = followed.target, time.perf_counter()
+        target, began = scraped.target, time.perf_counter()
         patience = min(target.patience, _LAST_SECONDS) if self._told.is_set() else target.patience
         try:
             body = await self._fetcher.body(
@@ -188,7 +188,7 @@ class Scraper:
         except FetchFailed as error:
             return _Answer(at, lead, None, error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - as where it is read
-            return _Answer(at, lead, None, *_internal(followed, error))
+            return _Answer(at, lead, None, *_internal(scraped, error))
         finally:
             self._metrics.scrape_seconds.observe(time.perf_counter() - began)
 
@@ -199,62 +199,62 @@ class Scraper:
         unread.put_nowait(answer)
         return len(answer.body.data) if answer.body else 0
 
-    async def _read(self, followed: Followed, unread: _Unread) -> None:
+    async def _read(self, scraped: ScrapedTarget, unread: _Unread) -> None:
         """Read what it said, one body after the other."""
         while (answer := await unread.get()) is not None:
             unread.places.release()
-            await self._account(followed, answer)
+            await self._account(scraped, answer)
             del self._unread[answer]
             self._metrics.unread_since = next(iter(self._unread.values()), math.inf)
             unread.task_done()
 
-    async def _account(self, followed: Followed, answer: _Answer) -> None:
+    async def _account(self, scraped: ScrapedTarget, answer: _Answer) -> None:
         """Keep what a scrape gave, or say why it gave nothing."""
         reason, said = answer.reason, answer.error
         try:
             if answer.body is not None:
                 with answer.body as body:
-                    record = await self._take(followed, body, answer)
+                    record = await self._take(scraped, body, answer)
                 if record is not None:
-                    await self._keep(followed, record)
+                    await self._keep(scraped, record)
             else:
-                followed.renumber()  # or it would keep alive what all others have left
+                scraped.renumber()  # or it would keep alive what all others have left
         except LimitExceeded as error:
             reason, said = error.reason, str(error)
         except GarbageBody as error:
             reason, said = "garbage", str(error)
         except Exception as error:  # noqa: BLE001 - whatever a target has us do wrong, it costs this scrape alone
-            reason, said = _internal(followed, error)
+            reason, said = _internal(scraped, error)
         self._metrics.scrapes.labels(reason).inc()
-        if said and followed.up is not False:
-            _log.warning("%s cannot be scraped: %s", followed.target.url, said)
-        elif not said and followed.up is False:
-            _log.warning("%s can be scraped again", followed.target.url)
-        followed.up, followed.error = not said, said
+        if said and scraped.up is not False:
+            _log.warning("%s cannot be scraped: %s", scraped.target.url, said)
+        elif not said and scraped.up is False:
+            _log.warning("%s can be scraped again", scraped.target.url)
+        scraped.up, scraped.error = not said, said
         if said:
-            followed.per_second = 0.0
+            scraped.per_second = 0.0
 
-    async def _take(self, followed: Followed, body: Body, answer: _Answer) -> SpoolRecord | None:
+    async def _take(self, scraped: ScrapedTarget, body: Body, answer: _Answer) -> SpoolRecord | None:
         parts = body.data, answer.at, body.asked, body.answered, answer.lead
-        if len(body.data) * (_NEW_COSTS if followed.is_heavy else 1) <= _PARSED_AT_ONCE:
-            await self._turns.mine(len(body.data))
+        if len(body.data) * (_NEW_COSTS if scraped.is_heavy else 1) <= _PARSED_AT_ONCE:
+            await self._parse_budget.mine(len(body.data))
             with contextlib.suppress(ManyNew):
-                return followed.read(*parts, _MOST_NEW)
-        return await asyncio.get_running_loop().run_in_executor(self._parsing, followed.read, *parts)
+                return scraped.read(*parts, _MOST_NEW)
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, scraped.read, *parts)
 
-    async def _keep(self, followed: Followed, record: SpoolRecord) -> None:
-        unspooled = followed.unspooled
-        unspooled.append(self._spooling.add(record))
-        most = _UNSPOOLED if followed.target.interval >= 1 else 0
+    async def _keep(self, scraped: ScrapedTarget, record: SpoolRecord) -> None:
+        unspooled = scraped.unspooled
+        unspooled.append(self._appender.add(record))
+        most = _UNSPOOLED if scraped.target.interval >= 1 else 0
         while unspooled and (unspooled[0].done() or len(unspooled) > most):
             # Shielded: what was scraped is kept, also where the target is no longer wanted.
             await asyncio.shield(unspooled.popleft())
 
     def _count(self) -> None:
-        followed = [following.followed for following in self._followed.values()]
-        self._metrics.targets.labels("up").set(sum(one.up is True for one in followed))
-        self._metrics.targets.labels("down").set(sum(one.up is False for one in followed))
-        self._metrics.sample_rate.set(sum(one.per_second for one in followed))
+        scraped = [following.scraped for following in self._scraped.values()]
+        self._metrics.targets.labels("up").set(sum(one.up is True for one in scraped))
+        self._metrics.targets.labels("down").set(sum(one.up is False for one in scraped))
+        self._metrics.sample_rate.set(sum(one.per_second for one in scraped))
         self._metrics.series.set(len(self._definitions.by_ref))
 
 
@@ -280,15 +280,15 @@ class _Unread(asyncio.Queue["_Answer | None"]):
 class _Following(NamedTuple):
     """A target, and the two that are at work on it."""
 
-    followed: Followed
+    scraped: ScrapedTarget
     unread: _Unread
     asking: asyncio.Task[None]
     reading: asyncio.Task[None]
 
 
-def _internal(followed: Followed, error: Exception) -> tuple[str, str]:
+def _internal(scraped: ScrapedTarget, error: Exception) -> tuple[str, str]:
     """Log a fault of ours; return it in a word and in a line."""
-    _log.error("%s: a scrape failed for a reason that lies here", followed.target.url, exc_info=error)
+    _log.error("%s: a scrape failed for a reason that lies here", scraped.target.url, exc_info=error)
     return "internal", type(error).__name__
 
 
@@ -307,6 +307,6 @@ async def _ended(following: _Following) -> None:
 async def _forget(following: _Following) -> None:
     """Let go of a target's series, once its last record is in the spool: what was said is kept, also where nobody wants it now."""
     await _ended(following)
-    if following.followed.unspooled:
-        await asyncio.wait(following.followed.unspooled)
-    following.followed.forget()
+    if following.scraped.unspooled:
+        await asyncio.wait(following.scraped.unspooled)
+    following.scraped.forget()

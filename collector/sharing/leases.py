@@ -13,8 +13,8 @@ import psycopg
 
 from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.sharing.others import OthersTargets
-from hypergauge.collector.sharing.shares import Shares
+from hypergauge.collector.sharing.assignment import Assignment
+from hypergauge.collector.sharing.peers import PeersTargets
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.ingest.target_errors import report_errors
 from hypergauge.sql.ingest.targets import Holder, TargetState, claim_targets, holders, release_targets, report_targets
@@ -55,14 +55,14 @@ class Leases:
     ) -> None:
         self._database, self._source, self._metrics = database, source, metrics
         self._lease = database.settings.lease
-        self._shares = Shares(source, database.settings.lease) if shared else None
+        self._assignment = Assignment(source, database.settings.lease) if shared else None
         self._connection: Connection | None = None
         self._taken: dict[Key, Target] = {}
         self._leaving: set[int] = set()
         self._renewed = float("-inf")
         self._reported: dict[int, tuple[bool | None, str]] = {}
         self._away = self._asked = False
-        self._others = OthersTargets(memory)
+        self._peers = PeersTargets(memory)
         self._unasked: dict[Key, int] = {}  # numbers of our own, while nobody has been asked yet
         self.held: dict[int, Target] = {}
 
@@ -87,7 +87,7 @@ class Leases:
 
     def _begin_unasked(self, targets: Mapping[Key, Target]) -> None:
         for key in targets:
-            if key not in self._unasked and not self._others.may_have(key):
+            if key not in self._unasked and not self._peers.may_have(key):
                 self._unasked[key] = -len(self._unasked) - 1
         self.held = {self._unasked[key]: target for key, target in targets.items() if key in self._unasked}
 
@@ -103,8 +103,8 @@ class Leases:
             The database does not answer.
         """
         connection = self._connected()
-        if self._shares is not None:
-            targets = self._shares.of(connection, targets, renew=self._due)
+        if self._assignment is not None:
+            targets = self._assignment.of(connection, targets, renew=self._due)
         ids = {target.key: target_id for target_id, target in self.held.items() if target_id > 0}
         # A target whose address changed is claimed anew: the row says where it is, and who names its host.
         fresh = [one for one in targets.values() if one.key not in ids or self.held[ids[one.key]].row != one.row]
@@ -120,8 +120,8 @@ class Leases:
         self._unasked = {}
         self._asked = True
         self._metrics.targets.labels("taken").set(len(self._taken))
-        peers = self._shares.peers if self._shares is not None else []
-        self._others.remember(self._taken, shared=any(peer.source != self._source for peer in peers))
+        peers = self._assignment.peers if self._assignment is not None else []
+        self._peers.remember(self._taken, shared=any(peer.source != self._source for peer in peers))
 
     def let_go(self) -> None:
         """Let others have what is held no longer; to be called when it is scraped no longer."""
@@ -159,8 +159,8 @@ class Leases:
         try:
             connection = self._connected()
             self._report(connection, states)
-            if self._shares is not None:
-                self._shares.leave(connection)
+            if self._assignment is not None:
+                self._assignment.leave(connection)
             release_targets(connection, self._source)
         except (BenchError, psycopg.Error) as error:
             _log.warning("targets stay this collector's for some seconds: %s", error)
@@ -206,7 +206,7 @@ class Leases:
         new = [one for one in targets if one.key not in self._taken]
         found = holders(connection, [one.row for one in new]) if new else {}
         self._taken |= {one.key: one for one in new}
-        peers = {(peer.host, peer.pid) for peer in self._shares.peers} if self._shares is not None else set()
+        peers = {(peer.host, peer.pid) for peer in self._assignment.peers} if self._assignment is not None else set()
         astray = []
         for one in new:
             holder = found.get(one.key)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.http.authority import certificate_of, names_of
+from hypergauge.core.http.certificate_authority import certificate_of, names_of
 from hypergauge.core.http.config import ServerTLS, WebConfig
-from hypergauge.core.http.site import SOON
+from hypergauge.core.http.host_certificates import SOON
 
 __all__ = ["Finding", "check"]
 

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from hypergauge.core.errors import BadRequest, ServiceFailed
+from hypergauge.core.http.authentication import Authentication
 from hypergauge.core.http.config import WebConfig
-from hypergauge.core.http.door import Door
 
 __all__ = ["MetricsServer", "require_closed"]
 
@@ -89,7 +89,7 @@ class MetricsServer:
     ) -> None:
         require_closed(bind, web, insecure=insecure)
         self.bind = bind
-        self._body, self._port, self._door = body, port, Door(web)
+        self._body, self._port, self._authentication = body, port, Authentication(web)
         self._running: tuple[_Server, threading.Thread] | None = None
 
     @property
@@ -101,7 +101,7 @@ class MetricsServer:
     def url(self) -> str:
         """Where the metrics are."""
         host = f"[{self.bind}]" if ":" in self.bind else self.bind
-        return f"{'http' if self._door.context() is None else 'https'}://{host}:{self.port}/metrics"
+        return f"{'http' if self._authentication.context() is None else 'https'}://{host}:{self.port}/metrics"
 
     def start(self) -> None:
         """Start to serve; a second call changes nothing.
@@ -114,7 +114,7 @@ class MetricsServer:
         if self._running:
             return
         try:
-            server = _Server(self.bind, self._port, self._body, self._door)
+            server = _Server(self.bind, self._port, self._body, self._authentication)
         except OSError as error:
             raise ServiceFailed(f"cannot listen on {self.bind} port {self._port}: {error.strerror}") from error
         thread = threading.Thread(target=server.serve_forever, name=f"port {server.server_address[1]}", daemon=True)
@@ -148,8 +148,8 @@ class _Server(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128  # scrapers that come back at once, when their network does
 
-    def __init__(self, bind: str, port: int, body: Callable[[], bytes], door: Door) -> None:
-        self.body, self.door = body, door
+    def __init__(self, bind: str, port: int, body: Callable[[], bytes], authentication: Authentication) -> None:
+        self.body, self.authentication = body, authentication
         self._connections: set[socket.socket] = set()
         self.address_family = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM)[0][0]
         super().__init__((bind, port), _Answer)
@@ -167,7 +167,7 @@ class _Server(ThreadingTCPServer):
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()
-        if (context := self.door.context()) is None:
+        if (context := self.authentication.context()) is None:
             return connection, address
         # Whoever says nothing costs a thread for a while, and not the one that all others wait for.
         return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
@@ -211,10 +211,10 @@ class _Answer(BaseHTTPRequestHandler):
                 self.request.unwrap()  # else some clients take the end for a broken connection
 
     def do_GET(self) -> None:
-        door = self.server.door
-        if isinstance(self.request, ssl.SSLSocket) and not door.admits(self.request.getpeercert()):
+        authentication = self.server.authentication
+        if isinstance(self.request, ssl.SSLSocket) and not authentication.admits(self.request.getpeercert()):
             self._send(403, b"The certificate is for nobody who may connect.\n")
-        elif not door.knows(self.headers.get("Authorization")):
+        elif not authentication.knows(self.headers.get("Authorization")):
             self._send(401, b"Unauthorized\n", **{"WWW-Authenticate": 'Basic realm="metrics"'})
         else:
             self._send(200, self.server.body())

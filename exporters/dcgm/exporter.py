@@ -20,7 +20,7 @@ from hypergauge.exporters.dcgm.rendering import render_families
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.gpu.library import Nvml, load
 from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.reading import Reader
+from hypergauge.gpu.sample import Reader
 
 __all__ = ["DcgmExporter"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hypergauge.exporters.dcgm.entities import Entity, Value
-from hypergauge.gpu.reading import DeviceReading, GpuReading, Reader
+from hypergauge.gpu.sample import DeviceSample, GpuSample, Reader
 
 __all__ = ["NvmlSource"]
 
@@ -73,26 +73,26 @@ class NvmlSource:
 
     def entities(self) -> list[Entity]:
         """Read all GPUs once."""
-        reading = self._reader.read()
-        return [entity for gpu in reading.gpus for entity in _entities(gpu, reading.driver)]
+        sample = self._reader.read()
+        return [entity for gpu in sample.gpus for entity in _entities(gpu, sample.driver)]
 
     def close(self) -> None:
         """Let NVML go."""
         self._reader.close()
 
 
-def _entities(reading: GpuReading, driver: str) -> Iterator[Entity]:
-    gpu = reading.gpu
-    board: dict[int, Value] = {1: driver, 50: gpu.name, 52: gpu.index, 54: gpu.uuid, 55: reading.minor}
-    board |= {57: reading.pci_bus_id, **_values(_BOARD, reading.board)}
-    if reading.last_xid is not None:
-        board[230] = reading.last_xid
-    for device in reading.devices or [DeviceReading()]:  # in MIG mode without an instance there is still the board
+def _entities(sample: GpuSample, driver: str) -> Iterator[Entity]:
+    gpu = sample.gpu
+    board: dict[int, Value] = {1: driver, 50: gpu.name, 52: gpu.index, 54: gpu.uuid, 55: sample.minor}
+    board |= {57: sample.pci_bus_id, **_values(_BOARD, sample.board)}
+    if sample.last_xid is not None:
+        board[230] = sample.last_xid
+    for device in sample.devices or [DeviceSample()]:  # in MIG mode without an instance there is still the board
         instance = device.instance
         yield Entity(
             gpu.index,
             gpu.uuid,
-            reading.pci_bus_id,
+            sample.pci_bus_id,
             gpu.name,
             board | _values(_DEVICE, device.figures),
             instance.gpu_instance_id if instance else None,

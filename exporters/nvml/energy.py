@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from hypergauge.gpu.inventory import Gpu, MigInstance
 from hypergauge.gpu.models import model_of
-from hypergauge.gpu.reading import GpuReading, Reading
+from hypergauge.gpu.sample import GpuSample, Sample
 
 __all__ = ["BoardEnergy", "EnergySplit", "Share", "instances_of"]
 
@@ -81,7 +81,7 @@ class EnergySplit:
         """The totals by the GPU's UUID, of all GPUs that tell of energy or power."""
         return {uuid: board.energy for uuid, board in self._boards.items()}
 
-    def update(self, reading: Reading, runs: Mapping[int, str], ended: Mapping[str, float] | None = None) -> None:
+    def update(self, sample: Sample, runs: Mapping[int, str], ended: Mapping[str, float] | None = None) -> None:
         """Add what was used since the reading before.
 
         Parameters
@@ -91,13 +91,13 @@ class EnergySplit:
         ended
             When runs have ended, Unix seconds: what their processes used in later intervals is not theirs.
         """
-        for one in reading.gpus:
+        for one in sample.gpus:
             board = self._boards.get(one.gpu.uuid)
             if board is None:
                 if one.board.keys() & {"energy", "power"}:
-                    self._boards[one.gpu.uuid] = _Board(one, reading.time, runs)
+                    self._boards[one.gpu.uuid] = _Board(one, sample.time, runs)
             else:
-                board.update(one, reading.time, runs, ended or {})
+                board.update(one, sample.time, runs, ended or {})
 
     def forget(self, is_kept: Callable[[str], bool]) -> None:
         """Let go of the totals of runs that nobody will ask for any more."""
@@ -109,48 +109,48 @@ class EnergySplit:
 class _Board:
     """One GPU as of its last reading."""
 
-    def __init__(self, reading: GpuReading, time: float, runs: Mapping[int, str]) -> None:
-        self.energy = BoardEnergy(reading.gpu)
-        model = model_of(reading.gpu.name, reading.gpu.memory_bytes)
+    def __init__(self, sample: GpuSample, time: float, runs: Mapping[int, str]) -> None:
+        self.energy = BoardEnergy(sample.gpu)
+        model = model_of(sample.gpu.name, sample.gpu.memory_bytes)
         # Where nobody has seen it idle yet, what its data sheet says, for a board that was busy ever since.
         self._assumed_watts = model.idle_watts if model else math.inf
-        self._lowest_watts = reading.board.get("power") or math.inf
-        self._keep(reading, time, _occupants(reading, runs))
+        self._lowest_watts = sample.board.get("power") or math.inf
+        self._keep(sample, time, _occupants(sample, runs))
 
-    def update(self, reading: GpuReading, time: float, runs: Mapping[int, str], ended: Mapping[str, float]) -> None:
-        joules = self._joules(reading, time)
+    def update(self, sample: GpuSample, time: float, runs: Mapping[int, str], ended: Mapping[str, float]) -> None:
+        joules = self._joules(sample, time)
         if joules is None:  # the next reading that tells covers this one's time too
             return
-        now = _occupants(reading, runs)
+        now = _occupants(sample, runs)
         over = {run_id for run_id, ended_at in ended.items() if ended_at <= self._time}
         occupants = [
             one._replace(run_id=None) if one.run_id in over else one for one in (self._occupants | now).values()
         ]
-        idle = self._idle(reading, joules, time, free=not occupants)
+        idle = self._idle(sample, joules, time, free=not occupants)
         self.energy.idle += idle
-        for share, part in self._parts(reading, occupants):
+        for share, part in self._parts(sample, occupants):
             if share is None:
                 self.energy.other += (joules - idle) * part
             else:
                 self.energy.runs[share] = self.energy.runs.get(share, 0.0) + (joules - idle) * part
-        self._keep(reading, time, now)
+        self._keep(sample, time, now)
 
-    def _keep(self, reading: GpuReading, time: float, occupants: dict[int, _Occupant]) -> None:
-        self.energy.gpu = reading.gpu
-        self._time, self._counter = time, reading.board.get("energy")
+    def _keep(self, sample: GpuSample, time: float, occupants: dict[int, _Occupant]) -> None:
+        self.energy.gpu = sample.gpu
+        self._time, self._counter = time, sample.board.get("energy")
         self._occupants = occupants
-        self._activities = _activities(reading)
+        self._activities = _activities(sample)
 
-    def _joules(self, reading: GpuReading, time: float) -> float | None:
-        counter, power = reading.board.get("energy"), reading.board.get("power")
+    def _joules(self, sample: GpuSample, time: float) -> float | None:
+        counter, power = sample.board.get("energy"), sample.board.get("power")
         if self._counter is not None:
             # After the driver was loaded anew it begins at 0, and so do we.
             return None if counter is None else max(counter - self._counter, 0.0)
         return None if power is None else power * min(max(time - self._time, 0.0), _LONGEST_SECONDS)
 
-    def _idle(self, reading: GpuReading, joules: float, time: float, *, free: bool) -> float:
+    def _idle(self, sample: GpuSample, joules: float, time: float, *, free: bool) -> float:
         seconds = max(time - self._time, 0.0)
-        power = reading.board.get("power") or (joules / seconds if seconds else 0.0)
+        power = sample.board.get("power") or (joules / seconds if seconds else 0.0)
         if power > 0:
             self._lowest_watts = min(self._lowest_watts, power)
         if free:
@@ -158,9 +158,9 @@ class _Board:
             return joules
         return min(joules, min(self._lowest_watts, self._assumed_watts) * seconds)
 
-    def _parts(self, reading: GpuReading, occupants: list[_Occupant]) -> Iterable[tuple[Share | None, float]]:
+    def _parts(self, sample: GpuSample, occupants: list[_Occupant]) -> Iterable[tuple[Share | None, float]]:
         """Return whose part is which, ``None`` for others; together they are 1."""
-        method, weights = self._weights(reading, occupants)
+        method, weights = self._weights(sample, occupants)
         whole = math.fsum(weight for _, weight in weights)
         for one, weight in weights:
             share = None
@@ -168,24 +168,22 @@ class _Board:
                 share = Share(one.run_id, _alike(one.instance), method)
             yield share, weight / whole if whole else 1 / len(weights)  # an activity may be too small to be divided
 
-    def _weights(self, reading: GpuReading, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
-        if reading.gpu.mig_enabled:
+    def _weights(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
+        if sample.gpu.mig_enabled:
             instances = {one.instance for one in occupants}
             if None not in instances:
-                return self._by_instance(reading, occupants)
+                return self._by_instance(sample, occupants)
         elif any(one.sm_utilization for one in occupants):
             return "sm_time", [(one, one.sm_utilization or 0.0) for one in occupants]
         return "process_count", [(one, 1.0) for one in occupants]
 
-    def _by_instance(
-        self, reading: GpuReading, occupants: list[_Occupant]
-    ) -> tuple[str, list[tuple[_Occupant, float]]]:
+    def _by_instance(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
         residents: dict[MigInstance, list[_Occupant]] = {}
         for one in occupants:
             if one.instance is not None:
                 residents.setdefault(one.instance, []).append(one)
         last = {instance: activity for instance, activity in self._activities.items() if instance in residents}
-        activities = last | _activities(reading)
+        activities = last | _activities(sample)
         method, weights = "instance_size", {instance: _slices(instance) for instance in residents}
         busy = {instance: activity * _slices(instance) for instance, activity in activities.items()}
         if residents.keys() <= busy.keys() and any(busy.values()):
@@ -200,24 +198,24 @@ class _Board:
         ]
 
 
-def _occupants(reading: GpuReading, runs: Mapping[int, str]) -> dict[int, _Occupant]:
-    instances = instances_of(reading)
+def _occupants(sample: GpuSample, runs: Mapping[int, str]) -> dict[int, _Occupant]:
+    instances = instances_of(sample)
     return {
         process.pid: _Occupant(runs.get(process.pid), instances.get(process.gpu_instance_id), process.sm_utilization)
-        for process in reading.processes
+        for process in sample.processes
     }
 
 
-def instances_of(reading: GpuReading) -> Mapping[int | None, MigInstance]:
+def instances_of(sample: GpuSample) -> Mapping[int | None, MigInstance]:
     """Return the MIG instances of a GPU by their ids, as its processes name them."""
-    return {device.instance.gpu_instance_id: device.instance for device in reading.devices if device.instance}
+    return {device.instance.gpu_instance_id: device.instance for device in sample.devices if device.instance}
 
 
-def _activities(reading: GpuReading) -> dict[MigInstance, float]:
+def _activities(sample: GpuSample) -> dict[MigInstance, float]:
     """Return how busy the multiprocessors of each MIG instance were, 0 to 1, as far as that is known."""
     return {
         device.instance: activity
-        for device in reading.devices
+        for device in sample.devices
         if device.instance is not None
         and (activity := device.figures.get("sm_active", device.figures.get("graphics_active"))) is not None
     }

@@ -13,12 +13,12 @@ from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.core.system.processes import RunProcesses
 from hypergauge.exporters.nvml.energy import EnergySplit, instances_of
 from hypergauge.exporters.nvml.families import BOARD, DEVICE, Families
-from hypergauge.exporters.process.endings import Endings
+from hypergauge.exporters.process.run_exits import RunExits
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.gpu.inventory import Gpu, MigInstance
 from hypergauge.gpu.library import load
 from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.reading import GpuProcess, GpuReading, Reader, Reading
+from hypergauge.gpu.sample import GpuProcess, GpuSample, Reader, Sample
 
 __all__ = ["NvmlExporter"]
 
@@ -48,7 +48,7 @@ class NvmlExporter:
     def __init__(self, options: ExporterOptions, reader: Reader | None = None) -> None:
         self._options, self._opened = options, reader
         self._processes = RunProcesses()
-        self._endings = Endings(options.runs_dir)
+        self._run_exits = RunExits(options.runs_dir)
         self._energy = EnergySplit()
         self._runs: dict[int, str] = {}  # by pid, at the last scan
         self._seen: dict[str, float] = {}  # when a run last had processes, Unix seconds
@@ -69,28 +69,28 @@ class NvmlExporter:
 
     def collect(self) -> Iterator[Metric]:
         """Read all GPUs once."""
-        reading = self._reader.read()
+        sample = self._reader.read()
         trees = self._processes.scan()
-        self._endings.look(reading.time)
+        self._run_exits.look(sample.time)
         runs = {
             process.pid: run_id for run_id, tree in trees.items() if self._tells_of(run_id) for process in tree.members
         }
         live = {run_id for run_id in runs.values() if any(not process.zombie for process in trees[run_id].members)}
         # One that has ended while this was read goes on until the next reading, which knows what it has used.
-        ended = {run_id: end for run_id, end in self._endings.recent.items() if end.ended_at <= reading.time}
+        ended = {run_id: end for run_id, end in self._run_exits.recent.items() if end.ended_at <= sample.time}
         live -= ended.keys()
-        self._share_energy(reading, runs, ended)
+        self._share_energy(sample, runs, ended)
 
         families = Families()
-        for one in reading.gpus:
+        for one in sample.gpus:
             self._gpus[one.gpu.uuid] = one.gpu
-            self._add_gpu(families, one, reading.driver)
+            self._add_gpu(families, one, sample.driver)
             _add_processes(families, one, {pid: run_id for pid, run_id in runs.items() if run_id in live})
-        for uuid in reading.lost:
+        for uuid in sample.lost:
             simulated = _simulated(uuid in self._gpus and self._gpus[uuid].simulated)
             families.add("lost", {"UUID": uuid, **simulated}, 1)
         self._add_starts(families, live, ended)
-        self._add_energy(families, {one.gpu.uuid for one in reading.gpus}, live, ended)
+        self._add_energy(families, {one.gpu.uuid for one in sample.gpus}, live, ended)
         return families.all()
 
     @property
@@ -100,28 +100,28 @@ class NvmlExporter:
         return self._opened
 
     def _tells_of(self, run_id: str) -> bool:
-        if run_id in self._endings:
-            return run_id in self._endings.recent
-        return not self._options.own_runs or self._endings.knows(run_id)
+        if run_id in self._run_exits:
+            return run_id in self._run_exits.recent
+        return not self._options.own_runs or self._run_exits.knows(run_id)
 
-    def _share_energy(self, reading: Reading, runs: dict[int, str], ended: Mapping[str, RunEnd]) -> None:
+    def _share_energy(self, sample: Sample, runs: dict[int, str], ended: Mapping[str, RunEnd]) -> None:
         # A process may have ended between the reading and the scan.
         known, self._runs = self._runs | runs, runs
         gpus = tuple(
             replace(one, processes=tuple(p for p in one.processes if p.pid in known or not _serves_mps(p.pid)))
-            for one in reading.gpus
+            for one in sample.gpus
         )
         ends = {run_id: end.ended_at for run_id, end in ended.items()}
-        self._energy.update(replace(reading, gpus=gpus), known, ends)
-        self._seen.update(dict.fromkeys(runs.values(), reading.time))
+        self._energy.update(replace(sample, gpus=gpus), known, ends)
+        self._seen.update(dict.fromkeys(runs.values(), sample.time))
         self._seen = {
             run_id: seen_at
             for run_id, seen_at in self._seen.items()
-            if self._endings.remembers(run_id, seen_at, reading.time)
+            if self._run_exits.remembers(run_id, seen_at, sample.time)
         }
         self._energy.forget(self._seen.__contains__)
 
-    def _add_gpu(self, families: Families, one: GpuReading, driver: str) -> None:
+    def _add_gpu(self, families: Families, one: GpuSample, driver: str) -> None:
         board = _of_gpu(one.gpu)
         about = {
             "name": one.gpu.name,
@@ -151,8 +151,8 @@ class NvmlExporter:
         # For a run that has nothing of a GPU yet too: so its energy, when there is any, is known to begin at 0.
         simulated = _simulated(any(gpu.simulated for gpu in self._gpus.values()))
         for run_id in sorted(live):
-            end = self._endings.recent.get(run_id)
-            started_at = self._endings.started_at(run_id) if end is None else end.started_at
+            end = self._run_exits.recent.get(run_id)
+            started_at = self._run_exits.started_at(run_id) if end is None else end.started_at
             if started_at is not None:
                 families.add("run_start_time_seconds", {"run_id": run_id, **simulated}, started_at)
         shared = {share.run_id for board in self._energy.boards.values() for share in board.runs}
@@ -188,7 +188,7 @@ def _add_figures(
             families.add(family, {**labels, **more}, figures[name])
 
 
-def _add_processes(families: Families, one: GpuReading, runs: Mapping[int, str]) -> None:
+def _add_processes(families: Families, one: GpuSample, runs: Mapping[int, str]) -> None:
     """Add what each run has of a GPU, or of its instances. Where it is not known of all of its processes, nothing is."""
     instances = instances_of(one)
     members: dict[tuple[str, MigInstance | None], list[GpuProcess]] = {}

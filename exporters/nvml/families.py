@@ -59,7 +59,7 @@ _HELP = {
     "attributed_energy_joules_total": "The run's share of the energy that the board has used, by how it was shared out.",
 }
 
-# By figure of `hypergauge.gpu.reading.DeviceReading`: the family, and the labels that tell it from others in it.
+# By figure of `hypergauge.gpu.sample.DeviceSample`: the family, and the labels that tell it from others in it.
 DEVICE: Mapping[str, tuple[str, Mapping[str, str]]] = {
     **{
         name: (f"{name}_ratio", {})
@@ -75,7 +75,7 @@ DEVICE: Mapping[str, tuple[str, Mapping[str, str]]] = {
     },
 }  # fmt: skip
 
-# The same of `hypergauge.gpu.reading.GpuReading.board`.
+# The same of `hypergauge.gpu.sample.GpuSample.board`.
 BOARD: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "power": ("power_watts", {}),
     "power_limit": ("power_limit_watts", {}),

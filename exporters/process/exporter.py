@@ -10,8 +10,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.processes import RunProcesses
-from hypergauge.exporters.process.endings import Endings
 from hypergauge.exporters.process.perf_counters import PerfCounters, PerfFamilies
+from hypergauge.exporters.process.run_exits import RunExits
 from hypergauge.exporters.process.usage import RunUsage
 from hypergauge.exporters.serving.registry import ExporterOptions
 
@@ -31,7 +31,7 @@ class ProcessExporter:
     def __init__(self, options: ExporterOptions) -> None:
         self._processes = RunProcesses()
         self._own_runs = options.own_runs
-        self._endings = Endings(options.runs_dir)
+        self._run_exits = RunExits(options.runs_dir)
         self._usage: dict[str, RunUsage] = {}
         self._runs_dir = options.runs_dir
         self._perf: dict[str, PerfCounters] = {}
@@ -44,24 +44,24 @@ class ProcessExporter:
         """Read every process of every run once."""
         trees = self._processes.scan()
         now = time.time()
-        self._endings.look(now)
+        self._run_exits.look(now)
         families, perf = _Families(), PerfFamilies()
         for run_id, tree in trees.items():
-            if run_id not in self._endings and (not self._own_runs or self._endings.knows(run_id)):
+            if run_id not in self._run_exits and (not self._own_runs or self._run_exits.knows(run_id)):
                 usage = self._usage.setdefault(run_id, RunUsage())
                 if usage.update(tree, now):
-                    families.add(run_id, usage, self._endings.started_at(run_id))
-                    perf.add(run_id, self._perf_of(run_id), self._endings.started_at(run_id))
-        for run_id, end in self._endings.recent.items():
+                    families.add(run_id, usage, self._run_exits.started_at(run_id))
+                    perf.add(run_id, self._perf_of(run_id), self._run_exits.started_at(run_id))
+        for run_id, end in self._run_exits.recent.items():
             families.add_final(run_id, end, self._usage.get(run_id) or RunUsage())
             perf.add_final(run_id, self._perf_of(run_id))
         self._usage = {
             run_id: usage
             for run_id, usage in self._usage.items()
-            if self._endings.remembers(run_id, usage.seen_at, now)
+            if self._run_exits.remembers(run_id, usage.seen_at, now)
         }
         self._perf = {
-            run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in self._endings.recent
+            run_id: one for run_id, one in self._perf.items() if run_id in trees or run_id in self._run_exits.recent
         }
         families.by_tree.add_metric([], sum(tree.by_tree for tree in trees.values()))
         yield from families.all()
@@ -129,8 +129,8 @@ class _Families:
             (self.peak, usage.peak_bytes),
             (self.threads, usage.threads),
             (self.processes, usage.processes),
-            (self.cores, usage.allowance.cores),
-            (self.memory_limit, usage.allowance.memory_bytes),
+            (self.cores, usage.limits.cores),
+            (self.memory_limit, usage.limits.memory_bytes),
         )
         for family, figure in figures:
             if figure is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import psutil
 
 from hypergauge.core.system.processes import ProcessStat, RunTree, read_stat
-from hypergauge.exporters.process.allowance import Allowance
+from hypergauge.exporters.process.cgroup_limits import CgroupLimits
 
 __all__ = ["RunUsage"]
 
@@ -66,7 +66,7 @@ class RunUsage:
         self.resident_bytes = self.threads = self.processes = 0
         self.proportional_bytes: int | None = None
         self.peak_bytes: int | None = None
-        self.allowance = Allowance()
+        self.limits = CgroupLimits()
         self.seen_at = 0.0
         self._last: dict[int, _Figures] = {}
         self._proportional = _Proportional()
@@ -108,7 +108,7 @@ class RunUsage:
         self.proportional_bytes = self._proportional.total(living)
         if self.proportional_bytes is not None:
             self.peak_bytes = max(self.proportional_bytes, self.peak_bytes or 0)
-        self.allowance.update(living)
+        self.limits.update(living)
 
     def _last_storage(self, stat: ProcessStat) -> tuple[int, int]:
         last = self._last.get(stat.pid)

@@ -16,7 +16,7 @@ from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.window import Window, window
 from hypergauge.insight.regression.verdicts import Gate
-from hypergauge.insight.sharing.sittings import passes
+from hypergauge.insight.sharing.concurrent_runs import passes
 from hypergauge.sql.queries.axes import Stretch
 from hypergauge.sql.queries.summaries import (
     FinalMetric,

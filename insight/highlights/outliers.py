@@ -8,11 +8,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from hypergauge.insight.highlights.formatting import Line, lasting
 from hypergauge.insight.highlights.phases import Phase, similar
 from hypergauge.insight.highlights.repetition import Repetition
 from hypergauge.insight.highlights.segments import spikes
 from hypergauge.insight.highlights.signals import Signal, Signals
-from hypergauge.insight.highlights.telling import Line, lasting
 
 __all__ = ["changes", "gaps", "moments", "stretches", "trends"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, LeftOut, concurrent_runs
 from hypergauge.insight.sharing.interference import Interference, Set
 from hypergauge.insight.sharing.progress import Progress, progress_of
-from hypergauge.insight.sharing.sittings import LeftOut, Sitting, sit
 from hypergauge.insight.sharing.slowdowns import Measured, sets_of, uneven
 from hypergauge.sql.queries.neighbours import strangers
 from hypergauge.sql.queries.report import steps
@@ -45,12 +45,14 @@ def interference(
     # A run that is selected without those beside it would seem to have been alone.
     workloads = dict.fromkeys(f"{run.experiment_id}/{run.workload}" for run in select_runs(connection, selectors))
     runs = select_runs(connection, list(workloads), every_attempt=True)
-    sittings, left_out = sit(runs, strangers(connection, [run.run_id for run in runs]))
+    sittings, left_out = concurrent_runs(runs, strangers(connection, [run.run_id for run in runs]))
     measured = _measured(connection, sittings, METRICS[metric], simulated=simulated)
     return Interference(metric, sets_of(sittings, measured, paced=metric != "duration"), left_out)
 
 
-def _measured(connection: Connection, sittings: Iterable[Sitting], align: str | None, *, simulated: bool) -> Measured:
+def _measured(
+    connection: Connection, sittings: Iterable[ConcurrentRuns], align: str | None, *, simulated: bool
+) -> Measured:
     runs = [run for sitting in sittings for run in sitting.runs]
     ids = [run.run_id for run in runs]
     counts: dict[str, dict[str, int]] = {}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hypergauge.insight.sharing.concurrent_runs import LeftOut
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
-from hypergauge.insight.sharing.sittings import LeftOut
 
 __all__ = ["Against", "Alone", "Interference", "Member", "Set", "Slowdown"]
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
 
+from hypergauge.insight.sharing.concurrent_runs import ConcurrentRuns, Configuration, configuration
 from hypergauge.insight.sharing.interference import Against, Alone, Member, Set, Slowdown
 from hypergauge.insight.sharing.progress import Progress
 from hypergauge.insight.sharing.ratio import ratio
-from hypergauge.insight.sharing.sittings import Configuration, Sitting, configuration
 from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["Measured", "sets_of", "uneven"]
@@ -46,7 +46,9 @@ class Measured:
 _NOTHING = Measured()
 
 
-def sets_of(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced: bool = False) -> tuple[Set, ...]:
+def sets_of(
+    sittings: Sequence[ConcurrentRuns], measured: Measured = _NOTHING, *, paced: bool = False
+) -> tuple[Set, ...]:
     """Return the sets that there were, each against its configurations alone.
 
     Parameters
@@ -55,7 +57,7 @@ def sets_of(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced
         Whether times are those of a step, and not of whole runs.
     """
     solos: dict[_Kind, list[RunInfo]] = {}
-    groups: dict[tuple[_Kind, ...], list[Sitting]] = {}
+    groups: dict[tuple[_Kind, ...], list[ConcurrentRuns]] = {}
     for sitting in sittings:
         kinds = _kinds(sitting)
         if len(kinds) == 1:
@@ -66,12 +68,12 @@ def sets_of(sittings: Sequence[Sitting], measured: Measured = _NOTHING, *, paced
     return tuple(_Group(names, solos, some, measured, paced).as_set() for some in groups.values())
 
 
-def uneven(sitting: Sitting) -> bool:
+def uneven(sitting: ConcurrentRuns) -> bool:
     """Return whether one of its runs was there for longer than another."""
     return min(_share(sitting, run) for run in sitting.runs) < 1 - _ALL_BUT
 
 
-def _share(sitting: Sitting, run: RunInfo) -> float:
+def _share(sitting: ConcurrentRuns, run: RunInfo) -> float:
     begins, ends = sitting.together(run)
     return (ends - begins) / (run.duration or ends - begins)
 
@@ -80,11 +82,11 @@ def _kind(run: RunInfo) -> _Kind:
     return configuration(run), run.collocation or "-"
 
 
-def _kinds(sitting: Sitting) -> tuple[_Kind, ...]:
+def _kinds(sitting: ConcurrentRuns) -> tuple[_Kind, ...]:
     return tuple(sorted(map(_kind, sitting.runs), key=repr))
 
 
-def _names(sittings: Iterable[Sitting]) -> dict[Configuration, str]:
+def _names(sittings: Iterable[ConcurrentRuns]) -> dict[Configuration, str]:
     """Return what each configuration is called; where that is the name of several, with the first run of each."""
     first: dict[Configuration, RunInfo] = {}
     for sitting in sittings:
@@ -100,7 +102,7 @@ class _Group:
 
     names: Mapping[Configuration, str]
     solos: Mapping[_Kind, Sequence[RunInfo]]
-    sittings: Sequence[Sitting]
+    sittings: Sequence[ConcurrentRuns]
     measured: Measured
     paced: bool
 
@@ -170,7 +172,7 @@ class _Group:
         return Slowdown(Alone(collocation, tuple(run.full_label for run in solos)), statistics.fmean(mine), size, found)
 
     def _times(
-        self, sitting: Sitting, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str
+        self, sitting: ConcurrentRuns, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str
     ) -> tuple[float, list[float]]:
         """Return how long the runs of one configuration took in a sitting, and each solo run for the same work.
 
@@ -204,7 +206,7 @@ class _Group:
             return None
         return Against(statistics.fmean(known), sum(map(statistics.fmean, samples)), ratio(known, samples))
 
-    def _energy(self, sitting: Sitting) -> float | None:
+    def _energy(self, sitting: ConcurrentRuns) -> float | None:
         """Return what the boards of a sitting used: those that runs share once, by the run that was there the longest."""
         boards: dict[str, list[RunInfo]] = {}
         for run in sitting.runs:
@@ -224,7 +226,7 @@ class _Group:
                 yield what, sum(counts) / len(self.sittings)
 
 
-def _sharing(sitting: Sitting) -> str:
+def _sharing(sitting: ConcurrentRuns) -> str:
     """Return in which way the runs of a sitting share."""
     ways = {run.collocation or "-" for run in sitting.runs}
     if ways != {"-"}:

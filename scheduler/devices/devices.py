@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import GpuUnavailable
-from hypergauge.core.files.locks import Claim
+from hypergauge.core.files.host_lock import HostLock
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.processes import RunProcesses, boot_id, identity, is_alive
 from hypergauge.gpu import MigInstance, load
@@ -34,8 +34,8 @@ from hypergauge.scheduler.devices.instances import (
 from hypergauge.scheduler.devices.mps import MpsDaemon, program
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.supervisor.supervision import is_supervised
-from hypergauge.sql.runs import owned
-from hypergauge.sql.runs.owned import Holder, Owned
+from hypergauge.sql.runs import provisioned_devices
+from hypergauge.sql.runs.provisioned_devices import Holder, ProvisionedDevice
 from hypergauge.sql.server.session import Session
 
 __all__ = ["Devices", "Given"]
@@ -64,7 +64,7 @@ class Given:
     visible: tuple[str, ...] | None
     instance: MigInstance | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
-    claim: Claim | None = None
+    claim: HostLock | None = None
 
 
 class Devices:
@@ -127,10 +127,10 @@ class Devices:
             return given
         with self._turn():
             self._clear(session, mine=False)
-            recorded = session(owned.on_host, self._host)
+            recorded = session(provisioned_devices.on_host, self._host)
             ours = self._pids(recorded)
             taken = {one.mig_uuid for one in recorded}
-            claims: dict[str, Claim] = {}
+            claims: dict[str, HostLock] = {}
             try:
                 choices = []
                 for gpu, wanted in divided.items():
@@ -158,7 +158,7 @@ class Devices:
 
     def adopt(self, session: Session, run_ids: Sequence[str]) -> None:
         """Be the one to remove what there is for runs that a dead scheduler has left to us."""
-        session(owned.adopt, self._holder, run_ids)
+        session(provisioned_devices.adopt, self._holder, run_ids)
 
     def clear(self, session: Session) -> list[str]:
         """Remove what is for runs that are over, where its scheduler is gone or this one.
@@ -168,7 +168,7 @@ class Devices:
         list of str
             What could not be removed, and why; it stays recorded.
         """
-        if not any(one.home == self._holder.home for one in session(owned.on_host, self._host)):
+        if not any(one.home == self._holder.home for one in session(provisioned_devices.on_host, self._host)):
             return []
         try:
             with self._turn():
@@ -178,7 +178,7 @@ class Devices:
 
     def without_ours(self, session: Session, gpu_uuid: str) -> tuple[Layout, set[int]]:
         """Return a GPU as it is without anything that was made for runs, and the processes of runs."""
-        recorded = session(owned.on_host, self._host)
+        recorded = session(provisioned_devices.on_host, self._host)
         layout = self.control.layout(gpu_uuid)
         made = {one.mig_uuid for one in recorded if one.mig_uuid}
         stay = tuple(one for one in layout.instances if one.uuid not in made)
@@ -195,7 +195,7 @@ class Devices:
             for run_id, tree in RunProcesses().scan().items()
             if any(not process.zombie for process in tree.members)
         }
-        for one in session(owned.on_host, self._host):
+        for one in session(provisioned_devices.on_host, self._host):
             if one.home != self._holder.home or not self._is_over(one, running, mine):
                 continue
             try:
@@ -203,10 +203,10 @@ class Devices:
             except (GpuUnavailable, OSError) as error:
                 problems.append(str(error))
             else:
-                session(owned.forget, one.owned_id)
+                session(provisioned_devices.forget, one.owned_id)
         return problems
 
-    def _is_over(self, one: Owned, running: set[str], mine: bool) -> bool:
+    def _is_over(self, one: ProvisionedDevice, running: set[str], mine: bool) -> bool:
         if one.boot_id == self._holder.boot_id and is_alive(one.holder_pid, one.holder_created):
             is_mine = (one.holder_pid, one.holder_created) == (self._holder.pid, self._holder.created)
             if not (mine and is_mine):
@@ -218,7 +218,7 @@ class Devices:
         supervised = is_supervised(folder)  # asked first: one that ends in between has written its end by now
         return folder.end() is None and (supervised or run_id in running)
 
-    def _remove(self, one: Owned) -> None:
+    def _remove(self, one: ProvisionedDevice) -> None:
         if one.kind == "daemon":
             assert one.folder is not None
             MpsDaemon(Path(one.folder)).stop()
@@ -230,23 +230,23 @@ class Devices:
         elif one.boot_id == self._holder.boot_id:  # else it went when the host was restarted
             remove_instance(self.control, one)
 
-    def _make_instances(self, session: Session, choice: Choice, claims: Mapping[str, Claim]) -> dict[str, Given]:
+    def _make_instances(self, session: Session, choice: Choice, claims: Mapping[str, HostLock]) -> dict[str, Given]:
         given = {run_id: Given((one.uuid,), one, claim=claims[one.uuid]) for run_id, one in choice.there.items()}
         gpu = choice.layout.gpu_uuid
         for run_id, (profile, start) in choice.made.items():
-            record = session(owned.record, "instance", self._holder, [run_id], [gpu], profile=profile, start=start
+            record = session(provisioned_devices.record, "instance", self._holder, [run_id], [gpu], profile=profile, start=start
             )  # fmt: skip
             try:
                 made = self.control.create(gpu, profile, start)
             except NotPermitted as error:
-                session(owned.forget, record.owned_id)
+                session(provisioned_devices.forget, record.owned_id)
                 raise needs_root(choice.layout, choice.made.values()) from error
-            session(owned.complete, record.owned_id, made.gpu_instance_id, made.uuid)
+            session(provisioned_devices.complete, record.owned_id, made.gpu_instance_id, made.uuid)
             given[run_id] = Given((made.uuid,), made)
         return given
 
     def _join_daemon(
-        self, session: Session, jobs: Mapping[str, Job], beside: Sequence[str], recorded: Sequence[Owned]
+        self, session: Session, jobs: Mapping[str, Job], beside: Sequence[str], recorded: Sequence[ProvisionedDevice]
     ) -> dict[str, Given]:
         """Return what makes runs clients of the workload's daemon, started where it does not run."""
         gpus = list(dict.fromkeys(gpu.uuid for job in jobs.values() for gpu in job.devices or ()))
@@ -255,11 +255,11 @@ class Devices:
             if one.kind == "daemon" and set(one.run_ids) & set(beside) and set(gpus) <= set(one.gpu_uuids):
                 there = MpsDaemon(Path(one.folder or ""))
                 if there.running or (program() is None and there.folder.exists()):
-                    session(owned.join, one.owned_id, list(jobs))
+                    session(provisioned_devices.join, one.owned_id, list(jobs))
                     daemon = there
         if daemon is None:
             folder = _TEMPORARY / f"hypergauge-mps-{uuid.uuid4().hex[:12]}"
-            session(owned.record, "daemon", self._holder, list(jobs), gpus, folder=str(folder))
+            session(provisioned_devices.record, "daemon", self._holder, list(jobs), gpus, folder=str(folder))
             daemon = MpsDaemon(folder)
             daemon.start(gpus)
         return {
@@ -267,19 +267,19 @@ class Devices:
             for run_id, job in jobs.items()
         }
 
-    def _claim(self, layout: Layout, taken: set[str | None], claims: dict[str, Claim]) -> set[str]:
+    def _claim(self, layout: Layout, taken: set[str | None], claims: dict[str, HostLock]) -> set[str]:
         """Claim the instances of a GPU that are nobody's, and return their UUIDs."""
         usable = set()
         for one in layout.instances:
             if one.uuid is None or one.uuid in taken or one.pids:
                 continue
-            claim = Claim(f"{self._scope}/{one.uuid}")
+            claim = HostLock(f"{self._scope}/{one.uuid}")
             if claim.take():
                 claims[one.uuid] = claim
                 usable.add(one.uuid)
         return usable
 
-    def _pids(self, recorded: Sequence[Owned]) -> set[int]:
+    def _pids(self, recorded: Sequence[ProvisionedDevice]) -> set[int]:
         """Return the processes of all runs on this host, and of the daemons that were started for them."""
         pids = {process.pid for tree in RunProcesses().scan().values() for process in tree.members}
         for one in recorded:
@@ -290,7 +290,7 @@ class Devices:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         """Let one process at a time make and remove devices on this host, so that each sees what the others have."""
-        with Claim(f"{self._scope}/devices") as claim:
+        with HostLock(f"{self._scope}/devices") as claim:
             if not claim.take(_TURN_SECONDS):
                 raise GpuUnavailable(f"another scheduler has been dividing the GPUs for {_TURN_SECONDS:g} s")
             yield

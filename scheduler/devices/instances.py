@@ -12,7 +12,7 @@ from hypergauge.gpu import MigInstance
 from hypergauge.gpu.mig import Layout, MigControl, NotPermitted, PlacedInstance
 from hypergauge.gpu.models import Profile
 from hypergauge.scheduler.devices.layout import alternatives, mix, place
-from hypergauge.sql.runs.owned import Owned
+from hypergauge.sql.runs.provisioned_devices import ProvisionedDevice
 
 __all__ = [
     "Choice",
@@ -152,7 +152,7 @@ def refuse_mig_mode(layout: Layout) -> None:
         )
 
 
-def remove_instance(control: MigControl, owned: Owned) -> None:
+def remove_instance(control: MigControl, owned: ProvisionedDevice) -> None:
     """Remove an instance of ours; where its making was cut short, what is in its place, as long as nobody is on it.
 
     Raises
@@ -174,7 +174,7 @@ def remove_instance(control: MigControl, owned: Owned) -> None:
             ) from error
 
 
-def _is_it(one: PlacedInstance, owned: Owned) -> bool:
+def _is_it(one: PlacedInstance, owned: ProvisionedDevice) -> bool:
     in_place = one.profile.name == owned.profile and one.start in (owned.start, None)
     if owned.gpu_instance_id is None:
         return in_place and one.start is not None and not one.pids

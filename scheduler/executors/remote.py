@@ -12,11 +12,11 @@ from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.scheduler.active import new_run
 from hypergauge.scheduler.events import Event, Outcome
 from hypergauge.scheduler.executors.base import Executor, Submission
-from hypergauge.scheduler.executors.beside import Stopping
-from hypergauge.scheduler.executors.following import Following
-from hypergauge.scheduler.executors.line import Line
+from hypergauge.scheduler.executors.concurrency import Stopping
+from hypergauge.scheduler.executors.job_monitor import JobMonitor
 from hypergauge.scheduler.executors.order import OrderedRun, WorkloadOrder
-from hypergauge.scheduler.executors.patience import Patience
+from hypergauge.scheduler.executors.retry import Retry
+from hypergauge.scheduler.executors.submission_queue import SubmissionQueue
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.plan.plan import PlannedRun, PlannedWorkload
 from hypergauge.scheduler.plan.policy import Policy
@@ -52,7 +52,7 @@ class Remote:
     executor: Executor
     report: Report
     stopping: Stopping
-    line: Line
+    line: SubmissionQueue
 
     def resume(self, session: Session, run: PlannedRun) -> str | None:
         """Return the status of a run to attach to (``running``) or that has ended; ``None`` where it is to be repeated.
@@ -90,9 +90,9 @@ class Remote:
         """Return what runs a workload once."""
         return RemoteWorkload(self, planned, name, file, write_back, policy, began)
 
-    def patience(self, label: str) -> Patience:
+    def patience(self, label: str) -> Retry:
         """Return what asks the executor on behalf of a workload."""
-        return Patience(lambda message: self.report(Event("warning", label, message=message)), self.stopping)
+        return Retry(lambda message: self.report(Event("warning", label, message=message)), self.stopping)
 
     def _found(self, session: Session, row: JobRow) -> bool:
         """Return whether a job was handed in whose id nobody has heard; else its runs are given up, whatever comes late."""
@@ -134,7 +134,7 @@ class RemoteWorkload:
 
     def _follow(self, session: Session, row: JobRow, there: Sequence[Job], *, attached: bool) -> list[Outcome]:
         remote = self.remote
-        outcomes = Following(
+        outcomes = JobMonitor(
             session, remote.executor, row, there,
             experiment=self.planned.experiment, workload=self.planned.workload, tracking=remote.tracking,
             report=remote.report, write_back=self.write_back, stopping=remote.stopping, attached=attached,

@@ -10,10 +10,10 @@ from pathlib import Path
 from hypergauge.core.config.settings import Settings
 from hypergauge.scheduler.events import Event, Outcome
 from hypergauge.scheduler.executors.base import Executor
-from hypergauge.scheduler.executors.beside import Stopping, run_beside
-from hypergauge.scheduler.executors.line import Line
-from hypergauge.scheduler.executors.patience import Patience
+from hypergauge.scheduler.executors.concurrency import Stopping, run_concurrently
 from hypergauge.scheduler.executors.remote import Remote
+from hypergauge.scheduler.executors.retry import Retry
+from hypergauge.scheduler.executors.submission_queue import SubmissionQueue
 from hypergauge.scheduler.experiment.csv_text import Problem
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
 from hypergauge.scheduler.launch.commands import make_environments
@@ -55,7 +55,7 @@ class RemoteScheduler:
             due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
             make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
             write_back = writer(file, self.report)
-            line = Line([f"{workload.experiment}/{workload.workload}" for workload in workloads], stopping)
+            line = SubmissionQueue([f"{workload.experiment}/{workload.workload}" for workload in workloads], stopping)
             remote = Remote(self.database, self.settings, self.tracking, self.executor, self.report, stopping, line)
             opened = partial(remote.open, file.path.stem, file.path, write_back)
             file_turns = FileTurns(file, self.policy, None, self.report, write_back, remote.resume, opened)
@@ -72,7 +72,7 @@ class RemoteScheduler:
                     stopping.failed.set()
                 return done
 
-            outcomes = run_beside(list(turns(workloads, self.policy.repeat)), self.max_jobs, run, stopping)
+            outcomes = run_concurrently(list(turns(workloads, self.policy.repeat)), self.max_jobs, run, stopping)
             file_turns.check()
             return outcomes
 
@@ -101,7 +101,7 @@ def refuse_rows(executor: Executor, file: ExperimentFile) -> None:
 
 
 def refuse_workloads(
-    executor: Executor, file: ExperimentFile, workloads: Sequence[PlannedWorkload], patience: Patience
+    executor: Executor, file: ExperimentFile, workloads: Sequence[PlannedWorkload], patience: Retry
 ) -> None:
     """Refuse a file with a workload that no host of the executor will ever take, as soon as that answers.
 

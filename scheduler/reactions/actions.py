@@ -14,7 +14,7 @@ import psycopg
 from hypergauge.core.config.rule_settings import STOP_RUN, STOP_WORKLOAD, RuleSettings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
-from hypergauge.scheduler.reactions.messages import MessageFailed, send
+from hypergauge.scheduler.reactions.notifications import NotificationFailed, send
 from hypergauge.scheduler.supervisor.supervision import ask_to_stop
 from hypergauge.sql.runs import rule_actions
 from hypergauge.sql.runs.rule_actions import AskedAction, Outcome
@@ -89,7 +89,7 @@ class Actions:
             return "done", send(action, _facts(asked))
         except (BadRequest, OSError, KeyError):
             return "failed", "the settings of the run name no such action any more"
-        except MessageFailed as error:
+        except NotificationFailed as error:
             return "failed", str(error)
 
     def _folder(self, run_id: str) -> RunFolder:

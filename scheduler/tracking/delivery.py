@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hypergauge.core.errors import TrackingUnavailable
-from hypergauge.core.files.locks import Claim
+from hypergauge.core.files.host_lock import HostLock
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.output import whole_output
 from hypergauge.scheduler import profilers
-from hypergauge.scheduler.provenance.record import FILES
+from hypergauge.scheduler.provenance.manifest import FILES
 from hypergauge.scheduler.supervisor.spans import read_spans
-from hypergauge.scheduler.tracking.openings import RunRequest, open_late
+from hypergauge.scheduler.tracking.run_creation import RunRequest, open_late
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.ingest.software import store_software_metrics, store_spans
 from hypergauge.sql.runs import runs
@@ -37,7 +37,7 @@ def deliver(
     Where MLflow could not open a run for it in time, that is made up for. What somebody else delivers at this moment is
     left to them.
     """
-    with Claim(f"delivery/{folder.run_id}") as claim:
+    with HostLock(f"delivery/{folder.run_id}") as claim:
         if not claim.take() or folder.delivered:
             return True
         deliver_spans(connection, folder)

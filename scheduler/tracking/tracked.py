@@ -9,7 +9,7 @@ from hypergauge.scheduler.events import Event, label
 from hypergauge.scheduler.parallel import each
 from hypergauge.scheduler.provenance.page_cache import cache_tags
 from hypergauge.scheduler.tracking.delivery import deliver, deliver_spans
-from hypergauge.scheduler.tracking.openings import Openings, RunRequest
+from hypergauge.scheduler.tracking.run_creation import RunCreation, RunRequest
 from hypergauge.scheduler.tracking.tracking import OWN_TAG, Tracking
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Database
@@ -43,7 +43,7 @@ class TrackedRuns:
     ) -> None:
         self._database, self._tracking, self._report = database, tracking, report
         self._experiment, self._experiment_name, self._workload = experiment, experiment_name, workload
-        self._openings = Openings(tracking)
+        self._openings = RunCreation(tracking)
         self._answers = True
 
     def open(self, session: Session, starting: Sequence[ActiveRun], run_before: Collection[int]) -> None:

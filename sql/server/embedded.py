@@ -1,6 +1,6 @@
 """The embedded PostgreSQL server: binaries from a wheel, data under ``BENCH_HOME``, a Unix socket and nothing else.
 
-The first process that needs the server starts it, the last one that held it stops it, see `hypergauge.core.files.holders`. The socket
+The first process that needs the server starts it, the last one that held it stops it, see `hypergauge.core.files.shared_resource`. The socket
 lies where only the user can reach it.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hypergauge.core.errors import DatabaseUnavailable
-from hypergauge.core.files.holders import Holders
+from hypergauge.core.files.shared_resource import SharedResource
 from hypergauge.sql.server.lease import Lease, network_filesystem
 from hypergauge.sql.server.programs import MAJOR, Programs
 
@@ -69,7 +69,7 @@ class EmbeddedServer:
         self.configuration = configuration
         self._root = root
         self._lease = Lease(folder, root)
-        self._holders = Holders(folder)
+        self._shared = SharedResource(folder)
 
     @property
     def proven(self) -> Path:
@@ -108,12 +108,12 @@ class EmbeddedServer:
         DatabaseUnavailable
             It cannot start, the data belongs to another host or another major version, or it runs elsewhere.
         """
-        self._holders.join(self._ensure)
+        self._shared.join(self._ensure)
         return self.dsn
 
     def release(self) -> None:
         """Let go of the server; the last one to do so stops it."""
-        self._holders.leave(self._stop)
+        self._shared.leave(self._stop)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -125,7 +125,7 @@ class EmbeddedServer:
             Somebody holds it, here or on another host.
         """
         self._lease.check()
-        with self._holders.alone() as alone:
+        with self._shared.alone() as alone:
             if not alone:
                 raise DatabaseUnavailable(
                     f"the embedded database in {self.folder} is in use: end what uses it (`bench down`), and repeat"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypergauge.collector.discovery.access import TLS, Secret
-from hypergauge.core.http.authority import Authority
+from hypergauge.core.http.certificate_authority import Authority
 
 
 @dataclass(frozen=True)

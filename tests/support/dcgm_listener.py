@@ -11,7 +11,7 @@ from pathlib import Path
 from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
-from hypergauge.gpu.reading import Reading
+from hypergauge.gpu.sample import Sample
 from tests.support.waiting import HUNG_SECONDS
 
 __all__ = [
@@ -40,8 +40,8 @@ class NoNvml:
 class Given:
     """What reads hand-made readings, one after the other; the last one stays."""
 
-    def __init__(self, *readings: Reading, problem: str | None = None) -> None:
-        self.readings = list(readings)
+    def __init__(self, *samples: Sample, problem: str | None = None) -> None:
+        self.samples = list(samples)
         self.reason = problem
 
     def __call__(self, nvml: object) -> Given:
@@ -51,9 +51,9 @@ class Given:
         """Return the problem that was given."""
         return self.reason
 
-    def read(self) -> Reading:
+    def read(self) -> Sample:
         """Return the next reading."""
-        return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+        return self.samples.pop(0) if len(self.samples) > 1 else self.samples[0]
 
     def close(self) -> None:
         """Do nothing."""

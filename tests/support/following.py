@@ -11,7 +11,7 @@ from hypergauge.collector.convert.definitions import Definitions
 from hypergauge.collector.discovery.scrape_config import Scraping
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.followed import Followed
+from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 
 
 def target(labels: dict[str, str] | None = None, **scraping: Any) -> Target:
@@ -23,14 +23,14 @@ class Scraped:
 
     def __init__(self, target: Target, began: float = 0.0) -> None:
         self.metrics = CollectorMetrics()
-        self.followed = Followed(target, 7, Definitions(), self.metrics, began)
+        self.scraped = ScrapedTarget(target, 7, Definitions(), self.metrics, began)
         self.clock = itertools.count(1000)
 
     def take(self, body: str, at: float | None = None, lead: float | None = None) -> dict[str, tuple[float, float]]:
         """Return time and value by the name of the series in the database."""
         at = next(self.clock) if at is None else at
-        scrape = self.followed.parse(body.encode())
-        record = self.followed.take(scrape, at, at, at, lead)
+        scrape = self.scraped.parse(body.encode())
+        record = self.scraped.take(scrape, at, at, at, lead)
         if record is None:
             return {}
         names = [self.name(record.series[ref]) for ref in record.refs.tolist()]

@@ -13,7 +13,7 @@ from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Gpu, Inventory
 from hypergauge.scheduler.executors.base import Account, Ending, ExecutorAway, JobState, Request, Submission
-from hypergauge.scheduler.executors.node import carry_out
+from hypergauge.scheduler.executors.job_runner import run_job
 from hypergauge.scheduler.executors.order import WorkloadOrder
 from hypergauge.scheduler.experiment.experiment_file import Row
 from hypergauge.scheduler.plan.checks import Reactions
@@ -92,10 +92,10 @@ class InProcess:
         order = WorkloadOrder.decode(self.submitted[int(job_id) - 1].script.splitlines()[2])
         scheduler = Scheduler(self.database, self.settings, None, Inventory(), lambda _: None)
         try:
-            carry_out(order, self, scheduler, {}, Reactions())
+            run_job(order, self, scheduler, {}, Reactions())
             if self.restarts:
                 self.restarts = False
-                carry_out(order, self, scheduler, {}, Reactions())
+                run_job(order, self, scheduler, {}, Reactions())
         except BenchError:
             pass
         finally:

@@ -15,7 +15,7 @@ from hypergauge.exporters.nvml.exporter import NvmlExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
 from hypergauge.gpu.inventory import Gpu, MigInstance
-from hypergauge.gpu.reading import DeviceReading, GpuProcess, GpuReading, Reading
+from hypergauge.gpu.sample import DeviceSample, GpuProcess, GpuSample, Sample
 
 __all__ = [
     "A100", "CONSUMER", "GIB", "H100", "INSTANCES", "T0", "Figures", "Page", "Told", "end_process", "end_run", "moved",
@@ -40,12 +40,12 @@ BOARD = {
     "performance_state": 0.0, "pcie_replays": 3.0, "ecc_corrected": 2.0, "ecc_uncorrected": 0.0,
     "remapped_corrected": 0.0, "remapped_uncorrected": 1.0, "remap_failure": 0.0,
 }  # fmt: skip
-H100 = GpuReading(
+H100 = GpuSample(
     Gpu(0, "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4", "NVIDIA H100 80GB HBM3", 80 * GIB),
     0,
     "00000000:07:00.0",
     BOARD,
-    (DeviceReading(None, {**USED, **ACTIVITY}),),
+    (DeviceSample(None, {**USED, **ACTIVITY}),),
     throttle={"gpu_idle": True, "sw_power_cap": False, "hw_thermal_slowdown": True},
     xids={31: 2},
     last_xid=31,
@@ -55,59 +55,57 @@ INSTANCES = (
     MigInstance(1, "MIG-3c2a1bd4-5f5e-5a34-9f0c-6a1d2b3c4d5e", "3g.20gb"),
     MigInstance(9, "MIG-0f9e8d7c-6b5a-5493-8271-605f4e3d2c1b", "1g.5gb"),
 )
-A100 = GpuReading(
+A100 = GpuSample(
     Gpu(1, "GPU-5d3f1c2b-9a87-4e65-b432-10fedcba9876", "NVIDIA A100-SXM4-40GB", 40 * GIB, INSTANCES, mig_enabled=True),
     1,
     "00000000:0F:00.0",
     {name: BOARD[name] for name in ("power", "power_limit", "energy", "temperature", "sm_clock", "memory_clock")},
     tuple(
-        DeviceReading(
-            one, {"memory_used": used * GIB, "memory_free": (total - used) * GIB, "memory_total": total * GIB}
-        )
+        DeviceSample(one, {"memory_used": used * GIB, "memory_free": (total - used) * GIB, "memory_total": total * GIB})
         for one, used, total in ((INSTANCES[0], 12.5, 19.5), (INSTANCES[1], 0.0, 4.75))
     ),
     throttle={},
     last_xid=0,
 )
-CONSUMER = GpuReading(
+CONSUMER = GpuSample(
     Gpu(0, "GPU-11111111-2222-4333-8444-555555555555", "NVIDIA GeForce RTX 4090", 24 * GIB),
     0,
     "00000000:01:00.0",
     {"power": 25.5, "power_limit": 450.0, "temperature": 38.0, "fan_speed": 0.3, "performance_state": 8.0},
-    (DeviceReading(None, {"utilization": 0.02, "memory_used": 1.0 * GIB, "memory_total": 24.0 * GIB}),),
+    (DeviceSample(None, {"utilization": 0.02, "memory_used": 1.0 * GIB, "memory_total": 24.0 * GIB}),),
     (GpuProcess(1, 200 * 2**20),),
 )
 
 
-def moved(reading: GpuReading, *processes: GpuProcess, joules: float = 0.0, **figures: float) -> GpuReading:
+def moved(sample: GpuSample, *processes: GpuProcess, joules: float = 0.0, **figures: float) -> GpuSample:
     """Return the GPU after it has used so much more, with these processes and figures of the board."""
-    board = {**reading.board, **figures}
+    board = {**sample.board, **figures}
     if "energy" in board:
         board["energy"] += joules
-    return replace(reading, board=board, processes=processes)
+    return replace(sample, board=board, processes=processes)
 
 
 class Told:
     """A reader that says what it was told."""
 
     def __init__(self) -> None:
-        self.readings: list[Reading] = []
+        self.samples: list[Sample] = []
         self.reads = self.closed = 0
         self.reason: str | None = None
 
-    def tell(self, time: float, *gpus: GpuReading, lost: Mapping[str, str] | None = None) -> Told:
+    def tell(self, time: float, *gpus: GpuSample, lost: Mapping[str, str] | None = None) -> Told:
         """Let it say this next."""
-        self.readings.append(Reading(time, "575.57.08", gpus, lost or {}))
+        self.samples.append(Sample(time, "575.57.08", gpus, lost or {}))
         return self
 
     def problem(self) -> str | None:
         """Return `reason`."""
         return self.reason
 
-    def read(self) -> Reading:
+    def read(self) -> Sample:
         """Return what comes next."""
         self.reads += 1
-        return self.readings.pop(0)
+        return self.samples.pop(0)
 
     def close(self) -> None:
         """Count it."""
@@ -121,12 +119,12 @@ class Page:
         self.told = Told()
         self.exporter = NvmlExporter(ExporterOptions(home=home, own_runs=own_runs), self.told)
 
-    def body(self, time: float, *gpus: GpuReading, lost: Mapping[str, str] | None = None) -> bytes:
+    def body(self, time: float, *gpus: GpuSample, lost: Mapping[str, str] | None = None) -> bytes:
         """Return the body of a reading."""
         self.told.tell(time, *gpus, lost=lost)
         return render(self.exporter.collect())
 
-    def read(self, time: float, *gpus: GpuReading, lost: Mapping[str, str] | None = None) -> Figures:
+    def read(self, time: float, *gpus: GpuSample, lost: Mapping[str, str] | None = None) -> Figures:
         """Return the figures of a reading."""
         return Figures(self.body(time, *gpus, lost=lost))
 

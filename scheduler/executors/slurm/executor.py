@@ -13,7 +13,7 @@ from typing import Any
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu import Gpu
 from hypergauge.scheduler.executors.base import Account, ExecutorAway, JobState, Request, Submission
-from hypergauge.scheduler.executors.slurm import words
+from hypergauge.scheduler.executors.slurm import output_parser
 from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, said
 from hypergauge.scheduler.executors.slurm.options import COLUMN, SlurmOptions, cell_of, row_options
 from hypergauge.scheduler.experiment.experiment_file import Row
@@ -98,9 +98,9 @@ class SlurmExecutor:
         """Return how a job is: by the queue, where jobs stay for minutes, else by the accounting."""
         try:
             lines = said(
-                "squeue", "--noheader", "--states=all", f"--jobs={job_id}", f"--format={words.QUEUE_FORMAT}"
+                "squeue", "--noheader", "--states=all", f"--jobs={job_id}", f"--format={output_parser.QUEUE_FORMAT}"
             ).splitlines()
-            state = words.queue_line(lines[0]) if lines else None
+            state = output_parser.queue_line(lines[0]) if lines else None
         except SlurmRefused as error:
             if _NO_SUCH_JOB not in str(error):
                 raise
@@ -111,10 +111,14 @@ class SlurmExecutor:
         host, ended_at = (state.host, state.ended_at) if state else (None, None)
         for one in found:
             if one.is_job and one.has_ended:  # its word is fuller: it says who cancelled
-                state = words.job_state(one.state, "", host or "", ended_at)
+                state = output_parser.job_state(one.state, "", host or "", ended_at)
         if state is None:
             return None
-        endings = {run_id: words.ending(one.state) for run_id, one in words.by_run(found).items() if one.has_ended}
+        endings = {
+            run_id: output_parser.ending(one.state)
+            for run_id, one in output_parser.by_run(found).items()
+            if one.has_ended
+        }
         if state.ending is not None:  # its steps are only said to be cancelled with it
             endings = {
                 run_id: state.ending if end and end.status == "stopped" else end for run_id, end in endings.items()
@@ -134,7 +138,7 @@ class SlurmExecutor:
         found = self._steps(job_id)
         if found is None:
             return None
-        return {run_id: one.account for run_id, one in words.by_run(found).items() if one.has_ended}
+        return {run_id: one.account for run_id, one in output_parser.by_run(found).items() if one.has_ended}
 
     def step(self, run_id: str) -> Sequence[str]:
         """Return the words that start a step, beside the others and with all that the job has."""
@@ -152,7 +156,7 @@ class SlurmExecutor:
 
     def why_lost(self, log: str) -> str | None:
         """Return why a step has ended, by what srun and the node's daemon have written."""
-        return words.why_lost(log)
+        return output_parser.why_lost(log)
 
     def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
         """Return the GPUs and MIG instances that Slurm has allocated to this job, as it tells its programs."""
@@ -177,16 +181,16 @@ class SlurmExecutor:
         asked = [f"--gres={','.join(gres)}"] if gres else []
         return [*self._options.options, *request.options, "--nodes=1", "--ntasks=1", *asked]
 
-    def _steps(self, job_id: str) -> list[words.Step] | None:
+    def _steps(self, job_id: str) -> list[output_parser.Step] | None:
         """Return what the accounting has of a job, its earlier starts first; ``None`` where there is none."""
         try:
             text = said(
                 "sacct", "--noheader", "--parsable2", "--noconvert", "--duplicates", f"--jobs={job_id}",
-                f"--format={words.STEP_FIELDS}",
+                f"--format={output_parser.STEP_FIELDS}",
             )  # fmt: skip
         except (ExecutorAway, BadRequest):
             return None
-        return words.steps(text)
+        return output_parser.steps(text)
 
     def _hinted(self, why: str, request: Request) -> str | None:
         """Return a refusal with the nearest that there is; ``None`` where it is only of this moment."""

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from benchmarks.servers import installed_timescale
 from hypergauge.cli import app
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.http.authority import Authority
+from hypergauge.core.http.certificate_authority import Authority
 from hypergauge.core.http.server import MetricsServer
 from tests.conftest import NewFolder
 from tests.support.certificates import Site

@@ -185,7 +185,7 @@ def test_a_secret_that_hangs_delays_nobody_else(server: Server, hung: Path, tmp_
 def test_a_secret_that_was_read_serves_while_its_file_hangs(
     server: Server, hung: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypergauge.collector.scrape.doors._CREDENTIALS_SECONDS", 0.0)
+    monkeypatch.setattr("hypergauge.collector.scrape.authentication._CREDENTIALS_SECONDS", 0.0)
     (tmp_path / "secret").write_text("hunter2")
     access = Access(credentials=Secret(file=tmp_path / "secret"), tls=tls(server))
 

@@ -14,7 +14,7 @@ import pytest
 
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.sharing.shares import Shares
+from hypergauge.collector.sharing.assignment import Assignment
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest import collectors, targets
@@ -101,7 +101,7 @@ def test_those_with_other_targets_are_no_peers(database: Database) -> None:
         key: Target(f"http://{key[0]}:1/metrics", *key) for key in (("n1", "node", "n1:1"), ("n2", "node", "n2:1"))
     }
     fewer = dict(list(given.items())[:1])
-    first, second = Shares("a"), Shares("b")
+    first, second = Assignment("a"), Assignment("b")
     with database.session() as connection:
         assert first.of(connection, given, renew=True).keys() == given.keys()
         assert second.of(connection, fewer, renew=True).keys() == fewer.keys(), (

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hypergauge.collector.convert.naming import name_of
 from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.convert.series_labels import series_name
 from hypergauge.collector.discovery.discovery import read_targets
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.exposition import Parser
@@ -39,7 +39,7 @@ def scrape(world: World, folder: Path, start: float, labels: str, label: str = "
     body = LINE.format(gpu=GPU, label=label, pod=POD).encode()
     parts = [rates.samples(parser.parse(body), start + second) for second in range(30)]
     [series] = parser.series
-    name = name_of(target, series)
+    name = series_name(target, series)
     assert name is not None
     world.next_ref += 1
     times, values, dts = (

@@ -20,7 +20,7 @@ from hypergauge.cli import app
 from hypergauge.collector.discovery.access import Access, Secret
 from hypergauge.collector.scrape.fetch import Fetcher, FetchFailed
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.http.authority import names_of
+from hypergauge.core.http.certificate_authority import names_of
 from hypergauge.core.http.server import MetricsServer
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder

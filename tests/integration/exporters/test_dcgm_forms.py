@@ -12,7 +12,7 @@ from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
 from hypergauge.gpu import Gpu, MigInstance
-from hypergauge.gpu.reading import DeviceReading, GpuReading, Reading
+from hypergauge.gpu.sample import DeviceSample, GpuSample, Sample
 from tests.support.world import World
 
 SCRAPES = Path(__file__).parents[2] / "data" / "scrapes"
@@ -45,17 +45,17 @@ MIG_QUANTITIES = ("gpu_utilization", "gpu_memory_used", "gpu_power", "gpu_temper
 class Reader:
     """Reads a GPU whose energy rises with its power."""
 
-    def __init__(self, board: dict[str, float], devices: tuple[DeviceReading, ...]) -> None:
+    def __init__(self, board: dict[str, float], devices: tuple[DeviceSample, ...]) -> None:
         self.board, self.devices = board, devices
         self.second = 0
 
     def problem(self) -> str | None:
         return None
 
-    def read(self) -> Reading:
+    def read(self) -> Sample:
         board = {**self.board, "energy": 1e6 + WATTS * self.second}
-        gpu = GpuReading(GPU, 0, "00000000:07:00.0", board, self.devices, last_xid=0, activity="gpm")
-        return Reading(0.0, "575.57.08", (gpu,))
+        gpu = GpuSample(GPU, 0, "00000000:07:00.0", board, self.devices, last_xid=0, activity="gpm")
+        return Sample(0.0, "575.57.08", (gpu,))
 
     def close(self) -> None: ...
 
@@ -66,7 +66,7 @@ def original(name: str, label: str) -> Body:
     return lambda second: text.replace("{energy_mj}", f"{(1e6 + WATTS * second) * 1000:.0f}").encode()
 
 
-def ours(folder: Path, board: dict[str, float], *devices: DeviceReading) -> Body:
+def ours(folder: Path, board: dict[str, float], *devices: DeviceSample) -> Body:
     reader = Reader(board, devices)
     listener = DcgmExporter(
         ExporterOptions(folder), environment={"PATH": ""}, nvml=object(), reader=lambda _: reader, hostname="node1"
@@ -100,7 +100,7 @@ def test_a_gpu_is_charted_the_same(world: World, tmp_path: Path) -> None:
     forms = (
         original("dcgm_exporter", "hostname"),
         original("dcgm_exporter", "Hostname"),
-        ours(tmp_path, BOARD, DeviceReading(None, WHOLE)),
+        ours(tmp_path, BOARD, DeviceSample(None, WHOLE)),
     )
     newer, older, own = (charts(world, n, form, QUANTITIES) for n, form in enumerate(forms))
     assert newer == older == own
@@ -109,8 +109,8 @@ def test_a_gpu_is_charted_the_same(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize("instance", [3, 7])
 def test_a_mig_instance_is_charted_the_same(world: World, tmp_path: Path, instance: int) -> None:
     board = {"temperature": 52.0, "power": WATTS}
-    small = DeviceReading(MigInstance(7, "MIG-1", "1g.10gb"), {"memory_used": 4096 * MIB, "graphics_active": 0.25})
-    large = DeviceReading(MigInstance(3, "MIG-2", "2g.20gb"), {"memory_used": 8192 * MIB, "graphics_active": 0.75})
+    small = DeviceSample(MigInstance(7, "MIG-1", "1g.10gb"), {"memory_used": 4096 * MIB, "graphics_active": 0.25})
+    large = DeviceSample(MigInstance(3, "MIG-2", "2g.20gb"), {"memory_used": 8192 * MIB, "graphics_active": 0.75})
     forms = (
         original("dcgm_exporter_mig", "hostname"),
         original("dcgm_exporter_mig", "Hostname"),
@@ -122,7 +122,7 @@ def test_a_mig_instance_is_charted_the_same(world: World, tmp_path: Path, instan
 
 def test_a_listener_takes_the_place_of_a_dcgm_exporter(tmp_path: Path) -> None:
     """The same series go on under the same target: those of the original's older form and ours have equal labels."""
-    bodies = [original("dcgm_exporter", "Hostname")(0), ours(tmp_path, BOARD, DeviceReading(None, WHOLE))(0)]
+    bodies = [original("dcgm_exporter", "Hostname")(0), ours(tmp_path, BOARD, DeviceSample(None, WHOLE))(0)]
     series = []
     for body in bodies:
         lines = (line for line in body.decode().splitlines() if not line.startswith("#"))

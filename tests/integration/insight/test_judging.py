@@ -19,7 +19,7 @@ import pytest
 
 from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
 from hypergauge.core.system.processes import identity
-from hypergauge.insight.rules.judge import Judge
+from hypergauge.insight.rules.engine import RuleEngine
 from hypergauge.insight.rules.metrics import RuleMetrics
 from hypergauge.scheduler.reactions.actions import Actions
 from hypergauge.sql.queries.report import findings
@@ -67,8 +67,8 @@ class Desk:
     def toml(self) -> Path:
         return self.folder / "bench.toml"
 
-    def another_judge(self) -> Judge:
-        return Judge(HOST, self.folder / "runs", self.metrics)
+    def another_judge(self) -> RuleEngine:
+        return RuleEngine(HOST, self.folder / "runs", self.metrics)
 
     def run(self, actions: dict[str, list[str]] | None = None, *, workload: int = 1, position: int = 1) -> str:
         """Start a run a minute ago."""
@@ -83,7 +83,7 @@ class Desk:
         runs.end_run(self.world.connection, run_id, end)
         self.ask("update runs set summarised = %s where run_id = %s", settled, run_id)
 
-    def look(self, judge: Judge | None = None) -> None:
+    def look(self, judge: RuleEngine | None = None) -> None:
         with self.world.database.connect() as reader:
             (judge or self.judge).look(self.world.connection, reader, lambda: None)
 
@@ -177,8 +177,8 @@ def test_runs_of_other_homes_and_hosts_are_left_to_those(desk: Desk) -> None:
     run_id = desk.run({"Always": ["stop-run"]})
     (desk.folder / "runs").rename(desk.folder / "elsewhere")
     desk.look()
-    Judge("node2", desk.folder / "elsewhere", desk.metrics)
-    desk.look(Judge("node2", desk.folder / "elsewhere", desk.metrics))
+    RuleEngine("node2", desk.folder / "elsewhere", desk.metrics)
+    desk.look(RuleEngine("node2", desk.folder / "elsewhere", desk.metrics))
     assert (desk.firings(run_id), desk.count("judged_runs")) == ([], 0)
 
 

@@ -22,8 +22,8 @@ from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.devices.mps import MpsDaemon
 from hypergauge.scheduler.experiment.cells import Collocation
 from hypergauge.scheduler.job import Job, job_from_command
-from hypergauge.sql.runs import owned
-from hypergauge.sql.runs.owned import Holder
+from hypergauge.sql.runs import provisioned_devices
+from hypergauge.sql.runs.provisioned_devices import Holder
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.session import Session
@@ -60,7 +60,7 @@ class Host:
         return sorted((one.profile.name, one.start) for one in self.control.layout(self.gpus[gpu].uuid).instances)
 
     def recorded(self) -> list[str]:
-        return [one.kind for one in owned.on_host(self.connection, os.uname().nodename)]
+        return [one.kind for one in provisioned_devices.on_host(self.connection, os.uname().nodename)]
 
     def clear(self) -> list[str]:
         """Do what a scheduler does when it starts."""
@@ -80,7 +80,7 @@ def host(database: Database, settings: Settings) -> Iterator[Host]:
     with Session(database) as session, database.session() as connection:
         made = Host(session, connection, replace(settings, simulate=SPECIFICATION))
         yield made
-        for one in owned.on_host(connection, os.uname().nodename):
+        for one in provisioned_devices.on_host(connection, os.uname().nodename):
             if one.folder:
                 MpsDaemon(Path(one.folder)).stop(patience=0.1)
 
@@ -103,7 +103,7 @@ def going_on(host: Host, run_id: str) -> RunFolder:
 def test_instances_are_recorded_with_what_they_were_given(host: Host) -> None:
     given = host.provide(a=(0, "3g.20gb"), b=(0, "4g.20gb"))
     assert host.there() == [("3g.20gb", 4), ("4g.20gb", 0)]
-    records = {one.run_ids[0][0]: one for one in owned.on_host(host.connection, os.uname().nodename)}
+    records = {one.run_ids[0][0]: one for one in provisioned_devices.on_host(host.connection, os.uname().nodename)}
     for letter, one in records.items():
         instance = given[letter].instance
         assert (one.gpu_instance_id, one.mig_uuid, one.profile) == (
@@ -135,7 +135,7 @@ def test_what_was_there_before_is_used_by_one_at_a_time_and_stays(host: Host) ->
 def test_a_scheduler_that_dies_in_the_middle_of_making(host: Host, made: bool) -> None:
     holder = Holder(os.uname().nodename, boot_id(), str(host.settings.home), SPECIFICATION, DEAD, 1.0)
     gpu = host.gpus[0].uuid
-    owned.record(host.connection, "instance", holder, [RUN], [gpu], profile="3g.20gb", start=4)
+    provisioned_devices.record(host.connection, "instance", holder, [RUN], [gpu], profile="3g.20gb", start=4)
     if made:
         host.control.create(gpu, "3g.20gb", 4)
     host.control.create(gpu, "3g.20gb", 0)
@@ -260,7 +260,7 @@ def test_mig_mode_is_refused_where_it_is_not_what_it_takes(host: Host) -> None:
 
 def test_a_daemon_serves_the_runs_of_a_workload(host: Host, mps: Path) -> None:
     given = host.provide(a=(2, "MPS"), b=(3, "MPS:30"))
-    [record] = owned.on_host(host.connection, os.uname().nodename)
+    [record] = provisioned_devices.on_host(host.connection, os.uname().nodename)
     daemon = MpsDaemon(Path(record.folder or ""))
     assert daemon.running
     assert record.gpu_uuids == [host.gpus[2].uuid, host.gpus[3].uuid]
@@ -280,7 +280,7 @@ def test_a_daemon_that_does_not_start_is_removed_with_what_it_left(
     monkeypatch.setenv("FAKE_MPS_REFUSES", "no")
     with pytest.raises(GpuUnavailable, match="the MPS daemon did not start: no"):
         host.provide(a=(2, "MPS"))
-    [record] = owned.on_host(host.connection, os.uname().nodename)
+    [record] = provisioned_devices.on_host(host.connection, os.uname().nodename)
     assert host.devices.clear(host.session) == []
     assert not Path(record.folder or "").exists()
 

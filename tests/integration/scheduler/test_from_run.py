@@ -12,7 +12,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Inventory
 from hypergauge.scheduler.job import job_from_command
-from hypergauge.scheduler.provenance.recorded import RecordedRun
+from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
 from hypergauge.scheduler.schedule import Scheduler
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.schema.flavour import Flavour
@@ -27,7 +27,7 @@ def test_commands_that_repeat_one_run_at_once_take_turns(
     monkeypatch.chdir(tmp_path)
     scheduler = Scheduler(database, settings, None, Inventory(), lambda _: None)
     first = scheduler.run_command(job_from_command([sys.executable, "-c", "pass"], name=None, devices=None))
-    recorded = RecordedRun.read("1000000/1/1", RunFolder(settings.runs_dir / first.run_id), "here")
+    recorded = RepeatedRun.read("1000000/1/1", RunFolder(settings.runs_dir / first.run_id), "here")
     with database.session() as connection:
         [known] = runs.known_runs(connection, experiments.COMMAND_EXPERIMENT)
         job = recorded.job(Inventory(), {}, known, attempt=2)

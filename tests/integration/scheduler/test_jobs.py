@@ -38,11 +38,11 @@ def executor(
     database: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[InProcess]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("hypergauge.scheduler.executors.following._LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("hypergauge.scheduler.executors.following._SOON_SECONDS", 0.1)
-    monkeypatch.setattr("hypergauge.scheduler.executors.following._RARELY_SECONDS", 0.2)
-    monkeypatch.setattr("hypergauge.scheduler.executors.patience._AGAIN_SECONDS", 0.05)
-    monkeypatch.setattr("hypergauge.scheduler.executors.node._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hypergauge.scheduler.executors.job_monitor._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hypergauge.scheduler.executors.job_monitor._SOON_SECONDS", 0.1)
+    monkeypatch.setattr("hypergauge.scheduler.executors.job_monitor._RARELY_SECONDS", 0.2)
+    monkeypatch.setattr("hypergauge.scheduler.executors.retry._AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr("hypergauge.scheduler.executors.job_runner._LOOK_SECONDS", 0.05)
     (tmp_path / "train.py").write_text(SCRIPT)
     found = InProcess(database, settings)
     found.held.set()

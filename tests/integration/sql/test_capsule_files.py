@@ -26,7 +26,7 @@ from hypergauge.sql.server.database import Database, StatementFailed
 from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.archive import BadBackup, opened
 from hypergauge.sql.transfer.backup import backup
-from hypergauge.sql.transfer.intake import take_in
+from hypergauge.sql.transfer.importing import import_capsule
 from hypergauge.sql.transfer.restore import restore
 from tests.support.backups import OTHER, Empty, rewritten, waiting
 from tests.support.home import COMMAND
@@ -165,7 +165,7 @@ def test_a_file_that_is_no_whole_capsule_is_refused(world: World, file: Path, em
     for content, message in cases.items():
         bad.write_bytes(content)
         with pytest.raises(BadBackup, match=rf"bad.capsule: {message}"):
-            take_in(there, bad)
+            import_capsule(there, bad)
     assert "a folder, not a capsule" in bench(there, "import", tmp_path, status=2)
     assert "there is no such file" in bench(there, "import", tmp_path / "none.capsule", status=2)
     backup(world.database, tmp_path / "all.backup")
@@ -177,9 +177,9 @@ def test_a_file_that_is_no_whole_capsule_is_refused(world: World, file: Path, em
     with opened(file, "capsule") as (_, manifest):
         parts = [manifest.parts[0] + 1]
     with pytest.raises(StatementFailed, match=r"samples/00000.parquet has 600 samples, its manifest says 601"):
-        take_in(there, rewritten(file, parts=parts))
+        import_capsule(there, rewritten(file, parts=parts))
     with pytest.raises(BadBackup, match=r"samples/00001.parquet is not in it"):
-        take_in(there, rewritten(file, parts=[600, 600]))
+        import_capsule(there, rewritten(file, parts=[600, 600]))
     assert runs(there) == 0
 
 
@@ -188,7 +188,7 @@ def test_one_of_a_newer_release_is_refused_and_one_of_an_older_gets_what_is_new(
 ) -> None:
     there = empty(OTHER[flavour]).open()
     with pytest.raises(BadBackup, match=r"it is of schema version 999 \(hypergauge .*\), this release knows .*update"):
-        take_in(there, rewritten(file, schema_version=999, unheard_of=1))
+        import_capsule(there, rewritten(file, schema_version=999, unheard_of=1))
     known = migrate.migrations
 
     def with_one_more(flavour: Flavour) -> list[migrate.Migration]:
@@ -199,7 +199,7 @@ def test_one_of_a_newer_release_is_refused_and_one_of_an_older_gets_what_is_new(
 
     monkeypatch.setattr(migrate, "migrations", with_one_more)
     later = empty(flavour).open()
-    take_in(later, file)
+    import_capsule(later, file)
     with later.session() as connection:
         assert connection.execute("select distinct colour from runs").fetchall() == [("red",)]
 
@@ -221,18 +221,18 @@ def test_an_experiment_belongs_to_the_file_that_made_it(
         assert runs(there) == 1
         assert "see `bench compare 21`" in bench(there, "import", file, "--into", "21")
         assert [run.label for run in select_runs(connection, ["21"])] == ["21/1/1", "21/1/2"]
-        assert take_in(there, file).runs == 0
+        assert import_capsule(there, file).runs == 0
         # The same file, but another run has that place in it.
         connection.execute("delete from experiments where experiment_id = 21")
         connection.execute("update experiments set source = 'test.csv'")
         with pytest.raises(
             BadRequest, match=r"20/1/1 is another run here \([0-9a-f]{8}\).*: give --into 21, which is free"
         ):
-            take_in(there, file)
+            import_capsule(there, file)
         with pytest.raises(BadRequest, match="20/1/1 is another run here"):
-            take_in(there, file, into=20)
+            import_capsule(there, file, into=20)
         assert runs(there) == 1
-        take_in(there, file, into=21)
+        import_capsule(there, file, into=21)
         assert [run.label for run in select_runs(connection, ["21"])] == ["21/1/1", "21/1/2"]
 
 
@@ -242,7 +242,7 @@ def test_of_several_experiments_none_can_be_named(world: World, empty: Empty, tm
         world.run(start, start + 60, experiment=experiment)
     capsule.export(world.connection, select_runs(world.connection, []), tmp_path / "a.capsule")
     with pytest.raises(BadRequest, match="it holds the experiments 20, 21, and --into names one"):
-        take_in(empty(Flavour.POSTGRESQL).open(), tmp_path / "a.capsule", into=30)
+        import_capsule(empty(Flavour.POSTGRESQL).open(), tmp_path / "a.capsule", into=30)
 
 
 def test_a_catalog_that_says_otherwise_is_named(world: World, file: Path, empty: Empty) -> None:
@@ -250,7 +250,7 @@ def test_a_catalog_that_says_otherwise_is_named(world: World, file: Path, empty:
     with there.session() as connection:
         connection.execute("update metrics set unit = 'milliwatts' where metric = 'DCGM_FI_DEV_POWER_USAGE'")
         connection.execute("delete from metrics where metric = 'DCGM_FI_DEV_GPU_TEMP'")
-    [note] = take_in(there, file).notes
+    [note] = import_capsule(there, file).notes
     assert note == (
         "DCGM_FI_DEV_POWER_USAGE is gpu_power in milliwatts here, and gpu_power in watts in the capsule: "
         "what is read here is as it is here"
@@ -279,7 +279,7 @@ def test_an_interruption_leaves_all_or_nothing(file: Path, flavour: Flavour, emp
         assert process.returncode == (0 if how == "backend" else -9), errors
         other.execute("rollback")
     assert runs(there) == (2 if how == "backend" else 0)
-    assert take_in(there, file).samples == (0 if how == "backend" else 600)
+    assert import_capsule(there, file).samples == (0 if how == "backend" else 600)
     assert runs(there) == 2
 
 
@@ -303,7 +303,7 @@ def test_a_reader_exports_and_a_writer_imports(world: World, file: Path, flavour
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("delete from runs")
     there = empty(OTHER[flavour]).open()
-    assert take_in(as_("bench_writer", there), file).samples == 600
+    assert import_capsule(as_("bench_writer", there), file).samples == 600
     with there.session() as connection:
         connection.execute("call refresh()")
         row = connection.execute("select sum(n)::int from samples_10m").fetchone()

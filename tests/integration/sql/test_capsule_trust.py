@@ -20,13 +20,13 @@ from pyarrow import parquet as pq
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.queries.summaries import summaries
-from hypergauge.sql.runs import judging, keeping, rule_actions, tracked_summaries
+from hypergauge.sql.runs import rule_actions, rule_evaluation, run_annotations, tracked_summaries
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
 from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.archive import BadBackup, opened
-from hypergauge.sql.transfer.intake import take_in
+from hypergauge.sql.transfer.importing import import_capsule
 from tests.support.backups import OTHER, Empty, altered, rewritten
 from tests.support.world import HOST, World
 
@@ -70,7 +70,7 @@ def test_a_writer_imports_with_no_right_to_make_tables(
     ).open()
     with writer.connect() as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("create temp table mine ()")
-    assert take_in(writer, file).samples == 600
+    assert import_capsule(writer, file).samples == 600
     with there.session() as owner:
         assert owner.execute("select max(value) from run_samples where quantity = 'load'").fetchone() == (2.0,)
         assert set(staged(owner)) == {*capsule.TABLES, "new_ids"}
@@ -96,7 +96,7 @@ def test_how_an_unknown_metric_is_read_is_said_for_the_capsules_series_alone(
     exported = tmp_path / "b.capsule"
     capsule.export(world.connection, select_runs(world.connection, ["20"]), exported)
     there = empty(OTHER[flavour]).open()
-    notes = take_in(there, exported).notes
+    notes = import_capsule(there, exported).notes
     said = [note for note in notes if note.endswith("is not in the catalog here: it is read as the capsule says, and so in its runs alone")]  # fmt: skip
     assert [note.partition(" ")[0] for note in said] == ["node_load1", "queue_length"]
     with there.session() as connection:
@@ -126,7 +126,7 @@ def test_how_an_unknown_metric_is_read_is_said_for_the_capsules_series_alone(
         )
         assert connection.execute(theirs + " limit 1").fetchone() == ("node_load1", "furlongs", 7e9)
     third = empty(flavour).open()
-    take_in(third, tmp_path / "c.capsule")
+    import_capsule(third, tmp_path / "c.capsule")
     with third.session() as connection:
         assert connection.execute("select max(value) from run_samples where metric = 'queue_length'").fetchone() == (
             7e9,
@@ -158,12 +158,12 @@ def test_nothing_of_a_capsule_goes_to_what_is_here(file: Path, flavour: Flavour,
         for table, changes in refused.items():
             other = altered(file, table, partial(with_first, changes))
             with pytest.raises(BadRequest, match=rf"{table} of it name \w+ that are not in it"):
-                take_in(there, other)
+                import_capsule(there, other)
         for identity in ("", "removed", "a" * 31):
             with pytest.raises(BadRequest, match="not a whole capsule"):
-                take_in(there, rewritten(file, capsule=identity))
+                import_capsule(there, rewritten(file, capsule=identity))
         target = str(here.target("host"))
-        take_in(there, altered(altered(file, "series", lambda rows: [{**row, "target_id": target} for row in rows]),
+        import_capsule(there, altered(altered(file, "series", lambda rows: [{**row, "target_id": target} for row in rows]),
                 "run_sets", lambda rows: [*rows, {**rows[0], "run_id": run}]))  # fmt: skip
         assert connection.execute(figures, (run,)).fetchall() == before
         assert connection.execute("select count(*) from series where target_id is not null").fetchone() == (1,)
@@ -184,9 +184,9 @@ def test_rules_ask_nothing_for_runs_of_a_capsule(file: Path, flavour: Flavour, e
         "runs", partial(with_first, {"judged": "f", "ended_at": now, "actions": '{"idle_device": ["page"]}'}),
     )  # fmt: skip
     there = empty(OTHER[flavour]).open()
-    take_in(there, wanting)
+    import_capsule(there, wanting)
     with there.session() as connection:
-        assert judging.runs_to_judge(connection, HOST) == []
+        assert rule_evaluation.runs_to_evaluate(connection, HOST) == []
         assert rule_actions.asked_actions(connection, HOST) == []
         assert tracked_summaries.untracked(connection, []) == []
 
@@ -203,7 +203,7 @@ def test_what_still_ran_has_ended_when_it_is_imported(
         "run_sets", lambda rows: [{**row, **open_ended} for row in rows],
     )  # fmt: skip
     there = empty(OTHER[flavour]).open()
-    take_in(there, altered(unended, "placements", partial(with_first, open_ended)))
+    import_capsule(there, altered(unended, "placements", partial(with_first, open_ended)))
     with there.session() as connection:
         [run] = select_runs(connection, ["20"])
         assert run.started_at is not None
@@ -214,7 +214,7 @@ def test_what_still_ran_has_ended_when_it_is_imported(
             ended = f"select distinct ended_at from {table}"
             assert connection.execute(ended.encode()).fetchall() == [(run.ended_at,)], table
         assert connection.execute("select status from workloads").fetchall() == [("failed",)]
-        assert keeping.remove_runs(connection, [run.run_id]) == 600
+        assert run_annotations.remove_runs(connection, [run.run_id]) == 600
         assert select_runs(connection, []) == []
 
 
@@ -268,7 +268,7 @@ def test_a_small_file_takes_no_large_memory(file: Path, flavour: Flavour, empty:
     ]
     for part, count, message in cases:
         with memory() as taken, pytest.raises(StatementFailed, match=rf"samples/00000.parquet {message}"):
-            take_in(there, with_part(file, part, count))
+            import_capsule(there, with_part(file, part, count))
         assert taken.max_memory() < 64 << 20, message
 
 

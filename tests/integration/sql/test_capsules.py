@@ -23,7 +23,7 @@ from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.archive import opened
-from hypergauge.sql.transfer.intake import Imported, take_in
+from hypergauge.sql.transfer.importing import Imported, import_capsule
 from tests.support.backups import OTHER, Empty
 from tests.support.waiting import HUNG_SECONDS, wait_for
 from tests.support.world import LEVELS, World
@@ -186,11 +186,11 @@ def test_a_journey_through_the_other_flavour_and_back_loses_nothing(
     there, back = empty(OTHER[flavour]).open(), empty(flavour).open()
     export(told.connection, tmp_path / "one.capsule", "20")
     samples = _rows(told.connection, "select count(*) from samples where runset_id > 0")[0][0]
-    assert take_in(there, tmp_path / "one.capsule") == Imported((20,), 6, 0, samples)
+    assert import_capsule(there, tmp_path / "one.capsule") == Imported((20,), 6, 0, samples)
     with there.session() as connection:
         assert answers(connection, "20") == expected
         export(connection, tmp_path / "two.capsule", "20")
-    assert take_in(back, tmp_path / "two.capsule").samples == samples
+    assert import_capsule(back, tmp_path / "two.capsule").samples == samples
     with back.session() as connection:
         assert answers(connection, "20") == expected
 
@@ -198,11 +198,11 @@ def test_a_journey_through_the_other_flavour_and_back_loses_nothing(
 def test_again_changes_nothing_and_says_so(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
     export(told.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
-    take_in(there, tmp_path / "all.capsule")
+    import_capsule(there, tmp_path / "all.capsule")
     with there.session() as connection:
         before = _counts(connection)
-    assert take_in(there, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
-    assert take_in(told.database, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
+    assert import_capsule(there, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
+    assert import_capsule(told.database, tmp_path / "all.capsule") == Imported((), 0, 6, 0)
     with there.session() as connection:
         assert _counts(connection) == before
 
@@ -213,7 +213,7 @@ def test_a_deadlock_is_waited_out(told: World, flavour: Flavour, empty: Empty, t
     with ThreadPoolExecutor(1) as pool, there.connect() as other, there.connect() as asking:
         with other.transaction():  # as a job of TimescaleDB's, which has chunks in its hands
             other.execute("set local deadlock_timeout = '1h'; lock table samples in share mode")
-            importing: Future[Imported] = pool.submit(take_in, there, tmp_path / "all.capsule")
+            importing: Future[Imported] = pool.submit(import_capsule, there, tmp_path / "all.capsule")
             waits = (
                 "select from pg_stat_activity where backend_type = 'client backend' and wait_event_type = 'Lock'"
                 " and datname = current_database()"
@@ -228,8 +228,8 @@ def test_what_comes_later_joins_what_is_here(told: World, flavour: Flavour, empt
     export(told.connection, tmp_path / "some.capsule", "20/1/1", "20/3")
     export(told.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()
-    assert take_in(there, tmp_path / "some.capsule").runs == 3
-    later = take_in(there, tmp_path / "all.capsule")
+    assert import_capsule(there, tmp_path / "some.capsule").runs == 3
+    later = import_capsule(there, tmp_path / "all.capsule")
     assert (later.runs, later.here) == (3, 3)
     with there.session() as connection:
         for which in ("20/3", "20/10"):
@@ -262,7 +262,7 @@ def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour
         before = _rows(connection, "select * from run_samples where run_id = %s order by metric, time", run)
         fleet = _of_hosts(connection)
         assert all(fleet)
-        take_in(there, tmp_path / "all.capsule")
+        import_capsule(there, tmp_path / "all.capsule")
         assert answers(connection, "20") == expected
         assert _of_hosts(connection) == fleet
         # Its sets are made anew from its beginning on, and a scrape comes.
@@ -309,7 +309,7 @@ def test_of_others_it_says_that_there_was_somebody(
     assert b"secret" not in content
     assert other.encode() not in content
     there = empty(OTHER[flavour]).open()
-    assert take_in(there, tmp_path / "mine.capsule").samples == 600
+    assert import_capsule(there, tmp_path / "mine.capsule").samples == 600
     with there.session() as connection:
         assert _rows(connection, "select shared from run_quality") == [(True,)]
         scopes = "select scope, count(*) from run_samples group by 1 order by 1"
@@ -326,7 +326,7 @@ def test_of_others_it_says_that_there_was_somebody(
         # And so on, from there.
         export(connection, tmp_path / "again.capsule", "20")
     back = empty(flavour).open()
-    take_in(back, tmp_path / "again.capsule")
+    import_capsule(back, tmp_path / "again.capsule")
     with back.session() as connection:
         assert neighbours.of_comparison(connection, compare(connection, ["20"])) == changes
 
@@ -345,7 +345,7 @@ def test_without_its_raw_samples_a_run_has_its_buckets(
     all_there = partly and flavour is Flavour.TIMESCALEDB
     assert any("the raw samples are gone here" in note for note in written.notes) is not all_there
     there = empty(OTHER[flavour]).open()
-    take_in(there, tmp_path / "all.capsule")
+    import_capsule(there, tmp_path / "all.capsule")
     with there.session() as connection:
         found = answers(connection, "20")
         for what in ("list", "quality", "summary", "compare by run", "compare by workload"):
@@ -368,7 +368,7 @@ def test_old_runs_come_to_a_database_that_keeps_aggregates_alone(
     with there.session() as connection:
         aggregates.keep_raw(connection, 5)
         aggregates.maintain(connection)
-        brought = take_in(there, tmp_path / "all.capsule")
+        brought = import_capsule(there, tmp_path / "all.capsule")
         assert [note.split(",")[0] for note in brought.notes] == [
             f"raw samples from before {time.strftime('%Y-%m-%d', time.gmtime(time.time() - 5 * DAY))} are not kept here"
         ]

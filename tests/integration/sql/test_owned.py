@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hypergauge.sql.runs import owned
-from hypergauge.sql.runs.owned import Holder, Owned
+from hypergauge.sql.runs import provisioned_devices
+from hypergauge.sql.runs.provisioned_devices import Holder, ProvisionedDevice
 from hypergauge.sql.server.database import Database
 
 DEAD, HEIR = Holder("n1", "boot", "/home", "1xA100", 11, 1.5), Holder("n1", "boot", "/home", "1xA100", 12, 2.5)
@@ -11,20 +11,22 @@ DEAD, HEIR = Holder("n1", "boot", "/home", "1xA100", 11, 1.5), Holder("n1", "boo
 
 def test_what_is_made_is_recorded_adopted_and_forgotten(database: Database) -> None:
     with database.session() as connection:
-        one = owned.record(connection, "instance", DEAD, ["a"], ["GPU-1"], profile="3g.20gb", start=4)
-        other = owned.record(connection, "daemon", DEAD, ["b"], ["GPU-1", "GPU-2"], folder="/tmp/x")
-        assert one == Owned(
+        one = provisioned_devices.record(connection, "instance", DEAD, ["a"], ["GPU-1"], profile="3g.20gb", start=4)
+        other = provisioned_devices.record(connection, "daemon", DEAD, ["b"], ["GPU-1", "GPU-2"], folder="/tmp/x")
+        assert one == ProvisionedDevice(
             one.owned_id, "instance", "n1", "boot", "/home", "1xA100", 11, 1.5, ["a"], ["GPU-1"], "3g.20gb", 4
         )
-        owned.record(connection, "daemon", Holder("n2", "boot", "/home", "", 11, 1.5), ["b"], [], folder="/tmp/y")
-        owned.complete(connection, one.owned_id, 2, "MIG-1")
-        owned.join(connection, other.owned_id, ["c", "d"])
-        owned.adopt(connection, HEIR, ["d", "e"])
-        owned.adopt(connection, Holder("n1", "boot", "/another", "", 13, 3.5), ["a"])
-        owned.adopt(connection, HEIR, [])
-        first, second = owned.on_host(connection, "n1")
+        provisioned_devices.record(
+            connection, "daemon", Holder("n2", "boot", "/home", "", 11, 1.5), ["b"], [], folder="/tmp/y"
+        )
+        provisioned_devices.complete(connection, one.owned_id, 2, "MIG-1")
+        provisioned_devices.join(connection, other.owned_id, ["c", "d"])
+        provisioned_devices.adopt(connection, HEIR, ["d", "e"])
+        provisioned_devices.adopt(connection, Holder("n1", "boot", "/another", "", 13, 3.5), ["a"])
+        provisioned_devices.adopt(connection, HEIR, [])
+        first, second = provisioned_devices.on_host(connection, "n1")
         assert (first.gpu_instance_id, first.mig_uuid, first.holder_pid) == (2, "MIG-1", 11)
         assert (second.run_ids, second.gpu_uuids, second.folder) == (["b", "c", "d"], ["GPU-1", "GPU-2"], "/tmp/x")
         assert (second.holder_pid, second.holder_created) == (12, 2.5)
-        owned.forget(connection, one.owned_id)
-        assert owned.on_host(connection, "n1") == [second]
+        provisioned_devices.forget(connection, one.owned_id)
+        assert provisioned_devices.on_host(connection, "n1") == [second]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypergauge.collector.convert.naming import LimitExceeded
+from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import Limits
 from hypergauge.collector.scrape.exposition import Parser
 from tests.support.following import Scraped, target
@@ -100,7 +100,7 @@ def test_what_else_is_called_so_tells_of_no_birth(line: str) -> None:
 
 def test_a_counter_that_was_forgotten_is_not_counted_twice() -> None:
     scraped = Scraped(target(), began=990)
-    scraped.followed.parser = Parser(forget_after=2)
+    scraped.scraped.parser = Parser(forget_after=2)
     scraped.take("up 1\n", 1000)
     assert scraped.take(start(1000.5) + energy(3), 1001)[ENERGY] == (1001, 6)
     for at in range(1002, 1007):
@@ -112,7 +112,7 @@ def test_a_counter_that_was_forgotten_is_not_counted_twice() -> None:
 
 
 def test_a_target_that_is_met_anew_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypergauge.collector.scrape.followed._MOST_REMEMBERED", 100)
+    monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_REMEMBERED", 100)
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
     scraped.take(start(1000.5) + energy(3), 1001)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hypergauge.collector.convert.definitions import Definitions
-from hypergauge.collector.convert.naming import LimitExceeded, name_of
+from hypergauge.collector.convert.series_labels import LimitExceeded, series_name
 from hypergauge.collector.discovery.relabel import Rule
 from hypergauge.collector.discovery.scrape_config import Limits
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.exposition import Parser, Series
-from hypergauge.collector.scrape.followed import Followed
+from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.queue import Spool
 from tests.support.following import Scraped, target, value
 
@@ -37,7 +37,7 @@ def test_labels_of_target_and_series(
     added: dict[str, str], own: dict[str, str], honor: bool, expected: dict[str, str]
 ) -> None:
     series = Series("m", tuple(sorted(own.items())), "gauge")
-    name = name_of(target(added, honor_labels=honor), series)
+    name = series_name(target(added, honor_labels=honor), series)
     assert name is not None
     assert dict(name.labels) == expected
 
@@ -57,7 +57,7 @@ def test_series_are_renamed_and_dropped_once_for_all() -> None:
     for _ in range(2):
         assert {name: figure for name, (_, figure) in scraped.take(body).items()} == {"new_a{b=1}": 1, "kept{}": 2}
     assert scraped.dropped("relabel") == 2
-    assert len(scraped.followed.definitions.by_ref) == 2
+    assert len(scraped.scraped.definitions.by_ref) == 2
 
 
 def test_of_two_series_that_rules_make_one_the_first_counts() -> None:
@@ -72,13 +72,13 @@ def test_what_a_record_on_its_way_needs_is_not_let_go_of() -> None:
     async def follow() -> None:
         scraped = Scraped(target(metric_relabel=(Rule(action="labeldrop", regex="pod"),)))
         scraped.take('a{pod="x"} 1\n')
-        scraped.followed.unspooled.append(appending := asyncio.create_task(asyncio.sleep(0)))
+        scraped.scraped.unspooled.append(appending := asyncio.create_task(asyncio.sleep(0)))
         for number in (2, 3):
             scraped.take(f'a{{pod="y"}} {number}\n')
-            assert len(scraped.followed.definitions.by_ref) == 2
+            assert len(scraped.scraped.definitions.by_ref) == 2
         await appending
         scraped.take('a{pod="y"} 4\n')
-        assert len(scraped.followed.definitions.by_ref) == 1
+        assert len(scraped.scraped.definitions.by_ref) == 1
 
     asyncio.run(follow())
 
@@ -143,9 +143,9 @@ def test_timestamps_that_are_not_honored() -> None:
 
 def test_the_clock_is_read() -> None:
     scraped = Scraped(target())
-    scrape = scraped.followed.parse(b"node_time_seconds 1003.5\n")
-    scraped.followed.take(scrape, 1000, 1000.0, 1000.2)
-    state = scraped.followed.state
+    scrape = scraped.scraped.parse(b"node_time_seconds 1003.5\n")
+    scraped.scraped.take(scrape, 1000, 1000.0, 1000.2)
+    state = scraped.scraped.state
     assert state.clock_offset == pytest.approx(3.4)
     assert state.clock_uncertainty == pytest.approx(0.1)
 
@@ -163,7 +163,7 @@ def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_fr
     begun = f"bench_run_start_time_seconds{run} 1301.5\n# TYPE bench_x_seconds_total counter\nbench_x_seconds_total{run} 0.25\n"
     found = scraped.take(body(1302, begun), 1002)
     assert (found[gauge], found[counter], found[of_run]) == ((1302, 5), (1302, 2), (1302, 0.5))
-    assert scraped.followed.state.last_seen == 1002, "when we have seen it is ours"
+    assert scraped.scraped.state.last_seen == 1002, "when we have seen it is ours"
     scraped.take(body(1003), 1003)
     assert scraped.take(body(1004), 1004)[gauge] == (1004, 5), "the clock was set, and what it says now is no older"
 
@@ -214,7 +214,7 @@ def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
     for number in range(17):
         body = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(5_000))
         assert len(scraped.take(body)) == 5_000
-        known.append(len(scraped.followed.definitions.by_ref))
+        known.append(len(scraped.scraped.definitions.by_ref))
     assert max(known) <= 50_000 + 5 * 5_000
     assert min(known[1:]) < max(known)
 
@@ -222,13 +222,13 @@ def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
 def test_a_target_that_goes_takes_its_series_along() -> None:
     scraped = Scraped(target())
     scraped.take("a 1\nb 2\n")
-    scraped.followed.forget()
-    assert scraped.followed.definitions.by_ref == {}
+    scraped.scraped.forget()
+    assert scraped.scraped.definitions.by_ref == {}
 
 
 def test_a_series_that_was_forgotten_and_comes_again_is_the_same() -> None:
     scraped = Scraped(target())
-    scraped.followed.parser = Parser(forget_after=2)
+    scraped.scraped.parser = Parser(forget_after=2)
     scraped.take("a 1\nb 1\n")
     for _ in range(4):
         scraped.take("b 1\n")
@@ -239,7 +239,7 @@ def test_a_series_that_was_forgotten_and_comes_again_is_the_same() -> None:
 @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "a", "b"), ("c", "b", "a")])
 def test_a_series_may_come_again_after_its_ref_was_given_away(order: tuple[str, ...]) -> None:
     scraped = Scraped(target())
-    scraped.followed.parser = Parser(forget_after=2)
+    scraped.scraped.parser = Parser(forget_after=2)
     scraped.take("a 1\nb 1\n")
     for _ in range(4):
         scraped.take("b 1\n")
@@ -288,7 +288,7 @@ def test_a_counter_goes_on_over_a_blank() -> None:
 
 def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None:
     scraped = Scraped(target())
-    scraped.followed.parser = Parser(forget_after=2)
+    scraped.scraped.parser = Parser(forget_after=2)
     blank = 2147483632
     for _ in range(5):
         scraped.take("up 1\n" + "".join(DCGM.format(gpu=gpu, figure=blank) for gpu in range(100)))
@@ -300,18 +300,18 @@ def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None
 def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A target with ever new series; the writer and the segments keep something by ref."""
     monkeypatch.setattr("hypergauge.collector.convert.definitions._MOST_GONE", 500)
-    monkeypatch.setattr("hypergauge.collector.scrape.followed._MOST_REMEMBERED", 100)
+    monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_REMEMBERED", 100)
     metrics, definitions = CollectorMetrics(), Definitions()
-    steady = Followed(target(), 7, definitions, metrics, 0.0)
-    restless = Followed(target(), 8, definitions, metrics, 0.0)
+    steady = ScrapedTarget(target(), 7, definitions, metrics, 0.0)
+    restless = ScrapedTarget(target(), 8, definitions, metrics, 0.0)
     spool = Spool(tmp_path / "spool")
     found: list[tuple[str, float]] = []
     highest = 0
     for number in range(200):
         few = "".join(f'a{{n="{n}"}} {number}\n' for n in range(20))
         new = "".join(f'b{{n="{number}-{n}"}} {number}\n' for n in range(50))
-        for followed, body in ((steady, few), (restless, new)):
-            record = followed.read(body.encode(), 1000.0 + number, 0.0, 0.0, 0.0)
+        for scraped, body in ((steady, few), (restless, new)):
+            record = scraped.read(body.encode(), 1000.0 + number, 0.0, 0.0, 0.0)
             assert record is not None
             spool.append(record)
             highest = max(highest, int(record.refs.max()))

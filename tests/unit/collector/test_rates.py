@@ -21,12 +21,12 @@ class Target:
     def __init__(self, interval: float = 1.0, forget_after: int = 600) -> None:
         self.parser, self.rates = Parser(forget_after), Rates(interval)
 
-    def scrape(self, body: str, time: float, births: dict[int, float] | None = None) -> Samples:
-        return self.rates.samples(self.parser.parse(body.encode()), time, births)
+    def scrape(self, body: str, time: float, created: dict[int, float] | None = None) -> Samples:
+        return self.rates.samples(self.parser.parse(body.encode()), time, created)
 
-    def triples(self, body: str, time: float, births: dict[int, float] | None = None) -> list[tuple[float, ...]]:
+    def triples(self, body: str, time: float, created: dict[int, float] | None = None) -> list[tuple[float, ...]]:
         """What `body` adds: time, value, dt."""
-        samples = self.scrape(body, time, births)
+        samples = self.scrape(body, time, created)
         return list(zip(samples.times.tolist(), samples.values.tolist(), samples.dts.tolist(), strict=True))
 
 

@@ -14,8 +14,8 @@ from benchmarks.servers import exporter
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.fetch import Fetcher
+from hypergauge.collector.scrape.parse_budget import ParseBudget
 from hypergauge.collector.scrape.scraper import Scraper
-from hypergauge.collector.scrape.turns import Turns
 from hypergauge.collector.spool.queue import Spool
 from tests.support.waiting import wait_for
 
@@ -77,7 +77,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     async def scrape(address: str) -> None:
         core = asyncio.Event()  # there is one for reading
         core.set()
-        monkeypatch.setattr(Turns, "mine", lambda *_: core.wait())
+        monkeypatch.setattr(ParseBudget, "mine", lambda *_: core.wait())
         async with Fetcher() as fetcher:
             scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})

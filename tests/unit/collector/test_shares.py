@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypergauge.collector.sharing.shares import winner
+from hypergauge.collector.sharing.assignment import winner
 
 HOSTS = [f"node{number}" for number in range(1000)]
 SOURCES = [f"{number:032x}" for number in range(4)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from hypergauge.collector.scrape.turns import Turns
+from hypergauge.collector.scrape.parse_budget import ParseBudget
 
 
 def test_whoever_works_long_together_lets_the_loop_look_at_what_has_arrived() -> None:
-    async def work(turns: Turns, number: int) -> None:
+    async def work(turns: ParseBudget, number: int) -> None:
         await turns.mine(50_000)
         time.sleep(0.001)  # noqa: ASYNC251 - the loop is held up, as by a body
         done.append(number)
@@ -21,7 +21,7 @@ def test_whoever_works_long_together_lets_the_loop_look_at_what_has_arrived() ->
             between.append(len(done) - before)
 
     async def both() -> None:
-        turns = Turns()
+        turns = ParseBudget()
         working = [asyncio.create_task(work(turns, number)) for number in range(200)]
         await asyncio.sleep(0)
         for cancelled in working[100:105]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 
-from hypergauge.core.files.locks import Claim
+from hypergauge.core.files.host_lock import HostLock
 
 
 def test_a_claim_is_one_processs_and_goes_with_it() -> None:
     name = f"test/{os.getpid()}"
-    with Claim(name) as claim:
+    with HostLock(name) as claim:
         assert claim.take()
-        assert not Claim(name).take()
+        assert not HostLock(name).take()
         if (child := os.fork()) == 0:
-            os._exit(int(Claim(name).take()))
+            os._exit(int(HostLock(name).take()))
         assert os.waitpid(child, 0)[1] == 0
-    with Claim(name) as claim:
+    with HostLock(name) as claim:
         assert claim.take()

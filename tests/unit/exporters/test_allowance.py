@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hypergauge.core.system.processes import ProcessStat, read_stat
-from hypergauge.exporters.process.allowance import Allowance
+from hypergauge.exporters.process.cgroup_limits import CgroupLimits
 
 GIB = 1 << 30
 CORES = len(os.sched_getaffinity(0))
@@ -45,11 +45,11 @@ def pinned() -> Iterator[int]:
 
 
 def test_cores_are_those_of_the_affinity(pinned: int) -> None:
-    allowance = Allowance()
+    limits = CgroupLimits()
 
     def cores(*living: ProcessStat) -> float | None:
-        allowance.update(living)
-        return allowance.cores
+        limits.update(living)
+        return limits.cores
 
     assert cores() is None
     assert cores(stat(pinned)) == 1
@@ -99,9 +99,9 @@ def test_control_groups_limit_cores_and_memory(
     tmp_path: Path, files: dict[str, str], cores: float, memory: int | None
 ) -> None:
     root = kernel(tmp_path, {f"proc/{os.getpid()}/cgroup": files.pop("group"), **files})
-    allowance = Allowance(root)
-    allowance.update([stat(os.getpid())])
-    assert (allowance.cores, allowance.memory_bytes) == (cores, memory)
+    limits = CgroupLimits(root)
+    limits.update([stat(os.getpid())])
+    assert (limits.cores, limits.memory_bytes) == (cores, memory)
 
 
 def test_groups_that_differ_add_up_and_one_counts_once(tmp_path: Path, pinned: int) -> None:
@@ -109,6 +109,6 @@ def test_groups_that_differ_add_up_and_one_counts_once(tmp_path: Path, pinned: i
     apart = {"sys/fs/cgroup/a/memory.max": "100\n", "sys/fs/cgroup/b/memory.max": "200\n"}
     one = {"sys/fs/cgroup/memory.max": "50\n", "sys/fs/cgroup/a/cpu.max": "max\n", "sys/fs/cgroup/b/cpu.max": "max\n"}
     for name, files, memory in (("apart", apart, 300), ("together", one, 50)):
-        allowance = Allowance(kernel(tmp_path / name, both | files))
-        allowance.update([stat(os.getpid()), stat(pinned)])
-        assert allowance.memory_bytes == memory
+        limits = CgroupLimits(kernel(tmp_path / name, both | files))
+        limits.update([stat(os.getpid()), stat(pinned)])
+        assert limits.memory_bytes == memory

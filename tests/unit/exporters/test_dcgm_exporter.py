@@ -17,7 +17,7 @@ from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.server import serve
 from hypergauge.gpu import Gpu, MigInstance
-from hypergauge.gpu.reading import DeviceReading, GpuReading, Reading
+from hypergauge.gpu.sample import DeviceSample, GpuSample, Sample
 from tests.support.dcgm_listener import DATA, GOLDEN, Given, Played, body, exporter, figures, lines, until
 from tests.support.waiting import HUNG_SECONDS
 
@@ -38,14 +38,14 @@ WHOLE = {
 }  # fmt: skip
 
 
-def gpu(*devices: DeviceReading, simulated: bool = False, activity: str | None = "gpm") -> Reading:
+def gpu(*devices: DeviceSample, simulated: bool = False, activity: str | None = "gpm") -> Sample:
     board = Gpu(H100.index, H100.uuid, H100.name, H100.memory_bytes, simulated=simulated)
-    reading = GpuReading(board, 0, "00000000:07:00.0", BOARD, devices, last_xid=0, activity=activity)
-    return Reading(0.0, "575.57.08", (reading,))
+    sample = GpuSample(board, 0, "00000000:07:00.0", BOARD, devices, last_xid=0, activity=activity)
+    return Sample(0.0, "575.57.08", (sample,))
 
 
-def instance(mig: MigInstance, **figures: float) -> DeviceReading:
-    return DeviceReading(mig, {"memory_used": 4096.0 * 2**20, "graphics_active": 0.25} | figures)
+def instance(mig: MigInstance, **figures: float) -> DeviceSample:
+    return DeviceSample(mig, {"memory_used": 4096.0 * 2**20, "graphics_active": 0.25} | figures)
 
 
 @pytest.mark.parametrize("name", ["a100-mig", "h100", "t4"])
@@ -58,13 +58,13 @@ def test_dcgms_figures_to_the_byte(played: Played, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reading"),
     [
-        ("gpm-h100", gpu(DeviceReading(None, WHOLE))),
+        ("gpm-h100", gpu(DeviceSample(None, WHOLE))),
         ("gpm-h100-mig", gpu(instance(LARGE, sm_active=0.75), instance(SMALL, sm_active=0.068680))),
         ("gpm-simulated", gpu(instance(SMALL), simulated=True)),
     ],
 )
-def test_gpms_figures_to_the_byte(tmp_path: Path, name: str, reading: Reading) -> None:
-    listener = exporter(tmp_path, Given(reading))
+def test_gpms_figures_to_the_byte(tmp_path: Path, name: str, sample: Sample) -> None:
+    listener = exporter(tmp_path, Given(sample))
     assert listener.check() is None
     assert body(listener) == (GOLDEN / f"dcgm-{name}.txt").read_text()
 
@@ -119,17 +119,17 @@ def test_promtool_finds_what_it_finds_in_the_original() -> None:
 
 
 def test_where_the_host_engine_does_not_answer_gpm_is_asked(played: Played) -> None:
-    listener, folder = played("h100", reader=Given(gpu(DeviceReading(None, WHOLE))))
+    listener, folder = played("h100", reader=Given(gpu(DeviceSample(None, WHOLE))))
     (folder / "engine-down").touch()
     assert listener.check() is None
     assert figures(body(listener), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874123"]
 
 
 def test_what_is_missing_is_said(tmp_path: Path, played: Played) -> None:
-    t4 = gpu(DeviceReading(None, WHOLE), activity=None)
+    t4 = gpu(DeviceSample(None, WHOLE), activity=None)
     needs = "it needs DCGM (dcgmi) or a GPU with GPM (Hopper or later)"
     assert exporter(tmp_path, Given(problem="Driver Not Loaded")).check() == f"{needs}; Driver Not Loaded"
-    assert exporter(tmp_path, Given(Reading(0, "575"))).check() == f"{needs}; there is no GPU"
+    assert exporter(tmp_path, Given(Sample(0, "575"))).check() == f"{needs}; there is no GPU"
     assert exporter(tmp_path, Given(t4)).check() == f"{needs}; GPU 0 is an NVIDIA H100 80GB HBM3"
     listener, folder = played("t4", reader=Given(t4))
     (folder / "engine-down").touch()
@@ -138,7 +138,7 @@ def test_what_is_missing_is_said(tmp_path: Path, played: Played) -> None:
 
 
 def test_the_server_adds_what_it_says_of_every_listener(tmp_path: Path) -> None:
-    listener = exporter(tmp_path, Given(gpu(DeviceReading(None, WHOLE))))
+    listener = exporter(tmp_path, Given(gpu(DeviceSample(None, WHOLE))))
     with serve(listener) as server, urllib.request.urlopen(server.url, timeout=HUNG_SECONDS) as answer:
         text = answer.read().decode()
     assert text.startswith((GOLDEN / "dcgm-gpm-h100.txt").read_text())
@@ -164,9 +164,9 @@ def test_ours_come_before_dcgm_exporters_variables(tmp_path: Path) -> None:
     (tmp_path / "ours.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, T\n")
     (tmp_path / "theirs.csv").write_text("DCGM_FI_DEV_SM_CLOCK, gauge, C\n")
     theirs = {"DCGM_EXPORTER_COLLECTORS": str(tmp_path / "theirs.csv")}
-    reading = gpu(DeviceReading(None, WHOLE))
-    assert "# HELP DCGM_FI_DEV_SM_CLOCK C\n" in body(exporter(tmp_path, Given(reading), **theirs))
-    text = body(exporter(tmp_path, Given(reading), BENCH_DCGM_FIELDS=str(tmp_path / "ours.csv"), **theirs))
+    sample = gpu(DeviceSample(None, WHOLE))
+    assert "# HELP DCGM_FI_DEV_SM_CLOCK C\n" in body(exporter(tmp_path, Given(sample), **theirs))
+    text = body(exporter(tmp_path, Given(sample), BENCH_DCGM_FIELDS=str(tmp_path / "ours.csv"), **theirs))
     assert re.findall("# TYPE (.*)", text) == ["DCGM_FI_DEV_GPU_TEMP gauge"]
 
 

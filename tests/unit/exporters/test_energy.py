@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hypergauge.exporters.nvml.energy import EnergySplit
 from hypergauge.gpu.inventory import Gpu, MigInstance
-from hypergauge.gpu.reading import DeviceReading, GpuProcess, GpuReading, Reading
+from hypergauge.gpu.sample import DeviceSample, GpuProcess, GpuSample, Sample
 
 GIB = 2**30
 WHOLE = Gpu(0, "GPU-0", "NVIDIA Something", 20 * GIB)  # no model that is known: nothing is assumed of it
@@ -35,21 +35,19 @@ def at(
     activity: Mapping[int, float] | None = None,
     name: str = "sm_active",
     **board: float,
-) -> Reading:
+) -> Sample:
     """Return a reading of one GPU; `activity` is by the id of the MIG instance."""
     devices = tuple(
-        DeviceReading(
-            one, {name: activity[one.gpu_instance_id]} if activity and one.gpu_instance_id in activity else {}
-        )
+        DeviceSample(one, {name: activity[one.gpu_instance_id]} if activity and one.gpu_instance_id in activity else {})
         for one in gpu.mig
     )
-    return Reading(time, "1", (GpuReading(gpu, 0, "0", board, devices or (DeviceReading(),), processes),))
+    return Sample(time, "1", (GpuSample(gpu, 0, "0", board, devices or (DeviceSample(),), processes),))
 
 
-def split(*readings: Reading, runs: Mapping[int, str] = RUNS, ended: Mapping[str, float] | None = None) -> EnergySplit:
+def split(*samples: Sample, runs: Mapping[int, str] = RUNS, ended: Mapping[str, float] | None = None) -> EnergySplit:
     split = EnergySplit()
-    for reading in readings:
-        split.update(reading, runs, ended)
+    for sample in samples:
+        split.update(sample, runs, ended)
     return split
 
 
@@ -136,11 +134,11 @@ FREE = at(0, power=50, energy=1000)
         ([FREE, at(-10, on(1, 1.0), power=300, energy=4000)], {"a sm_time": 3000}),
     ],
 )  # fmt: skip
-def test_a_gpu_without_mig(readings: Sequence[Reading], expected: Mapping[str, object]) -> None:
-    assert parts(split(*readings)) == expected
+def test_a_gpu_without_mig(samples: Sequence[Sample], expected: Mapping[str, object]) -> None:
+    assert parts(split(*samples)) == expected
 
 
-def mig(time: float, *processes: GpuProcess, activity: Mapping[int, float] | None = None, **board: float) -> Reading:
+def mig(time: float, *processes: GpuProcess, activity: Mapping[int, float] | None = None, **board: float) -> Sample:
     return at(time, *processes, gpu=PARTED, activity=activity, name="sm_active", **board)
 
 
@@ -225,8 +223,8 @@ MIG_FREE = mig(0, power=50, energy=1000)
         ),
     ],
 )  # fmt: skip
-def test_a_gpu_with_mig(readings: Sequence[Reading], expected: Mapping[str, object]) -> None:
-    assert parts(split(*readings)) == expected
+def test_a_gpu_with_mig(samples: Sequence[Sample], expected: Mapping[str, object]) -> None:
+    assert parts(split(*samples)) == expected
 
 
 def test_where_there_is_no_sm_activity_that_of_the_graphics_engine_counts() -> None:
@@ -268,7 +266,7 @@ def test_what_a_run_leaves_behind_is_not_its_own() -> None:
 
 
 def test_a_gpu_that_was_lost_goes_on() -> None:
-    gone = Reading(10, "1", (), {"GPU-0": "it fell off the bus"})
+    gone = Sample(10, "1", (), {"GPU-0": "it fell off the bus"})
     assert parts(split(FREE, at(5, on(1, 1.0), power=300, energy=2000), gone, at(20, power=60, energy=3000))) == {
         "idle": 1000, "a sm_time": 1000,
     }  # fmt: skip
@@ -294,7 +292,7 @@ RATIOS = st.floats(0, 1)
 
 
 @st.composite
-def moments(draw: st.DrawFn) -> Reading:
+def moments(draw: st.DrawFn) -> Sample:
     """Return a reading of two GPUs after some time; its time and energy are what is new since the one before."""
     gpus = []
     for index in range(2):
@@ -307,7 +305,7 @@ def moments(draw: st.DrawFn) -> Reading:
         )
         activities = st.none() | RATIOS
         devices = [
-            DeviceReading(one, {} if (active := draw(activities)) is None else {"sm_active": active})
+            DeviceSample(one, {} if (active := draw(activities)) is None else {"sm_active": active})
             for one in instances
         ]
         pids = draw(st.sets(st.sampled_from([1, 2, 3, 8, 9]), max_size=4))
@@ -323,12 +321,12 @@ def moments(draw: st.DrawFn) -> Reading:
         board = {"energy": float(draw(st.integers(0, 10**7))) / 1000}
         if draw(st.booleans()):
             board["power"] = draw(st.floats(0, 700))
-        gpus.append(GpuReading(gpu, index, "0", board, tuple(devices), tuple(processes)))
-    return Reading(draw(st.floats(0, 100)), "1", tuple(gpus))
+        gpus.append(GpuSample(gpu, index, "0", board, tuple(devices), tuple(processes)))
+    return Sample(draw(st.floats(0, 100)), "1", tuple(gpus))
 
 
 @given(st.lists(moments(), max_size=12), st.dictionaries(st.sampled_from([A, B]), st.floats(0, 500)))
-def test_the_parts_are_the_board_and_never_fall(steps: list[Reading], ended: dict[str, float]) -> None:
+def test_the_parts_are_the_board_and_never_fall(steps: list[Sample], ended: dict[str, float]) -> None:
     found = EnergySplit()
     time, counters, first = 0.0, {"GPU-0": 1e6, "GPU-1": 2e9}, dict[str, float]()
     totals: dict[object, float] = {}

@@ -15,10 +15,10 @@ import pytest
 from hypergauge.collector.convert.definitions import Definitions
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.followed import Followed
+from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.exporters.nvml.exporter import NvmlExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
-from hypergauge.gpu.reading import GpuProcess, GpuReading
+from hypergauge.gpu.sample import GpuProcess, GpuSample
 from tests.support.golden import check_golden, check_parses, promtool_findings
 from tests.support.nvml_page import (
     A100,
@@ -221,10 +221,10 @@ def test_the_last_interval_is_the_runs_own(page: Page, process: Start, tmp_path:
 def test_the_collector_counts_every_joule_of_a_run_within_it(page: Page, process: Start, tmp_path: Path) -> None:
     """It takes up the GPU seconds after its start, and ends between two scrapes."""
     target = Target("http://n1:1/metrics", "n1", "nvml", "n1:1", {}, 1.0)
-    followed = Followed(target, 1, Definitions(), CollectorMetrics(), T0 - 10)
+    followed = ScrapedTarget(target, 1, Definitions(), CollectorMetrics(), T0 - 10)
     samples: list[tuple[float, float, float]] = []
 
-    def scrape(second: float, *gpus: GpuReading) -> None:
+    def scrape(second: float, *gpus: GpuSample) -> None:
         # It is asked a moment before the GPUs are read.
         scrape = followed.parse(page.body(T0 + second + 0.01, *gpus))
         record = followed.take(scrape, T0 + second, T0 + second, T0 + second)

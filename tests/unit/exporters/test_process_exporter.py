@@ -190,24 +190,24 @@ def watch(page: Page, run_id: str, process: subprocess.Popen[bytes]) -> list[dic
     """Read until `process` says something; return all readings that there were."""
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
-    readings = []
+    samples = []
     while not (said := process.stdout.readline()):
-        readings.append(page.read(run_id)[0])
+        samples.append(page.read(run_id)[0])
         time.sleep(0.03)
     os.set_blocking(process.stdout.fileno(), True)
-    readings.append(page.read(run_id)[0] | {"said": float(said)})
-    return [reading for reading in readings if "cpu_seconds_total" in reading]
+    samples.append(page.read(run_id)[0] | {"said": float(said)})
+    return [sample for sample in samples if "cpu_seconds_total" in sample]
 
 
 def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, python: Start, run_id: str) -> None:
     process = python(BURN + CHURN, BENCH_RUN_ID=run_id)
-    readings = watch(page, run_id, process)
+    samples = watch(page, run_id, process)
     process.communicate()
-    assert len(readings) > 10
+    assert len(samples) > 10
     for name in sorted(TOTALS):
-        values = [reading[name] for reading in readings]
+        values = [sample[name] for sample in samples]
         assert values == sorted(values), f"{name} fell"
-    assert readings[-1]["cpu_seconds_total"] == pytest.approx(readings[-1]["said"], rel=0.02)
+    assert samples[-1]["cpu_seconds_total"] == pytest.approx(samples[-1]["said"], rel=0.02)
 
 
 def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str, tmp_path: Path) -> None:
@@ -254,11 +254,11 @@ def test_proportional_memory_follows_what_a_run_takes_and_frees(page: Page, pyth
 
 def test_an_orphan_that_the_supervisor_waited_for_is_the_runs(page: Page, python: Start, run_id: str) -> None:
     process = python(SUPERVISOR, BURN + ORPHAN, BENCH_SUPERVISOR=run_id)
-    readings = watch(page, run_id, process)
-    root = readings[-1]["cpu_seconds_total"] - readings[-1]["said"]
-    assert readings[-1]["said"] > 0.4
+    samples = watch(page, run_id, process)
+    root = samples[-1]["cpu_seconds_total"] - samples[-1]["said"]
+    assert samples[-1]["said"] > 0.4
     assert -0.03 < root < 0.2, "the supervisor's own 0.3 s are not the run's; /proc counts in ticks of 0.01 s"
-    assert max(reading["processes"] for reading in readings) == 2
+    assert max(sample["processes"] for sample in samples) == 2
     end_run(run_id)
     process.communicate()
 
@@ -282,8 +282,8 @@ def test_storage_of_what_the_supervisor_waited_for_is_kept(
     page: Page, python: Start, run_id: str, tmp_path: Path
 ) -> None:
     process = python(SUPERVISOR, WRITER.format(file=str(tmp_path / "file")), BENCH_SUPERVISOR=run_id)
-    readings = watch(page, run_id, process)
-    written = [reading["written_bytes_total"] for reading in readings if "written_bytes_total" in reading]
+    samples = watch(page, run_id, process)
+    written = [sample["written_bytes_total"] for sample in samples if "written_bytes_total" in sample]
     end_run(run_id)
     process.communicate()
     if not max(written):

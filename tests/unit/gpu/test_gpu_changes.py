@@ -8,7 +8,7 @@ import pynvml
 import pytest
 
 from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.reading import Reading
+from hypergauge.gpu.sample import Sample
 from tests.support.nvml_double import NvmlDouble, Process, Slot
 
 LOST = [pynvml.NVMLError_GpuIsLost, pynvml.NVMLError_Unknown, pynvml.NVMLError_ResetRequired]
@@ -19,8 +19,8 @@ T4, H100, A100 = (
 )
 
 
-def uuids(reading: Reading) -> list[str]:
-    return [gpu.gpu.uuid for gpu in reading.gpus]
+def uuids(sample: Sample) -> list[str]:
+    return [gpu.gpu.uuid for gpu in sample.gpus]
 
 
 def raising(error: type[pynvml.NVMLError]) -> Callable[[], None]:
@@ -39,15 +39,15 @@ def test_a_gpu_that_is_lost_leaves_the_others_and_returns_by_itself(error: type[
     nvml.cards[1].lost = error
     for _ in range(3):
         nvml.now += 1
-        reading = reader.read()
-        assert uuids(reading) == [H100, A100]
-        assert reading.lost == {T4: str(error())}
+        sample = reader.read()
+        assert uuids(sample) == [H100, A100]
+        assert sample.lost == {T4: str(error())}
     nvml.cards[1].lost = None
     nvml.now += 1
-    reading = reader.read()
-    assert uuids(reading) == [H100, T4, A100]
-    assert reading.lost == {}
-    assert (reading.gpus[1].xids, reading.gpus[1].last_xid) == ({79: 1}, 79)
+    sample = reader.read()
+    assert uuids(sample) == [H100, T4, A100]
+    assert sample.lost == {}
+    assert (sample.gpus[1].xids, sample.gpus[1].last_xid) == ({79: 1}, 79)
     assert len(nvml.event_sets) == 3
     assert nvml.session == 1
 
@@ -62,9 +62,9 @@ def test_a_gpu_that_is_lost_in_the_middle_of_a_reading() -> None:
 
     nvml.before("nvmlDeviceGetUtilizationRates", lose)
     nvml.now += 1
-    reading = reader.read()
-    assert uuids(reading) == [T4]
-    assert reading.lost == {H100: "GPU is lost"}
+    sample = reader.read()
+    assert uuids(sample) == [T4]
+    assert sample.lost == {H100: "GPU is lost"}
 
 
 def test_a_gpu_that_comes_back_only_to_a_new_start_is_found_within_a_minute() -> None:
@@ -86,8 +86,8 @@ def test_a_gpu_that_was_lost_from_the_beginning_is_found_later() -> None:
     nvml.cards[0].lost = pynvml.NVMLError_GpuIsLost
     reader = GpuReader(nvml, nvml.clock)
     assert reader.problem() is None
-    reading = reader.read()
-    assert (uuids(reading), reading.lost) == ([T4], {})  # nobody knows its UUID yet
+    sample = reader.read()
+    assert (uuids(sample), sample.lost) == ([T4], {})  # nobody knows its UUID yet
     nvml.cards[0].lost = None
     assert uuids(reader.read()) == [H100, T4]
 
@@ -100,9 +100,9 @@ def test_a_gpu_is_known_by_its_uuid_when_the_indices_move() -> None:
     del nvml.cards[0]
     with pytest.raises(pynvml.NVMLError_Uninitialized):
         reader.read()
-    reading = reader.read()
-    assert [(gpu.gpu.index, gpu.gpu.uuid) for gpu in reading.gpus] == [(0, T4)]
-    assert reading.lost == {H100: "it was not found"}
+    sample = reader.read()
+    assert [(gpu.gpu.index, gpu.gpu.uuid) for gpu in sample.gpus] == [(0, T4)]
+    assert sample.lost == {H100: "it was not found"}
 
 
 def test_one_figure_with_an_unknown_error_is_left_out() -> None:
@@ -205,10 +205,10 @@ def test_a_repartition_during_a_reading(function: str, call: int, mig: bool, roo
     new = [Slot(0, "7g.80gb")] if mig else []
     nvml.before(function, lambda: nvml.repartition(0, *new, mig=mig), call)
     nvml.now += 1
-    reading = reader.read()
-    assert uuids(reading) == [H100, T4]
-    assert {one.uuid for one in reading.gpus[0].gpu.mig} <= old | {one.uuid for one in new}
-    assert [device.instance for device in reading.gpus[0].devices] == list(reading.gpus[0].gpu.mig)
+    sample = reader.read()
+    assert uuids(sample) == [H100, T4]
+    assert {one.uuid for one in sample.gpus[0].gpu.mig} <= old | {one.uuid for one in new}
+    assert [device.instance for device in sample.gpus[0].devices] == list(sample.gpus[0].gpu.mig)
     card.processes = []
     nvml.now += 1
     (gpu, _) = reader.read().gpus
@@ -253,8 +253,8 @@ def test_a_driver_that_was_exchanged_and_knows_nobody_is_opened_anew_at_once() -
     reader.read()
     nvml.driver_error = pynvml.NVMLError_Unknown
     nvml.before("nvmlInit", lambda: setattr(nvml, "driver_error", None))
-    reading = reader.read()
-    assert (uuids(reading), reading.lost) == ([H100, T4], {})
+    sample = reader.read()
+    assert (uuids(sample), sample.lost) == ([H100, T4], {})
     assert nvml.session == 2
 
 
@@ -264,8 +264,8 @@ def test_the_only_gpu_is_lost() -> None:
     reader.read()
     nvml.cards[0].lost = pynvml.NVMLError_GpuIsLost
     for _ in range(60):
-        reading = reader.read()
-        assert (reading.gpus, reading.lost) == ((), {T4: "GPU is lost"})
+        sample = reader.read()
+        assert (sample.gpus, sample.lost) == ((), {T4: "GPU is lost"})
         nvml.now += 1
     assert nvml.session == 2  # once, for the case that it was the driver
     nvml.cards[0].lost = None
@@ -298,8 +298,8 @@ def test_a_driver_restart_during_a_reading(function: str) -> None:
         reader.read()
     for _ in range(2):
         nvml.now += 1
-        reading = reader.read()
-    assert reading.gpus[0].devices[0].figures["sm_active"] == 0.5
+        sample = reader.read()
+    assert sample.gpus[0].devices[0].figures["sm_active"] == 0.5
 
 
 @pytest.mark.parametrize(

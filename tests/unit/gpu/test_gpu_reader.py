@@ -12,7 +12,7 @@ import pytest
 from hypergauge import gpu
 from hypergauge.gpu.inventory import Gpu, MigInstance
 from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.reading import DeviceReading, GpuProcess, GpuReading
+from hypergauge.gpu.sample import DeviceSample, GpuProcess, GpuSample
 from tests.support.nvml_double import MIB, NvmlDouble, Process, Slot
 from tests.support.nvml_functions import FUNCTIONS
 
@@ -41,7 +41,7 @@ def bytes_of(total: int, reserved: int, used: int, free: int) -> dict[str, float
     return {f"memory_{name}": mib * MIB for name, mib in zip(names, (total, reserved, used, free), strict=True)}
 
 
-T4 = GpuReading(
+T4 = GpuSample(
     Gpu(0, "GPU-d37e67a5-91dd-3774-a5cb-99096249601a", "Tesla T4", 15360 * MIB),
     0,
     "00000000:00:1E.0",
@@ -50,14 +50,14 @@ T4 = GpuReading(
         "sm_clock": 585e6, "graphics_clock": 585e6, "memory_clock": 5000e6, "video_clock": 810e6,
         "performance_state": 0.0, "pcie_replays": 0.0, "ecc_corrected": 0.0, "ecc_uncorrected": 0.0,
     },
-    (DeviceReading(None, _IDLE | bytes_of(15360, 388, 1032, 13939)),),
+    (DeviceSample(None, _IDLE | bytes_of(15360, 388, 1032, 13939)),),
     (GpuProcess(675, 22 * MIB, 0.0), GpuProcess(5762, 1005 * MIB, 0.0)),
     throttled_by(),
     {},
     0,
     None,
 )  # fmt: skip
-RTX_3080 = GpuReading(
+RTX_3080 = GpuSample(
     Gpu(0, "GPU-19d6d965-2acc-f646-00f8-4c76979aabb4", "NVIDIA GeForce RTX 3080", 10240 * MIB),
     0,
     "00000000:04:00.0",
@@ -66,14 +66,14 @@ RTX_3080 = GpuReading(
         "sm_clock": 210e6, "graphics_clock": 210e6, "memory_clock": 405e6, "video_clock": 555e6,
         "fan_speed": 0.0, "performance_state": 8.0, "pcie_replays": 0.0,
     },
-    (DeviceReading(None, _IDLE | {"memory_utilization": 0.37} | bytes_of(10240, 173, 1128, 8938)),),
+    (DeviceSample(None, _IDLE | {"memory_utilization": 0.37} | bytes_of(10240, 173, 1128, 8938)),),
     (GpuProcess(835, 550 * MIB, 0.0), GpuProcess(1481, 18 * MIB, 0.0), GpuProcess(4044, 541 * MIB, 0.0)),
     throttled_by("gpu_idle"),
     {},
     0,
     None,
 )  # fmt: skip
-H100 = GpuReading(
+H100 = GpuSample(
     Gpu(0, "GPU-ee7954ec-da95-fd7a-ddfd-c6b32cc2f8aa", "NVIDIA H100 80GB HBM3", 81559 * MIB),
     0,
     "00000000:19:00.0",
@@ -83,7 +83,7 @@ H100 = GpuReading(
         "performance_state": 0.0, "pcie_replays": 67.0, "ecc_corrected": 0.0, "ecc_uncorrected": 0.0,
         "remapped_corrected": 0.0, "remapped_uncorrected": 0.0, "remap_failure": 0.0,
     },
-    (DeviceReading(None, _IDLE | bytes_of(81559, 551, 0, 81007)),),
+    (DeviceSample(None, _IDLE | bytes_of(81559, 551, 0, 81007)),),
     (),
     throttled_by("hw_slowdown", "hw_power_brake_slowdown"),
     {},
@@ -96,15 +96,15 @@ H100 = GpuReading(
     ("document", "driver", "expected"),
     [("t4", "515.105.01", T4), ("rtx-3080", "536.40", RTX_3080), ("h100", "535.161.08", H100)],
 )
-def test_reads_of_each_device_what_it_has_and_nothing_else(document: str, driver: str, expected: GpuReading) -> None:
+def test_reads_of_each_device_what_it_has_and_nothing_else(document: str, driver: str, expected: GpuSample) -> None:
     nvml = NvmlDouble(document)
     reader = GpuReader(nvml, nvml.clock)
     assert reader.problem() is None
     before = time.time()
-    reading = reader.read()
-    assert before <= reading.time <= time.time()
-    assert (reading.driver, reading.lost) == (driver, {})
-    assert reading.gpus == (expected,)
+    sample = reader.read()
+    assert before <= sample.time <= time.time()
+    assert (sample.driver, sample.lost) == (driver, {})
+    assert sample.gpus == (expected,)
     nvml.now += 1
     assert reader.read().gpus == (expected,)
 
@@ -116,7 +116,7 @@ def test_reads_mig_instances_with_their_memory_and_the_board_once() -> None:
     uuid = "GPU-513536b6-7d19-9063-b049-1e69664bb298"
     assert gpu.gpu == Gpu(0, uuid, "NVIDIA A100-SXM4-80GB", 81920 * MIB, instances, mig_enabled=True)
     assert [instance.gpu_instance_id for instance in instances] == [3, 4, 5, 6]
-    assert gpu.devices == tuple(DeviceReading(one, bytes_of(19968, 0, 12, 19955)) for one in instances)
+    assert gpu.devices == tuple(DeviceSample(one, bytes_of(19968, 0, 12, 19955)) for one in instances)
     assert gpu.minor == 1
     assert (gpu.board["power"], gpu.board["memory_temperature"]) == (67.03, 44.0)
     assert gpu.activity is None

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pynvml
 
 from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.reading import GpuReading, Reading
+from hypergauge.gpu.sample import GpuSample, Sample
 from hypergauge.simulation import SimulatedNvml, World
 from tests.support.waiting import HUNG_SECONDS
 
@@ -32,12 +32,12 @@ def busy_on(*uuids: str) -> Iterator[list[int]]:
             process.wait()
 
 
-def read_until(reader: GpuReader, holds: Callable[[Reading], bool]) -> Reading:
+def read_until(reader: GpuReader, holds: Callable[[Sample], bool]) -> Sample:
     deadline = time.monotonic() + HUNG_SECONDS
-    while not holds(reading := reader.read()):
-        assert time.monotonic() < deadline, reading
+    while not holds(sample := reader.read()):
+        assert time.monotonic() < deadline, sample
         time.sleep(0.2)
-    return reading
+    return sample
 
 
 def test_a_process_on_a_gpu_is_seen_with_its_utilization() -> None:
@@ -46,8 +46,8 @@ def test_a_process_on_a_gpu_is_seen_with_its_utilization() -> None:
     idle, other = reader.read().gpus
     with busy_on(idle.gpu.uuid) as pids:
 
-        def is_busy(reading: Reading) -> bool:
-            gpu = reading.gpus[0]
+        def is_busy(sample: Sample) -> bool:
+            gpu = sample.gpus[0]
             return bool(gpu.processes and gpu.processes[0].sm_utilization and gpu.devices[0].figures.get("sm_active"))
 
         busy, beside = read_until(reader, is_busy).gpus
@@ -57,7 +57,7 @@ def test_a_process_on_a_gpu_is_seen_with_its_utilization() -> None:
     assert busy.board["power"] > idle.board["power"]
     assert busy.board["energy"] > idle.board["energy"]
     assert beside.board["power"] == other.board["power"]
-    read_until(reader, lambda reading: reading.gpus[0].processes == ())
+    read_until(reader, lambda sample: sample.gpus[0].processes == ())
     reader.close()
 
 
@@ -66,8 +66,8 @@ def test_processes_on_instances_are_seen_there() -> None:
     (gpu,) = reader.read().gpus
     with busy_on(*(instance.uuid for instance in gpu.gpu.mig)) as pids:
 
-        def all_busy(reading: Reading) -> bool:
-            gpu = reading.gpus[0]
+        def all_busy(sample: Sample) -> bool:
+            gpu = sample.gpus[0]
             return len(gpu.processes) == 2 and all(device.figures.get("sm_active") for device in gpu.devices)
 
         (gpu,) = read_until(reader, all_busy).gpus
@@ -83,12 +83,12 @@ def test_a_simulated_gpu_is_lost_and_returns() -> None:
     first, second = (gpu.gpu.uuid for gpu in reader.read().gpus)
     world.xid(0, 79)
     world.lose(0)
-    reading = reader.read()
-    assert [gpu.gpu.uuid for gpu in reading.gpus] == [second]
-    assert reading.lost == {first: "GPU is lost"}
+    sample = reader.read()
+    assert [gpu.gpu.uuid for gpu in sample.gpus] == [second]
+    assert sample.lost == {first: "GPU is lost"}
     world.restore(0)
-    reading = reader.read()
-    assert ([gpu.gpu.uuid for gpu in reading.gpus], reading.lost) == ([first, second], {})
+    sample = reader.read()
+    assert ([gpu.gpu.uuid for gpu in sample.gpus], sample.lost) == ([first, second], {})
     reader.close()
 
 
@@ -115,5 +115,5 @@ def test_throttling_and_xid_errors_are_read() -> None:
     reader.close()
 
 
-def on(gpu: GpuReading) -> set[str]:
+def on(gpu: GpuSample) -> set[str]:
     return {reason for reason, holds in (gpu.throttle or {}).items() if holds}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hypergauge.insight.sharing.collocation import advice, left_out, remarks, verdict
+from hypergauge.insight.sharing.concurrent_runs import concurrent_runs
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.insight.sharing.progress import Progress
-from hypergauge.insight.sharing.sittings import sit
 from hypergauge.insight.sharing.slowdowns import Measured, sets_of
 from hypergauge.sql.runs.selection import RunInfo
 
@@ -32,7 +32,7 @@ def run(workload: int, position: int, command: str, start: float, duration: floa
 
 
 def judged(runs: Sequence[RunInfo], measured: Measured | None = None, metric: str = "duration") -> Interference:
-    sittings, out = sit(runs, {})
+    sittings, out = concurrent_runs(runs, {})
     return Interference(metric, sets_of(sittings, measured or Measured(), paced=metric != "duration"), out)
 
 
@@ -108,7 +108,7 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
 
 def test_runs_that_go_on_and_those_on_whose_gpu_somebody_else_was_are_left_out() -> None:
     going = run(2, 1, "b", 20, 10, status="running", ended_at=None)
-    _, out = sit([ALONE[0], going], {ALONE[0].run_id: ["7/1/1"]})
+    _, out = concurrent_runs([ALONE[0], going], {ALONE[0].run_id: ["7/1/1"]})
     assert [one.reason for one in out] == ["7/1/1 used the GPU of 1/1/1 as well", "1/2/1 goes on"]
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from hypergauge.insight.highlights import lines, most_telling
+from hypergauge.insight.highlights.formatting import Line
 from hypergauge.insight.highlights.phases import phases, scaled
 from hypergauge.insight.highlights.segments import edges
 from hypergauge.insight.highlights.signals import Signals
-from hypergauge.insight.highlights.telling import Line
 from hypergauge.sql.queries.report import Phase as Tracked
 from tests.support.telemetry import GIB, MIB, coarser, measured, signals
 

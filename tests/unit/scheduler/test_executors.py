@@ -18,12 +18,12 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.events import Outcome
 from hypergauge.scheduler.executors.base import Ending, ExecutorAway, JobState
-from hypergauge.scheduler.executors.beside import Stopping, run_beside
-from hypergauge.scheduler.executors.dealing import deal
-from hypergauge.scheduler.executors.ends import asked_by, ending_of
+from hypergauge.scheduler.executors.concurrency import Stopping, run_concurrently
+from hypergauge.scheduler.executors.device_assignment import assign_devices
 from hypergauge.scheduler.executors.order import OrderedRun, WorkloadOrder
-from hypergauge.scheduler.executors.patience import GivenUp, Patience
 from hypergauge.scheduler.executors.registry import load_executor
+from hypergauge.scheduler.executors.retry import GivenUp, Retry
+from hypergauge.scheduler.executors.run_exits import asked_by, ending_of
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row
 from hypergauge.scheduler.plan.plan import PlannedWorkload
 from hypergauge.scheduler.plan.policy import Policy
@@ -65,23 +65,23 @@ def test_an_executor_of_others_has_a_section_of_its_own(tmp_path: Path, monkeypa
 def test_words_of_rows_mean_the_jobs_gpus_in_their_order(tmp_path: Path) -> None:
     gpus = inventory("4xH100").gpus
     rows = parsed(tmp_path, ("7", "-"), ("2+7", "MPS"), ("", "-"))
-    dealt = deal(rows, [gpus[3], gpus[1]], [])
+    dealt = assign_devices(rows, [gpus[3], gpus[1]], [])
     found = {name: [dealt[name].find(word).uuid for word in row.devices] for name, row in rows.items()}
     assert found == {"0": [gpus[1].uuid], "1": [gpus[3].uuid, gpus[1].uuid], "2": []}
     with pytest.raises(BadRequest, match="the rows name 2 GPUs, and the job was given 1 GPU"):
-        deal(rows, [gpus[0]], [])
+        assign_devices(rows, [gpus[0]], [])
 
 
 def test_rows_that_want_an_instance_are_dealt_one_wherever_it_is(tmp_path: Path) -> None:
     gpus = inventory("2xA100:1x3g.20gb+1x1g.5gb").gpus
     uuids = [one.uuid for gpu in gpus for one in gpu.mig]
     rows = parsed(tmp_path, ("0", "3g.20gb"), ("0", "3g.20gb"), ("5", "1g.5gb"))
-    dealt = deal(rows, gpus, uuids)
+    dealt = assign_devices(rows, gpus, uuids)
     assert [dealt[name].find(rows[name].devices[0]).uuid for name in rows] == [
         gpus[0].uuid, gpus[1].uuid, gpus[0].uuid,
     ]  # fmt: skip
     with pytest.raises(BadRequest, match=r"no MIG instance 3g\.20gb for the row 1"):
-        deal(rows, gpus, uuids[:2])
+        assign_devices(rows, gpus, uuids[:2])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_turns_begin_in_order_and_repetitions_wait() -> None:
         ended.append((turn.label, turn.repetition))
         return []
 
-    run_beside(list(turns(planned(2), 2)), 3, run, Stopping())
+    run_concurrently(list(turns(planned(2), 2)), 3, run, Stopping())
     assert begun[:2] == [("20/1", 1), ("20/2", 1)]
     assert sorted(begun) == [("20/1", 1), ("20/1", 2), ("20/2", 1), ("20/2", 2)]
 
@@ -165,7 +165,7 @@ def test_an_error_lets_no_further_turn_begin_and_is_raised_when_the_others_have_
         return []
 
     with pytest.raises(BadRequest, match="no"):
-        run_beside(list(turns(planned(4), 1)), 2, run, Stopping())
+        run_concurrently(list(turns(planned(4), 1)), 2, run, Stopping())
     assert begun == ["20/1", "20/2", "ended"]
 
 
@@ -189,7 +189,7 @@ def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
     presser.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            run_beside(list(turns(planned(2), 1)), 1, run, stopping)
+            run_concurrently(list(turns(planned(2), 1)), 1, run, stopping)
     finally:
         presser.join()
         signal.signal(signal.SIGINT, before)
@@ -197,7 +197,7 @@ def test_interrupts_ask_those_that_go_on_to_stop_and_then_at_once() -> None:
 
 
 def test_an_executor_that_is_away_is_asked_again_and_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypergauge.scheduler.executors.patience._AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr("hypergauge.scheduler.executors.retry._AGAIN_SECONDS", 0.01)
     said: list[str] = []
     answers = [ExecutorAway("it is away"), ExecutorAway("it is away"), None]
 
@@ -207,9 +207,9 @@ def test_an_executor_that_is_away_is_asked_again_and_that_is_said_once(monkeypat
             raise answer
 
     stopping = Stopping()
-    assert Patience(said.append, stopping).insist(question) is None
+    assert Retry(said.append, stopping).insist(question) is None
     assert said == ["it is away; what runs goes on, and it is asked again", "it answers again"]
     stopping.asked.set()
     answers.append(ExecutorAway("it is away"))
     with pytest.raises(GivenUp):
-        Patience(said.append, stopping).insist(question)
+        Retry(said.append, stopping).insist(question)

@@ -22,9 +22,9 @@ from hypergauge.scheduler.job import Job, job_from_command, job_from_row
 from hypergauge.scheduler.launch.containers import Container
 from hypergauge.scheduler.launch.launch import Command
 from hypergauge.scheduler.provenance.hardware import hardware
+from hypergauge.scheduler.provenance.manifest import DIFF, LOCK, RECORD, Recorder, differences, read_record
 from hypergauge.scheduler.provenance.packages import packages_of
-from hypergauge.scheduler.provenance.record import DIFF, LOCK, RECORD, Recorder, differences, read_record
-from hypergauge.scheduler.provenance.recorded import RecordedRun
+from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
 from hypergauge.scheduler.provenance.sources import MOST_CHARACTERS, Sources
 from hypergauge.sql.runs.runs import KnownRun
 from tests.support import fake_docker
@@ -197,7 +197,7 @@ def test_what_a_host_is(tmp_path: Path) -> None:
 
 # --- the record -------------------------------------------------------------------------------------------------------
 
-Recorded = Callable[[Job], RecordedRun]
+Recorded = Callable[[Job], RepeatedRun]
 
 
 @pytest.fixture
@@ -209,12 +209,12 @@ def recorder(tmp_path: Path) -> Recorder:
 def recorded(tmp_path: Path, recorder: Recorder) -> Recorded:
     """Return a function that writes the record of a job, and reads it."""
 
-    def write(job: Job) -> RecordedRun:
+    def write(job: Job) -> RepeatedRun:
         folder = RunFolder(tmp_path / "runs" / "a")
         folder.create({})
         recorder.begin([job]).write(folder, job)
         assert {path.stat().st_mode & 0o777 for path in folder.path.iterdir()} == {0o600}
-        return RecordedRun.read("1/1/1", folder, "here")
+        return RepeatedRun.read("1/1/1", folder, "here")
 
     return write
 
@@ -291,7 +291,7 @@ def test_no_column_that_looks_secret_is_recorded(repository: Path, recorded: Rec
 def test_a_run_without_a_record(tmp_path: Path) -> None:
     assert read_record(RunFolder(tmp_path)) is None
     with pytest.raises(BadRequest, match="run 1/2/3 has no record on this host; it ran on n1"):
-        RecordedRun.read("1/2/3", RunFolder(tmp_path), "n1")
+        RepeatedRun.read("1/2/3", RunFolder(tmp_path), "n1")
 
 
 def test_what_has_changed_since(repository: Path, recorder: Recorder) -> None:

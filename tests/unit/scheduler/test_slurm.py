@@ -13,7 +13,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.executors.base import Account, Ending, ExecutorAway, JobState, Request, Submission
-from hypergauge.scheduler.executors.slurm import SlurmExecutor, words
+from hypergauge.scheduler.executors.slurm import SlurmExecutor, output_parser
 from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, said
 from hypergauge.scheduler.executors.slurm.options import SlurmOptions, row_options
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
@@ -55,7 +55,7 @@ def rows(tmp_path: Path, *lines: str) -> ExperimentFile:
     ],
 )  # fmt: skip
 def test_a_line_of_the_queue(line: str, state: JobState) -> None:
-    assert words.queue_line(line) == state
+    assert output_parser.queue_line(line) == state
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_a_line_of_the_queue(line: str, state: JobState) -> None:
     ],
 )
 def test_slurms_states_become_ours(state: str, status: str, reason: str) -> None:
-    assert words.ending(state, "n1") == Ending(status, reason)  # type: ignore[arg-type]
+    assert output_parser.ending(state, "n1") == Ending(status, reason)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
 def test_what_ended_by_itself_is_nobodys_doing(state: str) -> None:
-    assert words.ending(state) is None
+    assert output_parser.ending(state) is None
 
 
 def test_lines_of_the_accounting() -> None:
@@ -87,11 +87,11 @@ def test_lines_of_the_accounting() -> None:
         "7.batch|batch|CANCELLED|61|00:01.500|412000K|0\n"
         f"7.0|{RUN}|OUT_OF_MEMORY|60|1-02:03:04|1.50G|1234\n"
     )
-    job, _, step = words.steps(text)
+    job, _, step = output_parser.steps(text)
     assert (job.is_job, step.is_job) == (True, False)
     assert job.account.cpu_seconds == 62.5
     assert step.account == Account("7.0", "OUT_OF_MEMORY", 60.0, 93784.0, 1.5 * 2**30, 1234.0)
-    assert words.by_run([job, step]) == {RUN: step}
+    assert output_parser.by_run([job, step]) == {RUN: step}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_lines_of_the_accounting() -> None:
     ],
 )
 def test_why_a_step_has_ended(log: str, reason: str | None) -> None:
-    assert words.why_lost(f"something\n{log}\n") == reason
+    assert output_parser.why_lost(f"something\n{log}\n") == reason
 
 
 def test_options_of_the_file_come_before_those_of_a_row(tmp_path: Path) -> None:

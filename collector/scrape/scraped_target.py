@@ -1,0 +1,308 @@
+"""One target that is scraped: what is kept of it between scrapes, and how a scrape becomes a record of samples."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hypergauge.collector.convert.clocks import CLOCK_METRIC, Clock, set_by
+from hypergauge.collector.convert.created_timestamps import CreatedTimestamps
+from hypergauge.collector.convert.definitions import Definitions, Numbering
+from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.convert.run_ends import RunEnds
+from hypergauge.collector.convert.series_labels import LimitExceeded, SeriesName, series_name
+from hypergauge.collector.discovery.targets import Target
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.scrape.exposition import Parser, Scrape, Series
+from hypergauge.collector.scrape.sentinels import Sentinels
+from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.sql.ingest.targets import TargetState
+
+__all__ = ["ScrapedTarget"]
+
+# What a target's own time of a line may lie ahead of the scrape, in seconds: clocks differ, and a request takes time.
+_AHEAD_SECONDS = 1.0
+# Series that are remembered beyond four times those of a scrape: a target with ever new ones is then met anew.
+_MOST_REMEMBERED = 50_000
+_NO_REF = np.uint32(0xFFFFFFFF)
+
+
+@dataclass(slots=True)
+class ScrapedTarget:
+    """One target, and what is known of it.
+
+    Attributes
+    ----------
+    began
+        Unix seconds from which on it is followed.
+    clock
+        That of its host, which the other targets of the host go by as well.
+    lead
+        The collector's `booted_at` at the last scrape.
+    per_second
+        Samples a second, by its last scrape; 0 while it is down.
+    unspooled
+        Its records on their way to the spool, the oldest first.
+    """
+
+    target: Target
+    target_id: int
+    definitions: Definitions
+    metrics: CollectorMetrics
+    began: float
+    parser: Parser = field(default_factory=Parser)
+    clock: Clock = field(default_factory=Clock)
+    lead: float | None = None
+    up: bool | None = None
+    error: str = ""
+    last_time: float | None = None
+    per_second: float = 0.0
+    unspooled: deque[asyncio.Task[None]] = field(default_factory=deque)
+    _numbering: Numbering = field(init=False)  # of its refs
+    _rates: Rates = field(init=False)
+    _created: CreatedTimestamps = field(init=False)
+    _run_ends: RunEnds = field(default_factory=RunEnds)
+    _sentinels: Sentinels = field(default_factory=Sentinels)
+    _refs: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # ours by the parser's
+    _named: dict[SeriesName, int] = field(default_factory=dict)
+    _unnamed: bool = False  # whether a ref is `_NO_REF`: by a rule, or since another series has the same name
+    _beyond: dict[int, LimitExceeded] = field(default_factory=dict)
+    _unbegun: dict[int, Series] = field(default_factory=dict)  # new in scrapes that failed for a limit
+    _gone: list[int] = field(default_factory=list)  # refs that only records on their way to the spool may need
+    _clock_ref: int | None = None
+    _crowded: bool = False
+    _shift: int = 0
+
+    def __post_init__(self) -> None:
+        self._numbering = self.definitions.numbering()
+        self._rates = Rates(self.target.interval, since=self.began)
+        self._created = CreatedTimestamps(self.began)
+
+    @property
+    def state(self) -> TargetState:
+        """What the database is told."""
+        return TargetState(self.up, self.last_time, self.clock.offset, self.clock.uncertainty, self.error)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether its next body is all new to the parser, which is some fifty times the work."""
+        return self._crowded or not self.parser.series
+
+    def read(
+        self, body: bytes, at: float, asked: float, answered: float, lead: float, most_new: int | None = None
+    ) -> SpoolRecord | None:
+        """Return what its next body adds, as `parse` and `take` do it; in any thread, one body after the other."""
+        scrape = self.parse(body, most_new)
+        record = self.take(scrape, at, asked, answered, lead)
+        self.metrics.scraped.inc(len(scrape.refs))
+        return record
+
+    def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
+        """Parse its next body.
+
+        Raises
+        ------
+        GarbageBody
+            It has lines, and all are malformed.
+        ManyNew
+            It has more than `most_new` series that are new; to be parsed again, without that limit.
+        """
+        if self._crowded:
+            self._meet_anew()
+        return self.parser.parse(body, most_new)
+
+    def take(
+        self, scrape: Scrape, at: float, asked: float, answered: float, lead: float | None = None
+    ) -> SpoolRecord | None:
+        """Return what `scrape` adds, ``None`` if nothing.
+
+        Parameters
+        ----------
+        at
+            The scrape's time; its samples get that of the target's host.
+        asked, answered
+            When it was asked for, and when the answer began; for the clock.
+        lead
+            The collector's `booted_at` when it was asked for.
+
+        Raises
+        ------
+        LimitExceeded
+            It is beyond a limit of its job, and gives nothing.
+        """
+        self.renumber()
+        if self._gone and all(appending.done() for appending in self.unspooled):
+            self._numbering.forget(self._gone)
+            self._gone = []
+        for reason, count in (("malformed", scrape.malformed), ("repeated", scrape.repeated)):
+            self._drop(reason, count)
+        self._name(scrape)
+        if self._unbegun:
+            scrape = replace(scrape, new={**self._unbegun, **scrape.new})
+        whole = scrape
+        self._read_clock(scrape, asked, answered, lead)
+        self._hold(scrape.new, self._beyond_limits(scrape))
+        if self._unnamed:
+            named = self._refs[scrape.refs] != _NO_REF
+            self._drop("relabel", len(named) - int(np.count_nonzero(named)))
+            scrape = _chosen(scrape, named)
+        self._hold(scrape.new, self._too_many(len(scrape.refs)))
+        self._unbegun = {}
+        seen = at
+        if every := self._go_by_another_time(lead):
+            scrape, whole = replace(scrape, new=every), replace(whole, new=every)
+        at += self._shift
+        before = None if self.last_time is None else self.last_time + self._shift
+        created = self._created.of(whole, self.parser.series, at, before)
+        ends = self._run_ends.of(whole, self.parser.series)
+        if (over := self._run_ends.left_out(scrape, self.parser.series)) is not None:
+            scrape = _chosen(scrape, ~over)
+        if (blank := self._sentinels.find(scrape)) is not None:
+            self._drop("blank", int(np.count_nonzero(blank)))
+            scrape = _chosen(scrape, ~blank)
+        self._retime(scrape, at, ends)
+        found = self._rates.samples(scrape, at, created)
+        self._drop("stale", found.dropped)
+        self.last_time, self.per_second = seen, len(scrape.refs) / self.target.interval
+        self._crowded = len(self.parser.series) > _MOST_REMEMBERED + 4 * len(scrape.refs)
+        if not len(found.refs):
+            return None
+        refs, series = self._refs[found.refs], self._numbering.by_ref
+        return SpoolRecord(found.times, refs, found.values, found.dts, series, numbering=self._numbering.number)
+
+    def renumber(self) -> None:
+        """Go over to the refs of another numbering, where there is one; the one before goes when all have."""
+        before, self._numbering = self._numbering, self.definitions.numbering()
+        if before is self._numbering:
+            return
+        self._gone = []
+        for at in np.flatnonzero(self._refs != _NO_REF).tolist():
+            self._refs[at] = self._numbering.add(before.by_ref[int(self._refs[at])])
+
+    def forget(self) -> None:
+        """Let go of all its series; its records are in the spool."""
+        self._numbering.forget([*self._gone, *self._refs.tolist()])
+
+    def _drop(self, reason: str, count: int) -> None:
+        if count:
+            self.metrics.dropped.labels(reason).inc(count)
+
+    def _name(self, scrape: Scrape) -> None:
+        """Give new series their names, and refs of the collector."""
+        if not scrape.new:
+            return
+        grown = np.full(len(self.parser.series), _NO_REF)
+        grown[: len(self._refs)] = self._refs
+        known, self._refs = len(self._refs), grown
+        self._sentinels.meet(scrape.new, len(grown))
+        if any(ref < known for ref in scrape.new):  # the parser has forgotten series and given their refs away
+            self._named = {name: ref for name, ref in self._named.items() if ref not in scrape.new}
+        for ref, series in scrape.new.items():
+            if ref < known:
+                self._gone.append(int(self._refs[ref]))
+                self._beyond.pop(ref, None)
+            self._refs[ref] = self._ref(ref, series, scrape)
+            if series.metric == CLOCK_METRIC and not series.labels:
+                self._clock_ref = ref
+        self._unnamed = bool((self._refs == _NO_REF).any())
+
+    def _ref(self, ref: int, series: Series, scrape: Scrape) -> np.uint32:
+        try:
+            name = series_name(self.target, series)
+        except LimitExceeded as error:
+            self._beyond[ref] = error
+            return _NO_REF
+        if name is None:
+            return _NO_REF
+        other = self._named.get(name, ref)
+        if other != ref:
+            if np.any(scrape.refs == other):
+                return _NO_REF  # rules made one of two: the first counts
+            self._gone.append(int(self._refs[other]))
+            self._refs[other] = _NO_REF
+        self._named[name] = ref
+        unasked = self.target.row if self.target_id < 0 else None
+        definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels), unasked)
+        return np.uint32(self._numbering.add(definition))
+
+    def _hold(self, new: dict[int, Series], error: LimitExceeded | None) -> None:
+        """Refuse the scrape where there is an error; what was new in it is so for the next one."""
+        if error is not None:
+            self._unbegun = new
+            raise error
+
+    def _beyond_limits(self, scrape: Scrape) -> LimitExceeded | None:
+        if not self._beyond:
+            return None
+        shown = np.intersect1d(scrape.refs, list(self._beyond))
+        return self._beyond[int(shown[0])] if len(shown) else None
+
+    def _too_many(self, count: int) -> LimitExceeded | None:
+        limit = self.target.scraping.limits.sample_limit
+        if not limit or count <= limit:
+            return None
+        return LimitExceeded("sample_limit", f"it shows {count} series, {limit} are allowed")
+
+    def _read_clock(self, scrape: Scrape, asked: float, answered: float, lead: float | None) -> None:
+        if self._clock_ref is not None:
+            says = scrape.values[scrape.refs == self._clock_ref]
+            if len(says) and np.isfinite(says[0]):
+                self.clock.read(float(says[0]), asked, answered, lead)
+
+    def _go_by_another_time(self, lead: float | None) -> dict[int, Series]:
+        """Follow clocks where they were set: the collector's, and the host's, which may be off from the beginning.
+
+        Returns the series that are new by that time: all, or none where it is known how far it was set.
+        """
+        turned, self._shift = self.clock.shift - self._shift, self.clock.shift
+        step, self.lead = set_by(self.lead, lead), lead
+        if not step and not turned:
+            return {}
+        self._run_ends.go_by_another_time()
+        if step:  # and with it the host's clock, unless that has turned as far from it
+            self.began += step
+            if self.last_time is not None:
+                self.last_time += step
+            self._rates.move(step + turned)
+            self._created.move(step + turned)
+            return {}
+        since = (self.last_time or self.began) + self._shift
+        self._rates, self._created = Rates(self.target.interval, since), CreatedTimestamps(since)
+        return dict(enumerate(self.parser.series))
+
+    def _retime(self, scrape: Scrape, at: float, ends: Mapping[str, float]) -> None:
+        """Date the last lines of runs that have ended, and give lines from the future the scrape's time.
+
+        Else these would silence their series until then.
+        """
+        if not self.target.scraping.honor_timestamps:
+            scrape.timestamps[:] = np.nan
+        if ends:
+            self._run_ends.date(scrape, self.parser.series, ends)
+        ahead = scrape.timestamps > at + _AHEAD_SECONDS
+        if count := int(np.count_nonzero(ahead)):
+            scrape.timestamps[ahead] = np.nan
+            self.metrics.retimed.inc(count)
+
+    def _meet_anew(self) -> None:
+        """Forget all series: a target with ever new ones costs a bounded amount of memory."""
+        self._gone += self._refs.tolist()
+        self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
+        since = (self.last_time or self.began) + self._shift
+        self._rates, self._created, self._sentinels = (
+            Rates(self.target.interval, since),
+            CreatedTimestamps(since),
+            Sentinels(),
+        )
+        self._run_ends = RunEnds()
+        self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
+        self._crowded = False
+
+
+def _chosen(scrape: Scrape, chosen: npt.NDArray[np.bool_]) -> Scrape:
+    return replace(scrape, refs=scrape.refs[chosen], values=scrape.values[chosen], timestamps=scrape.timestamps[chosen])

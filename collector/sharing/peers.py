@@ -1,0 +1,56 @@
+"""What other collectors had when they were last known of: to be asked where the database cannot be."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from hypergauge.collector.discovery.targets import Key
+from hypergauge.core.files.run_folder import write_atomically
+
+__all__ = ["PeersTargets"]
+
+_log = logging.getLogger(__name__)
+
+
+class PeersTargets:
+    """Says which targets other collectors may have, by what was so when the database last answered.
+
+    Where targets are shared, any may be another's by now: a collector that was silent has lost its own. Without a memory
+    nobody else is known of.
+
+    Parameters
+    ----------
+    memory
+        The file that remembers it; ``None`` for none.
+    """
+
+    def __init__(self, memory: Path | None) -> None:
+        self._memory = memory
+        self._shared, self._keys = False, frozenset[Key]()
+        self._remembered: tuple[bool, frozenset[Key]] | None = None
+        if memory is not None and memory.exists():
+            try:
+                content = json.loads(memory.read_text(encoding="utf-8"))
+                self._shared = bool(content["shared"])
+                self._keys = frozenset((host, listener, instance) for host, listener, instance in content["targets"])
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                _log.warning("%s cannot be read (%s): targets may be others'", memory, error)
+                self._shared = True
+
+    def may_have(self, key: Key) -> bool:
+        """Return whether another collector may have a target."""
+        return self._shared or key in self._keys
+
+    def remember(self, keys: Iterable[Key], *, shared: bool) -> None:
+        """Keep in mind which targets others have, and whether all are shared."""
+        now = shared, frozenset(keys)
+        if self._memory is None or now == self._remembered:
+            return
+        self._shared, self._keys = self._remembered = now
+        try:
+            write_atomically(self._memory, json.dumps({"shared": shared, "targets": sorted(self._keys)}))
+        except OSError as error:  # a full disk costs no lease
+            _log.warning("%s cannot be written: %s", self._memory, error.strerror)

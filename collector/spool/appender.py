@@ -1,0 +1,80 @@
+"""The way of records into the spool: those of a moment together, past the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.core.errors import BenchError
+
+__all__ = ["Appender"]
+
+_log = logging.getLogger(__name__)
+
+# What comes within so many seconds is one record of the spool, of so many samples at most. A thousand scrapes a second are
+# then fifty records, and a crash costs no more than it would have cost anyway: scrapes that were on their way.
+_TOGETHER_SECONDS, _TOGETHER_SAMPLES = 0.02, 10_000
+
+
+class Appender:
+    """Appends records to the spool, in their order. For one event loop, which does not wait: a disk may be slow.
+
+    Parameters
+    ----------
+    spool, lock
+        Where samples go, and what guards it: the writer takes from it in another thread.
+    """
+
+    def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
+        self._spool, self._lock, self._metrics = spool, lock, metrics
+        self._together: list[SpoolRecord] = []  # on their way
+        self._appending: asyncio.Task[None] | None = None  # the last of them
+        self._thread = ThreadPoolExecutor(1, "spooling")
+
+    def add(self, record: SpoolRecord) -> asyncio.Task[None]:
+        """Have a record appended; the task is done when it is in the spool."""
+        if self._appending is None or not self._together:
+            self._appending = asyncio.create_task(self._append_soon())
+        self._together.append(record)
+        return self._appending
+
+    async def stop(self) -> None:
+        """Wait until all are in the spool. Safe to call twice."""
+        if self._appending is not None:
+            await self._appending
+        self._thread.shutdown()
+
+    async def _append_soon(self) -> None:
+        await asyncio.sleep(_TOGETHER_SECONDS)
+        records, self._together = self._together, []
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._append, records)
+
+    def _append(self, records: Sequence[SpoolRecord]) -> None:
+        for record in _joined(records):
+            try:
+                with self._lock:
+                    self._spool.append(record)
+            except BenchError as error:
+                self._metrics.dropped.labels("spool").inc(len(record))
+                _log.error("%s", error)
+
+
+def _joined(records: Iterable[SpoolRecord]) -> Iterator[SpoolRecord]:
+    """Yield them together, as many at once as samples may be."""
+    together: list[SpoolRecord] = []
+    count = 0
+    for record in records:
+        other = together and record.numbering != together[0].numbering
+        if other or (together and count + len(record) > _TOGETHER_SAMPLES):
+            yield SpoolRecord.joined(together)
+            together, count = [], 0
+        together.append(record)
+        count += len(record)
+    if together:
+        yield SpoolRecord.joined(together)

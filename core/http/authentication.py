@@ -1,0 +1,131 @@
+"""Who is let in: a ``web.yml`` as it is by now, for connections and for requests."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import logging
+import secrets
+import ssl
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.stamps import stamp_of
+from hypergauge.core.http.config import WebConfig
+
+__all__ = ["Authentication"]
+
+# With which a name that there is not takes as long as a wrong password.
+_NOBODYS = b"$2b$10$" + b"." * 53
+_LONGEST_PASSWORD = 72  # bytes; bcrypt looks at no more
+
+_log = logging.getLogger(__name__)
+
+
+class Authentication:
+    """Decides by a ``web.yml``, which is read again when it or one of its files has changed.
+
+    Where that fails, such as while a certificate has been renewed and its key has not, what was read before goes on.
+
+    Parameters
+    ----------
+    path
+        The file; ``None`` for plain HTTP without logins.
+
+    Raises
+    ------
+    BadRequest
+        The file has an error, or one that it names cannot be used.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._config = WebConfig()
+        self._context: ssl.SSLContext | None = None
+        self._stamp: object = None
+        self._said = ""
+        self._logins = _Logins()
+        if path is not None:
+            self._read(path)
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return that of a new connection, ``None`` for plain HTTP."""
+        self._look()
+        return self._context
+
+    def admits(self, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a client with this certificate, as ``getpeercert`` gives it, may connect; whose it is, TLS has checked."""
+        wanted = self._config.tls.allowed_sans if self._config.tls is not None else frozenset()
+        return not wanted or any(value in wanted for _, value in (certificate or {}).get("subjectAltName", ()))
+
+    def knows(self, authorization: str | None) -> bool:
+        """Whether a request with this header ``Authorization`` may be answered."""
+        self._look()
+        return not self._config.users or self._logins.known(authorization or "", self._config.users)
+
+    def _look(self) -> None:
+        if self._path is None or self._stamps(self._path, self._config) == self._stamp:
+            return
+        with self._lock:
+            try:
+                self._read(self._path)
+                said = f"{self._path} or a file that it names has changed, and was read again"
+            except BadRequest as error:
+                said = f"{error}; what was read before goes on"
+            if said != self._said:
+                _log.warning("%s", said)
+            self._said = said
+
+    def _read(self, path: Path) -> None:
+        config = WebConfig.read(path)
+        stamp = self._stamps(path, config)  # before they are read: what changes meanwhile is read again
+        context = config.tls.context() if config.tls is not None else None
+        if self._stamp is not None and (gone := set(config.missing) - set(self._config.missing)):
+            raise BadRequest(f"it no longer has {' and '.join(sorted(gone))}, which takes a restart", file=path)
+        self._config, self._context, self._stamp = config, context, stamp
+
+    @staticmethod
+    def _stamps(path: Path, config: WebConfig) -> object:
+        return tuple(stamp_of(one) for one in (path, *(config.tls.files if config.tls is not None else ())))
+
+
+class _Logins:
+    """Names and passwords against hashes. One that was right is remembered: a hash takes as long as hundreds of scrapes."""
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+        self._right: set[bytes] = set()
+        self._lock = threading.Lock()
+
+    def known(self, authorization: str, users: Mapping[str, bytes]) -> bool:
+        """Return whether a header names one of `users` with the right password."""
+        if (login := _login(authorization)) is None:
+            return False
+        name, password = login
+        hashed = users.get(name, _NOBODYS)
+        mark = hashlib.blake2b(b"\0".join((name.encode(), hashed, password)), key=self._key).digest()
+        if mark in self._right:
+            return True
+        with self._lock:  # one at a time: whoever guesses is not given all cores
+            right = bcrypt.checkpw(password[:_LONGEST_PASSWORD], hashed) and name in users
+        if right:
+            self._right.add(mark)
+        return right
+
+
+def _login(authorization: str) -> tuple[str, bytes] | None:
+    kind, _, encoded = authorization.partition(" ")
+    if kind.lower() != "basic":
+        return None
+    try:
+        name, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
+        return (name.decode(), password) if colon else None
+    except (binascii.Error, UnicodeDecodeError):
+        return None

@@ -1,0 +1,128 @@
+"""What one reading of a host's GPUs says. A figure that a device does not have is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hypergauge.gpu.inventory import Gpu, MigInstance
+
+__all__ = ["DeviceSample", "GpuProcess", "GpuSample", "Reader", "Sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that has a context on a GPU.
+
+    Attributes
+    ----------
+    memory_bytes
+        Device memory that it has; ``None`` where the driver does not say.
+    sm_utilization
+        Share of time since the last reading in which its kernels ran, 0 to 1; ``None`` where that is not to be had, as
+        under MIG.
+    gpu_instance_id
+        The MIG instance that it is on.
+    mps
+        Whether it is a client of an MPS server.
+    """
+
+    pid: int
+    memory_bytes: int | None = None
+    sm_utilization: float | None = None
+    gpu_instance_id: int | None = None
+    mps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """The figures of what computes by itself: a GPU without MIG mode, or one MIG instance.
+
+    Attributes
+    ----------
+    instance
+        The MIG instance; ``None`` for a whole GPU.
+    figures
+        By name, in SI units: ratios 0 to 1 ``utilization``, ``memory_utilization``, ``encoder_utilization``,
+        ``decoder_utilization``; bytes ``memory_used``, ``memory_free``, ``memory_reserved``, ``memory_total``; by GPM,
+        over the time since the last reading, ratios ``graphics_active``, ``sm_active``, ``sm_occupancy``,
+        ``tensor_active``, ``memory_active``, ``fp64_active``, ``fp32_active``, ``fp16_active``, and bytes/s
+        ``pcie_transmit``, ``pcie_receive``, ``nvlink_transmit``, ``nvlink_receive``.
+    """
+
+    instance: MigInstance | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One GPU: its board's figures, and those of the whole of it or of its MIG instances.
+
+    Attributes
+    ----------
+    minor
+        Number of its device file, ``/dev/nvidia0``.
+    board
+        By name, in SI units: ``power``, ``power_limit`` (watts), ``energy`` (joules since the driver was loaded),
+        ``temperature``, ``memory_temperature`` (Celsius), ``sm_clock``, ``memory_clock``, ``graphics_clock``,
+        ``video_clock`` (hertz), ``fan_speed`` (ratio), ``performance_state``; counts since the driver was loaded
+        ``pcie_replays``, ``ecc_corrected``, ``ecc_uncorrected``, ``remapped_corrected``, ``remapped_uncorrected``, and
+        ``remap_failure`` (0 or 1).
+    devices
+        The whole GPU, or in MIG mode its instances: none where there are none.
+    processes
+        Those with a context on it, each once.
+    throttle
+        By reason, whether it keeps the clocks down now; ``None`` where the driver does not say.
+    xids
+        XID errors by number, counted since the reader was opened; `last_xid` is the last one, 0 where there was none.
+    activity
+        Where ``sm_active`` and the like come from: ``gpm``, ``dcgm``, or ``None`` where there are none.
+    """
+
+    gpu: Gpu
+    minor: int
+    pci_bus_id: str
+    board: Mapping[str, float] = field(default_factory=dict)
+    devices: tuple[DeviceSample, ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
+    throttle: Mapping[str, bool] | None = None
+    xids: Mapping[int, int] = field(default_factory=dict)
+    last_xid: int | None = None
+    activity: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """All GPUs at one moment.
+
+    Attributes
+    ----------
+    time
+        Unix seconds.
+    driver
+        Version of the NVIDIA driver.
+    gpus
+        Those that answered, by index.
+    lost
+        By UUID, why a GPU that was there before did not answer.
+    """
+
+    time: float
+    driver: str
+    gpus: tuple[GpuSample, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+
+
+class Reader(Protocol):
+    """What reads the GPUs, such as `hypergauge.gpu.reader.GpuReader`."""
+
+    def problem(self) -> str | None:
+        """Return why it cannot work here, ``None`` where it can."""
+
+    def read(self) -> Sample:
+        """Read everything once."""
+
+    def close(self) -> None:
+        """Let go of what it reads; a later reading begins anew."""

@@ -1,0 +1,189 @@
+"""The judge: asks rules about the runs of a host while they go on, and about the whole of each once more at its end."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hypergauge.core.config.rule_settings import MARK
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.insight import rules
+from hypergauge.insight.rules.chosen import ChosenRule, ChosenRules
+from hypergauge.insight.rules.metrics import RuleMetrics
+from hypergauge.insight.rules.rule import RuleFailed
+from hypergauge.sql.runs import firings, rule_actions
+from hypergauge.sql.runs.rule_evaluation import RunToEvaluate, mark_evaluated, runs_to_evaluate
+from hypergauge.sql.server.database import Connection
+
+__all__ = ["RuleEngine"]
+
+_log = logging.getLogger(__name__)
+
+# What was scraped can be read after this; a judgement of now is one of then.
+_LAG = timedelta(seconds=2)
+# In less there are no two scrapes, and nothing to be found.
+_SHORTEST = timedelta(seconds=2)
+# How long a rule that was too slow or failed is left alone: twice as long each time, up to the latter.
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 600.0
+
+
+@dataclass(slots=True)
+class _Pause:
+    """How long a rule is left alone, in monotonic seconds."""
+
+    seconds: float
+    until: float
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What was read of a settings file, and the state of the files that it was read from."""
+
+    state: object
+    chosen: ChosenRules
+
+
+@dataclass
+class RuleEngine:
+    """Judges the runs of one home on one host.
+
+    Parameters
+    ----------
+    host
+        The host's name.
+    runs_dir
+        Where the home's runs have their folders.
+    """
+
+    host: str
+    runs_dir: Path
+    metrics: RuleMetrics
+    _due: dict[str, float] = field(default_factory=dict)
+    _pauses: dict[Path, _Pause] = field(default_factory=dict)
+    _kept: dict[Path | None, _Kept] = field(default_factory=dict)
+
+    def look(
+        self, connection: Connection, reader: Connection, judged: Callable[[], None], *, until: float = math.inf
+    ) -> list[str]:
+        """Judge the runs whose time has come; return those that had ended and are worth a further look.
+
+        Parameters
+        ----------
+        connection
+            Where firings are recorded.
+        reader
+            Where rules are asked.
+        judged
+            Called after each run.
+        until
+            Monotonic seconds when no further run is begun with.
+        """
+        runs = [
+            (run, folder) for run in runs_to_evaluate(connection, self.host) if (folder := self._folder(run.run_id))
+        ]
+        going = {run.run_id for run, _ in runs if run.ended_at is None}
+        self._due = {run_id: due for run_id, due in self._due.items() if run_id in going}
+        self.metrics.runs.set(len(going))
+        concluded: list[str] = []
+        for run, folder in runs:
+            now = time.monotonic()
+            if now >= until:
+                break
+            if run.ended_at is None and now >= self._due.get(run.run_id, 0.0):
+                chosen = self._chosen(folder)
+                self._judge(connection, reader, run, chosen, datetime.now(UTC) - _LAG)
+                self._due[run.run_id] = time.monotonic() + chosen.settings.every.total_seconds()
+                judged()
+            elif run.ended_at is not None and run.settled:
+                self._judge(connection, reader, run, self._chosen(folder), run.ended_at)
+                firings.end_with_run(connection, run.run_id)
+                mark_evaluated(connection, run.run_id)
+                if run.ended_at - run.started_at >= _SHORTEST:
+                    concluded.append(run.run_id)
+                judged()
+        return concluded
+
+    def _judge(
+        self, connection: Connection, reader: Connection, run: RunToEvaluate, chosen: ChosenRules, stop: datetime
+    ) -> None:
+        if stop - run.started_at < _SHORTEST:
+            return
+        began = time.monotonic()
+        for one in chosen.asked:
+            stretch = one.rule.stretch(one.values) if run.ended_at is None else None
+            start = run.started_at if stretch is None else max(run.started_at, stop - stretch)
+            self._ask(connection, reader, run, one, chosen.settings.limit, start, stop)
+        self.metrics.judged.inc()
+        self.metrics.seconds.inc(time.monotonic() - began)
+
+    def _ask(
+        self, connection: Connection, reader: Connection, run: RunToEvaluate, chosen: ChosenRule, limit: timedelta,
+        start: datetime, stop: datetime,
+    ) -> None:  # fmt: skip
+        rule = chosen.rule
+        pause = self._pauses.get(rule.path)
+        if pause is not None and time.monotonic() < pause.until:
+            self.metrics.skipped.labels(rule.name, "paused").inc()
+            return
+        try:
+            found = rules.evaluate(reader, rule, chosen.values, run.run_id, start, stop, limit)
+        except RuleFailed as error:
+            self.metrics.skipped.labels(rule.name, "slow" if error.too_slow else "failed").inc()
+            seconds = min(2 * pause.seconds, _LONGEST_PAUSE_SECONDS) if pause else _PAUSE_SECONDS
+            self._pauses[rule.path] = _Pause(seconds, time.monotonic() + seconds)
+            _log.warning("%s (%s): %s; it is left alone for %.0f s", rule.name, rule.path, error, seconds)
+            return
+        self._pauses.pop(rule.path, None)
+        # Together: what has fired and is asked for is done, even if this process ends in between.
+        with connection.transaction():
+            new = firings.store(connection, run.run_id, rule.name, found, start=start, stop=stop)
+            wanted = dict.fromkeys((*chosen.actions, *run.actions.get(rule.name, ())))
+            for firing in new:
+                rule_actions.ask(connection, firing, [action for action in wanted if action != MARK])
+        self.metrics.firings.labels(rule.name).inc(len(new))
+
+    def _folder(self, run_id: str) -> RunFolder | None:
+        """Return a run's folder; that of another home on this host is that home's to judge."""
+        folder = RunFolder(self.runs_dir / run_id)
+        return folder if folder.path.is_dir() else None
+
+    def _chosen(self, folder: RunFolder) -> ChosenRules:
+        """Return the rules of the ``bench.toml`` that a run was scheduled with, as it is by now."""
+        name = folder.spec().get("config")
+        file = Path(name) if name else None
+        kept = self._kept.get(file)
+        if kept is not None and kept.state == _state(file, kept.chosen):
+            return kept.chosen
+        try:
+            chosen = ChosenRules.read(file)
+        except (BadRequest, OSError) as error:
+            # Half-written, or gone: as before, or as without it, rather than not at all.
+            self.metrics.errors.labels("settings").inc()
+            chosen = kept.chosen if kept else ChosenRules.read(None)
+            _log.warning(
+                "%s; until it is mended, rules are asked %s", error, "as before" if kept else "with their defaults"
+            )
+        self._kept[file] = _Kept(_state(file, chosen), chosen)
+        return chosen
+
+
+def _state(file: Path | None, chosen: ChosenRules) -> object:
+    """Return what changes when a settings file or the user's own rules do."""
+    if file is None:
+        return None
+    found = [file, *sorted((chosen.settings.folder or file.parent / "rules").glob("*.sql"))]
+    return [(path, _stamp(path)) for path in found]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -1,0 +1,154 @@
+"""A job on its host: it does for one workload what a schedule does there, within what the job was given."""
+
+from __future__ import annotations
+
+import platform
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.system.periodic import Periodic
+from hypergauge.scheduler.active import new_run
+from hypergauge.scheduler.devices.devices import Devices
+from hypergauge.scheduler.events import Event, Outcome
+from hypergauge.scheduler.executors.base import Executor
+from hypergauge.scheduler.executors.device_assignment import assign_devices
+from hypergauge.scheduler.executors.order import OrderedRun, WorkloadOrder
+from hypergauge.scheduler.executors.run_exits import was_taken
+from hypergauge.scheduler.job import Job, job_from_row
+from hypergauge.scheduler.launch.commands import make_environments
+from hypergauge.scheduler.plan import checks
+from hypergauge.scheduler.plan.checks import Reactions
+from hypergauge.scheduler.schedule import Scheduler
+from hypergauge.scheduler.supervisor.supervision import ask_to_stop, unseen_end
+from hypergauge.scheduler.workload import Workload
+from hypergauge.sql.runs import experiments, jobs, runs
+from hypergauge.sql.server.database import Connection, Database
+from hypergauge.sql.server.session import Session
+
+__all__ = ["run_job"]
+
+# A step waits as long as the controller is away.
+_STEP_SECONDS = 600.0
+_LOOK_SECONDS = 1.0
+
+
+def run_job(
+    order: WorkloadOrder, executor: Executor, scheduler: Scheduler, exporters: Mapping[str, str | None],
+    reactions: Reactions,
+) -> list[Outcome]:  # fmt: skip
+    """Run what is ordered on this host; return how it ended.
+
+    Parameters
+    ----------
+    scheduler
+        Of this host.
+    exporters, reactions
+        As `hypergauge.scheduler.plan.checks.check` takes them.
+
+    Raises
+    ------
+    BenchError
+        It cannot be.
+    """
+    ready, instances = _prepared(order, executor, scheduler, exporters, reactions)
+    workload = Workload(
+        database=scheduler.database,
+        settings=scheduler.settings,
+        tracking=scheduler.tracking,
+        devices=Devices(scheduler.settings, allocated=instances),
+        recorder=scheduler.recorder,
+        experiment=order.experiment,
+        experiment_name=order.name,
+        workload=order.workload,
+        report=scheduler.report,
+        write_back=lambda _: None,
+        policy=order.load_policy(),
+        began=order.began,
+        through=executor.step,
+        patience=_STEP_SECONDS,
+        why_lost=executor.why_lost,
+    )
+    with _StopWatch(scheduler.database, order.job, scheduler.settings.runs_dir):
+        return workload.run(ready) if ready else []
+
+
+def _prepared(
+    order: WorkloadOrder, executor: Executor, scheduler: Scheduler, exporters: Mapping[str, str | None],
+    reactions: Reactions,
+) -> tuple[list[Job], Sequence[str]]:  # fmt: skip
+    """Return the jobs of the runs that are due, which this host can run, and the MIG instances for them."""
+    with scheduler.database.session() as connection:
+        due = _due(connection, order, executor.restarted())
+        gpus, instances = executor.visible(scheduler.inventory.gpus)
+        parsed = {run.run_id: order.row(run) for run in due}
+        dealt = assign_devices({run_id: row for run_id, (_, row) in parsed.items()}, gpus, instances)
+        ready: list[Job] = []
+        for run in due:
+            file, row = parsed[run.run_id]
+            checks.check(file, dealt[run.run_id], exporters, reactions)
+            make_environments(file, [row], lambda text: scheduler.report(Event("note", "", message=text)))
+            job = job_from_row(file, row, dealt[run.run_id], position=run.position, attempt=run.attempt, previous=None)
+            ready.append(replace(job, line=None, run_id=run.run_id))
+        _record(connection, order, ready)
+    return ready, instances
+
+
+def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) -> list[OrderedRun]:
+    """Return the runs that are to begin; where the job was started once more, what it had going is repeated.
+
+    Raises
+    ------
+    BadRequest
+        Who has handed the job in has given it up.
+    """
+    known = jobs.job_runs(connection, order.job)
+    due = []
+    for run in order.runs:
+        latest = next((one for one in reversed(known) if one.position == run.position), None)
+        if latest is None:
+            raise BadRequest(f"the run {run.run_id} is no longer in the database")
+        if latest.status == "pending":
+            due.append(replace(run, run_id=latest.run_id, attempt=latest.attempt))
+        elif was_taken(latest):  # by an earlier start of this job, also of one that nobody has told us of
+            now = time.time()
+            began = latest.started_at or now
+            ended = max(began, latest.ended_at or runs.last_sign_of_life(connection, latest.run_id) or now)
+            end = unseen_end("stopped", began, ended, restarted or "its job was started once more")
+            runs.end_run(connection, latest.run_id, replace(end, exit_code=latest.exit_code))
+            due.append(replace(run, run_id=uuid.uuid4().hex, attempt=latest.attempt + 1))
+    return due
+
+
+def _record(connection: Connection, order: WorkloadOrder, ready: Sequence[Job]) -> None:
+    """Record the runs that are due as the job's, those that it repeats among them."""
+    workload_id = experiments.open_workload(connection, order.experiment, order.workload)
+    ids = [job.run_id for job in ready if job.run_id is not None]
+    runs.create_runs(connection, [new_run(job.run_id or "", job, workload_id, platform.node()) for job in ready])
+    jobs.give_to_job(connection, order.job, ids)
+
+
+class _StopWatch:
+    """Ends runs of a job that somebody on another host has asked to stop."""
+
+    def __init__(self, database: Database, job: str, runs_dir: Path) -> None:
+        self._session = Session(database, patience=0)
+        self._job, self._runs_dir = job, runs_dir
+        self._looks = Periodic("asked stops", self._look, _LOOK_SECONDS)
+
+    def __enter__(self) -> Self:
+        self._looks.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._looks.end()
+        self._session.close()
+
+    def _look(self) -> None:
+        for run_id, reason in self._session(jobs.asked_to_stop, self._job).items():
+            ask_to_stop(RunFolder(self._runs_dir / run_id), reason)

@@ -1,0 +1,117 @@
+"""A run once more, from its record: ``bench schedule --from-run RUN``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hypergauge.core.errors import BadRequest
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.gpu import Inventory
+from hypergauge.scheduler.experiment.cells import Collocation
+from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile
+from hypergauge.scheduler.experiment.parameters import HIDDEN
+from hypergauge.scheduler.job import Job, job_from_command, job_from_row
+from hypergauge.scheduler.plan import checks
+from hypergauge.scheduler.plan.checks import Reactions
+from hypergauge.scheduler.provenance.manifest import RECORD, read_record
+from hypergauge.sql.runs.runs import KnownRun
+
+__all__ = ["RepeatedRun"]
+
+
+@dataclass(frozen=True)
+class RepeatedRun:
+    """What a run was begun with.
+
+    Attributes
+    ----------
+    label
+        Its name for people.
+    files
+        Those of its record, with their content, by name.
+    """
+
+    label: str
+    files: Mapping[str, str]
+
+    @classmethod
+    def read(cls, label: str, folder: RunFolder, host: str) -> RepeatedRun:
+        """Read the record in a run's folder.
+
+        Raises
+        ------
+        BadRequest
+            There is none on this host.
+        """
+        files = read_record(folder)
+        if files is None:
+            raise BadRequest(f"run {label} has no record on this host; it ran on {host}")
+        return cls(label, files)
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The record itself."""
+        content: dict[str, Any] = json.loads(self.files[RECORD])
+        return content
+
+    @property
+    def directory(self) -> Path:
+        """Where its command was given, which relative paths count from.
+
+        Raises
+        ------
+        BadRequest
+            It is no longer there.
+        """
+        path = Path(self.content["asked"]["directory"])
+        if not path.is_dir():
+            raise BadRequest(f"run {self.label} was scheduled in {path}, which is no longer there")
+        return path
+
+    def job(
+        self, inventory: Inventory, exporters: Mapping[str, str | None], previous: KnownRun, attempt: int,
+        reactions: Reactions | None = None,
+    ) -> Job:  # fmt: skip
+        """Return the job of its next attempt; the working directory has to be `directory`.
+
+        Raises
+        ------
+        BadRequest
+            What it needs is not there any more, or was a secret.
+        """
+        asked, name = self.content["asked"], self.content["name"]
+        if HIDDEN in json.dumps(asked):
+            raise BadRequest(
+                f"run {self.label} had a parameter that looks secret, which was not recorded: repeat it from "
+                f"{asked.get('file') or 'its command line'}"
+            )
+        uuids = self.content["devices"]
+        devices = None if uuids is None else tuple(inventory.find(uuid) for uuid in uuids)
+        if "words" in asked:
+            collocation = Collocation.parse(self.content["collocation"])
+            job = job_from_command(asked["words"], name=name, devices=devices, collocation=collocation)
+        else:
+            job = self._row_job(asked, inventory, exporters, reactions)
+        return replace(
+            job, name=name, devices=devices, fingerprint=previous.fingerprint,
+            position=previous.position, attempt=attempt, previous=previous, line=None,
+        )  # fmt: skip
+
+    def _row_job(
+        self,
+        asked: Mapping[str, Any],
+        inventory: Inventory,
+        exporters: Mapping[str, str | None],
+        reactions: Reactions | None,
+    ) -> Job:
+        file = ExperimentFile.from_cells(Path(asked["file"]), asked["cells"])
+        try:
+            checks.check(file, inventory, exporters, reactions)
+        except BadExperimentFile as error:
+            what = "; ".join(problem.message for problem in error.problems)
+            raise BadRequest(f"run {self.label} cannot be repeated: {what}") from error
+        return job_from_row(file, file.rows[0], inventory, position=1, attempt=1, previous=None)
