@@ -1,1 +1,1 @@
-"""Speed, as ratios from one run on one machine: ``python -m benchmarks NAME --json``. No test depends on them."""
+"""Benchmarks: ratios from one run on one machine, ``python -m benchmarks NAME --json``. No test depends on them."""

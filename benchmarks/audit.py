@@ -1,4 +1,4 @@
-"""The database after a campaign, against what runs and exporters have written down themselves."""
+"""Audit of the database after a campaign, against the logs of runs and exporters."""
 
 from __future__ import annotations
 

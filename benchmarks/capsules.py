@@ -1,4 +1,4 @@
-"""Millions of samples of one run into files, and from a capsule into another database."""
+"""Export and import of a run with millions of samples."""
 
 from __future__ import annotations
 

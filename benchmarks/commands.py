@@ -1,4 +1,4 @@
-"""How long commands take as whole processes: those that people give time and again, where there is next to nothing to do.
+"""Duration of commands as whole processes, with next to no data.
 
 ``run_seconds``, ``list_seconds`` and ``help_seconds`` are with the stack up, ``finished_seconds`` is scheduling a file that
 is finished where nothing runs. Each is given as the median and, behind ``_least``, as the least of some rounds;

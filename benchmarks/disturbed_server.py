@@ -1,4 +1,4 @@
-"""A database server that is killed, frozen or made read-only for a while, by its processes."""
+"""Database server that a campaign kills, freezes or makes read-only."""
 
 from __future__ import annotations
 

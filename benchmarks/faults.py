@@ -1,4 +1,4 @@
-"""A campaign of random faults over schedules, and what independent logs say that must be there after it.
+"""Campaign of random faults over schedules, audited against independent logs.
 
 Runs and exporters write down themselves what they did. After the campaign the database has to agree: how each run ended and how
 long it took, and each answer of the exporters once.

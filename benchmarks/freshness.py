@@ -1,4 +1,4 @@
-"""How long after its scrape a sample can be read in SQL, with the real loop at 1 Hz."""
+"""Time from a scrape until its samples can be read in SQL, with the real loop at 1 Hz."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real GPU: our figures beside `nvidia-smi`'s, the tensor cores' share beside known work, what a reading costs.
+"""Real GPU: our metrics beside ``nvidia-smi``, the tensor cores' share beside known work, the cost of a sample.
 
 Without a GPU nothing is measured, and it says so. The work is a product of two bfloat16 matrices, over and over, by PyTorch;
 without PyTorch what needs it is left out. The slow-down compares such work with the listener scraped at 1 Hz (B) and not (A),

@@ -1,4 +1,4 @@
-"""What Grafana 12 does with a dashboard before it asks the database: choices, variables, repeated panels, macros."""
+"""Dashboard variables, repeated panels and macros, resolved as Grafana 12 does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many listeners in one process that costs next to nothing: each has a port of its own and gives answers made beforehand.
+"""Many cheap exporters in one process, each on a port of its own with prepared responses.
 
 What they say is what our listener ``nvml`` says of GPUs, different ones each, and changes from answer to answer.
 """

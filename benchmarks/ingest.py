@@ -1,4 +1,4 @@
-"""The whole path in process, a body's bytes to committed rows, against a bare binary COPY of the same rows."""
+"""Whole path in process, from a response to committed rows, against a bare binary COPY of the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measuring costs: the listeners' and the collector's CPU time, the tools' beside them, and the slow-down of trainings.
+"""Cost of measuring: CPU time of exporters and collector, of other tools, and the slowdown of trainings.
 
 Shares are of one core, over a minute at 1 Hz, from each process's own CPU clock (clock_getcpuclockid(3)), which counts
 nanoseconds where ``/proc/PID/stat`` counts hundredths of a second. The collector writes into a real database, whose own CPU

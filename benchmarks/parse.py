@@ -1,4 +1,4 @@
-"""A body's bytes to arrays, against the reference parser of `prometheus_client` on the same body."""
+"""Parser of responses, against the reference parser of `prometheus_client`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts and summaries over a week of some thirty million samples, against the same answer from the raw samples."""
+"""Charts and summaries over a week of thirty million samples, against the same answer from raw samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the listeners ``host`` and ``process`` said while real runs went on, second by second.
+"""Recording of the exporters ``host`` and ``process`` during real runs, second by second.
 
 ``python -m benchmarks.recording`` makes the file anew: some 20 minutes, in which the product itself runs trainings of
 60 s and one of 10 min, and its listeners are scraped as the collector does it.

@@ -1,4 +1,4 @@
-"""What charts cost those who write: asked on the primary itself, and on a streaming replica of it.
+"""Cost of charts for writers: on the primary, and on a streaming replica.
 
 The machine is divided into two hosts: the primary and who writes to it have one half of the cores, the replica and who asks
 it the other. Without that, two hosts' work would share the cores of one, and the figure would be that of the scheduler.

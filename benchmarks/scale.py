@@ -1,4 +1,4 @@
-"""How much collectors keep up with: a thousand listeners of 50 series each at 1 Hz, and how many more until something gives.
+"""Limits of collectors: a thousand exporters of 50 series each at 1 Hz, and more until something gives.
 
 One collector, then two and four that share the targets, one of which is killed and replaced by one that nobody knew. What was
 missed is asked of the database: of each target's scrapes, between the first and the last that there are.

@@ -1,4 +1,4 @@
-"""What scheduling costs: empty scripts, as workloads one after the other and as runs of one workload.
+"""Cost of scheduling: empty scripts, as workloads in a row and as runs of one workload.
 
 All on a stack that is up, so that starting it counts to nobody. ``workload_seconds`` is what a workload takes over the bare
 command, from files of few and of more workloads; ``extra_run_seconds`` what each further run of a workload adds, likewise;

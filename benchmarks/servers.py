@@ -1,4 +1,4 @@
-"""What benchmarks talk to: a database of their own, on the server that is named or on one that is found; exporters."""
+"""Databases and exporters of the benchmarks."""
 
 from __future__ import annotations
 

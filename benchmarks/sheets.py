@@ -1,4 +1,4 @@
-"""Experiment files of runs that keep an account of themselves, and the commands that schedule them."""
+"""Experiment files of self-logging runs, and the commands that schedule them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site under test: its server, exporters, collector and schedules, each to be killed, frozen and started again."""
+"""Site under test: server, exporters, collector and schedules, each of which can be killed and restarted."""
 
 from __future__ import annotations
 

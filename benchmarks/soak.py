@@ -1,4 +1,4 @@
-"""What an hour does to listeners and collector: eight simulated GPUs of seven MIG instances each, scraped at 1 Hz.
+"""One hour of exporters and collector: eight simulated GPUs with seven MIG instances each, at 1 Hz.
 
 Runs come and go meanwhile, on one instance after the other, so that there are always new ones to be told of. What a process
 holds is its resident memory after the first tenth of the time, by when all is imported and met, and at the end.

@@ -1,4 +1,4 @@
-"""What a span costs the training that it is in: a step around nothing, and outside of a run."""
+"""Cost of a span: a step around nothing, and outside of a run."""
 
 from __future__ import annotations
 

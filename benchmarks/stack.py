@@ -1,4 +1,4 @@
-"""Listeners and a collector, each a process of its own, that scrape each other and write: what benchmarks watch."""
+"""Exporters and a collector as processes of their own, for benchmarks to watch."""
 
 from __future__ import annotations
 

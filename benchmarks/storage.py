@@ -1,4 +1,4 @@
-"""Bytes a sample after compression: what real runs of 60 s and of 10 min leave in TimescaleDB.
+"""Bytes per sample after compression: real runs of 60 s and of 10 min in TimescaleDB.
 
 The listeners ``host`` and ``process`` are replayed from a recording of real runs; what a dcgm-exporter and a listener on
 NVML would have said meanwhile is simulated. All goes through the collector's parser, rates, spool and writer into one

@@ -1,4 +1,4 @@
-"""What the listeners ``nvml`` and ``dcgm`` say of GPUs that move as in a training.
+"""Accuracy of the exporters ``nvml`` and ``dcgm`` on GPUs whose load moves as in a training.
 
 Readings are made up, since the machine that measures may have no GPU; the listeners make bodies of them. Levels and noise
 are those of an H200 at work: a load phase, steps with noise of some per cent, evaluations, checkpoints with nothing to

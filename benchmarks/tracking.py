@@ -1,4 +1,4 @@
-"""The same samples through MLflow's tracking server and through ours, in and out.
+"""Same samples through MLflow's tracking server and through ours, in and out.
 
 In: figures of simulated GPUs, second by second. MLflow gets them by ``log_batch`` of 1000 over REST from one process that
 keeps its connection, built beforehand; ours is the whole path from a body's bytes to committed rows. Out: one curve of

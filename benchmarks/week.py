@@ -1,4 +1,4 @@
-"""A week of a plausible cluster: hosts, GPUs, MIG instances and runs, written as a collector would have written it."""
+"""Week of a plausible cluster: hosts, GPUs, MIG instances and runs, written as a collector writes them."""
 
 from __future__ import annotations
 

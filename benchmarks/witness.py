@@ -1,4 +1,4 @@
-"""A run that keeps an account of itself: ``witness.py LOG SECONDS PLAN…``, with the standard library alone.
+"""Self-logging run: ``witness.py LOG SECONDS PLAN…``, with the standard library alone.
 
 The plan says how each attempt ends: an exit status, the negative number of a signal, or ``wait`` for no end of its own.
 Times are of CLOCK_BOOTTIME, which nothing sets. The kernel keeps a written line whatever is killed, so nothing waits for the disk.

@@ -1,4 +1,4 @@
-"""The command ``bench``: it only wires the rooms together, and turns errors into exit statuses."""
+"""The command ``bench``. It wires the rooms together and turns errors into exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m hypergauge.cli``: the same command without an entry point, for the services of the stack."""
+"""Entry point ``python -m hypergauge.cli``, for the services of the stack."""
 
 from hypergauge.cli import main
 

@@ -1,4 +1,4 @@
-"""Commands by name, each imported when it is called: ``bench --help`` needs their names and first lines alone."""
+"""Catalog of commands. Each is imported when it is called: ``bench --help`` needs names and first lines only."""
 
 from __future__ import annotations
 

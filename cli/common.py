@@ -1,4 +1,4 @@
-"""What the commands share: options, the database they open, and how they print."""
+"""Options, database access and output that commands share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grafana's dashboards: ``bench dashboards …``."""
+"""The commands ``dashboards …``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands around the database: ``bench db …``."""
+"""The commands ``db …``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that say something of runs afterwards: ``note``, ``keep``, ``rm``."""
+"""The commands ``note``, ``keep`` and ``rm``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The databases that are asked: that of ``BENCH_DSN``, and that of ``BENCH_READ_DSN``, a replica perhaps."""
+"""Databases of a command: ``BENCH_DSN``, and ``BENCH_READ_DSN`` for reading, perhaps a replica."""
 
 from __future__ import annotations
 

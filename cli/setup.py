@@ -1,4 +1,4 @@
-"""Commands for beginners: ``demo``, ``init``, ``doctor``."""
+"""The commands ``demo``, ``init`` and ``doctor``."""
 
 from __future__ import annotations
 

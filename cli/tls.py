@@ -1,4 +1,4 @@
-"""``bench doctor --tls``: certificates for the hosts of a site, or a look at those that are configured."""
+"""The command ``doctor --tls``: certificates for a site's hosts, or a check of configured ones."""
 
 from __future__ import annotations
 

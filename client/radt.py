@@ -1,4 +1,4 @@
-"""What scripts written for radT import: laid as the package ``radt`` beside the client, in front of radT itself.
+"""Stand-in for the package ``radt``, laid beside the client for scripts that import it.
 
 Where radT is installed they get it, told that their run is tracked, which it does not know of us, and closed when they end,
 as radT's own runner does; else its figures would be lost. Elsewhere they get what such scripts use of it, done by MLflow.

@@ -1,4 +1,4 @@
-"""The client for training scripts: ``from hypergauge import track``.
+"""Client for training scripts: ``from hypergauge import track``.
 
     from hypergauge import track
 

@@ -1,1 +1,1 @@
-"""Scrapes targets, spools, tags and writes. Nothing else writes samples."""
+"""The collector scrapes targets, spools, tags and writes samples. Nothing else writes samples."""

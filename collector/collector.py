@@ -1,4 +1,4 @@
-"""The collector: a scraper and a writer with the spool between them."""
+"""The collector: scraper, spool and writer together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The collector's own figures, served like those of any listener."""
+"""Metrics of the collector itself."""
 
 from __future__ import annotations
 

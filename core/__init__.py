@@ -1,1 +1,1 @@
-"""What every room stands on: settings, files, processes and the errors that the command line turns into exit statuses."""
+"""Settings, files, processes, errors and HTTP: the base of every room."""

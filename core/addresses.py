@@ -1,4 +1,4 @@
-"""How the addresses of others are shown, and which are a host's own."""
+"""Network addresses: how they are shown, and which are this host's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def host_in(text: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address is always the host's own."""
+    """Return whether a name or an address is always the host's own."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Durations as people write them: ``500 ms``, ``10 s``, ``20 min``, ``1.5 h``, ``7 d``."""
+"""Durations: ``500 ms``, ``10 s``, ``20 min``, ``1.5 h``, ``7 d``."""
 
 from __future__ import annotations
 

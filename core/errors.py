@@ -1,4 +1,4 @@
-"""The one tree of errors. The class docstring is the default message; the command line turns them into exit statuses."""
+"""Tree of errors. A class docstring is the default message; the command line turns errors into exit statuses."""
 
 from __future__ import annotations
 

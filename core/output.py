@@ -1,4 +1,4 @@
-"""A run's output as it is read: its beginning, how much is left out behind that, and the newest part.
+"""Output of a run, bounded: its beginning, the length of the gap, and the newest part.
 
 The run appends to ``output.log`` by itself. Where that becomes too much, the supervisor takes away its middle, and writes
 beside it, in ``output.left``, which bytes are missing: always before they are, so that whoever reads never takes what is

@@ -1,4 +1,4 @@
-"""Text without commands to a terminal, for what files, databases and other hosts say."""
+"""Plain text without terminal escape sequences, from files, databases and other hosts."""
 
 from __future__ import annotations
 

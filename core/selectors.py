@@ -1,4 +1,4 @@
-"""What people type to name experiments, workloads and runs: ``20``, ``20/1``, ``20/1/3``, ``20/1/3@1``, ``4f1c9a``."""
+"""Selectors of experiments, workloads and runs: ``20``, ``20/1``, ``20/1/3``, ``20/1/3@1``, ``4f1c9a``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services of the local stack: listeners, collector, rules, tracking server and Grafana, each a process of its own.
+"""Services of the local stack, each a process: exporters, collector, rules, tracking server, Grafana.
 
 They belong to nobody in particular: the first command that needs them starts them, the last one that holds them stops
 them, and ``bench up`` keeps them until ``bench down``. What runs is written down in ``BENCH_HOME/stack``.
@@ -62,16 +62,16 @@ class Service:
 
     @property
     def here(self) -> bool:
-        """Whether its pid is one of this world: that of another container, or from before a restart, is anybody's."""
+        """Return whether its pid is one of this world: that of another container, or from before a restart, is anybody's."""
         return self.world in (None, world_id())
 
     @property
     def alive(self) -> bool:
-        """Whether its process is there."""
+        """Return whether its process is there."""
         return self.here and is_alive(self.pid, self.created)
 
     def answers(self, timeout: float = 2.0) -> bool:
-        """Whether it responds to a request."""
+        """Return whether it responds to a request."""
         try:
             with urllib.request.urlopen(self.health, timeout=timeout) as response:  # noqa: S310 - our own address
                 return bool(response.status < 400)
@@ -143,7 +143,7 @@ class Stack:
 
     @property
     def shared(self) -> bool:
-        """Whether others held the services when this object began to."""
+        """Return whether others held the services when this object began to."""
         return self._shared.shared
 
     def release(self) -> None:
@@ -162,7 +162,7 @@ class Stack:
 
     @property
     def kept(self) -> bool:
-        """Whether the services stay until ``bench down``."""
+        """Return whether the services stay until ``bench down``."""
         return (self._folder / "kept").exists()
 
     def keep(self, kept: bool) -> None:

@@ -1,4 +1,4 @@
-"""The terminal: what files, databases and other hosts say reaches it as text, and never as a command to it."""
+"""Terminal output without escape sequences from files, databases or other hosts."""
 
 from __future__ import annotations
 

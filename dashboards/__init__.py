@@ -1,1 +1,1 @@
-"""What one looks at: terminal views now, Grafana, plots and reports later."""
+"""Everything that people look at: terminal views, Grafana, plots and reports."""

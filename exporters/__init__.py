@@ -1,1 +1,1 @@
-"""Listeners: each a pure reading of one source into metric families, and the one HTTP server that they share."""
+"""Exporters: each reads one source into metric families, and all share one HTTP server."""

@@ -1,4 +1,4 @@
-"""The listener ``amd``: AMD GPUs through ROCm's library `amdsmi`, under the names that ``nvml`` gives NVIDIA's.
+"""The exporter ``amd``: AMD GPUs through ROCm's library `amdsmi`, under the names of ``nvml``.
 
 So a quantity has one name whoever made the GPU. AMD's own device-metrics-exporter has other names, a unit in none of
 them, and changes them between versions.

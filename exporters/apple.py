@@ -1,4 +1,4 @@
-"""The listener ``apple``: Apple silicon through `macmon`, which reads what `powermetrics` does but needs no root.
+"""The exporter ``apple``: Apple silicon through `macmon`, which reads what `powermetrics` does without root.
 
 Of the GPU the figures have the names that ``nvml`` gives others'; what only these machines have is called ``bench_apple_``.
 """

@@ -1,4 +1,4 @@
-"""The listener ``jetson``: NVIDIA's Jetson boards, of which NVML knows little.
+"""The exporter ``jetson``: NVIDIA's Jetson boards, about which NVML knows little.
 
 The figures are `tegrastats`'s where it is installed, else those of the kernel's files, which containers have too. Of a GPU
 they have the names that ``nvml`` gives others'; what only these boards have is called ``bench_jetson_``.

@@ -1,4 +1,4 @@
-"""The listener ``rapl``: energy of CPU packages and memory from the kernel's powercap, under node_exporter's names.
+"""The exporter ``rapl``: energy of CPU packages and memory from powercap, with node_exporter's names.
 
 Intel's and AMD's counters are both there. It differs from node_exporter in three things: a counter does not wrap around;
 the second door to the same counters (``intel-rapl-mmio``) is left out, so that a sum over the series is the host's; and

@@ -1,4 +1,4 @@
-"""The GPUs of this host, real ones through NVML or simulated ones: the one package that knows NVML."""
+"""GPUs of this host, through NVML or simulated. The only package that knows NVML."""
 
 from hypergauge.gpu.inventory import Gpu, Inventory, MigInstance, inventory
 from hypergauge.gpu.library import load

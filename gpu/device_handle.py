@@ -1,4 +1,4 @@
-"""A GPU that is open: what stays from one reading to the next."""
+"""Handle of a GPU, with the state that is kept between samples."""
 
 from __future__ import annotations
 

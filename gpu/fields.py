@@ -1,4 +1,4 @@
-"""What NVML has only a field id for: the memory's temperature, and counters of what moved."""
+"""Metrics that NVML offers by field id only: memory temperature and transfer counters."""
 
 from __future__ import annotations
 

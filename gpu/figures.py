@@ -1,4 +1,4 @@
-"""The figures of a GPU's board, and of what computes by itself on it: which function says which."""
+"""Metrics of a board and its compute instances, with the NVML function of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPM: how busy the parts of a GPU or MIG instance were, by its hardware counters; Hopper and later."""
+"""GPM: hardware counters of a GPU or MIG instance, on Hopper and later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SHORTEST, _LONGEST = 0.1, 300.0
 
 
 def has_gpm(gpu: Queries) -> bool:
-    """Whether the GPU has GPM."""
+    """Return whether the GPU has GPM."""
     support = gpu.ask("nvmlGpmQueryDeviceSupport")
     return support is not None and bool(support.isSupportedDevice)
 

@@ -1,4 +1,4 @@
-"""The GPUs of this host and their MIG instances, as they are now."""
+"""Inventory of this host's GPUs and MIG instances."""
 
 from __future__ import annotations
 

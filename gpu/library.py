@@ -1,4 +1,4 @@
-"""NVML: NVIDIA's own through `pynvml`, or that of the simulated world, which answers to the same names."""
+"""Choice of NVML's library: NVIDIA's through `pynvml`, or the simulated one with the same names."""
 
 from __future__ import annotations
 

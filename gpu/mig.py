@@ -1,4 +1,4 @@
-"""MIG instances: where they lie on a GPU, making and removing them. By UUID throughout: an index may be another GPU's."""
+"""MIG instances: placement, creation, removal. Always by UUID, since an index may move to another GPU."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class MigControl:
 
     @property
     def simulated(self) -> bool:
-        """Whether these are simulated GPUs."""
+        """Return whether these are simulated GPUs."""
         return getattr(self._nvml, "SIMULATED", False)
 
     def layout(self, gpu_uuid: str) -> Layout:

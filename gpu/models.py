@@ -1,4 +1,4 @@
-"""GPU models: what NVIDIA's data sheets and MIG user guide say of them."""
+"""GPU models, after NVIDIA's data sheets and MIG user guide."""
 
 from __future__ import annotations
 

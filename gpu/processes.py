@@ -1,4 +1,4 @@
-"""The processes on a GPU."""
+"""Processes on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking NVML about one GPU: what it does not have, what it does not say now, and that it is gone."""
+"""NVML queries about one GPU: value, unsupported, not now, or lost."""
 
 from __future__ import annotations
 
@@ -123,12 +123,12 @@ class Queries:
 
 
 def is_driver_gone(error: Exception) -> bool:
-    """Whether no GPU will answer until NVML is initialised anew."""
+    """Return whether no GPU will answer until NVML is initialised anew."""
     return getattr(error, "value", None) in _DRIVER_GONE
 
 
 def known(value: Any) -> TypeGuard[float]:
-    """Whether a number is one: no blank, no NaN, no infinity."""
+    """Return whether a number is one: no blank, no NaN, no infinity."""
     if value is None or not math.isfinite(value):
         return False
     blank = value >= _BLANK_FROM or value == _BLANK_32 or _FIRST_BLANK_DOUBLE <= value <= _LAST_BLANK_DOUBLE

@@ -1,4 +1,4 @@
-"""Reads all GPUs of this host, whatever happens to them on the way."""
+"""Reader of all GPUs of this host. A lost GPU affects no other."""
 
 from __future__ import annotations
 

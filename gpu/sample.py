@@ -1,4 +1,4 @@
-"""What one reading of a host's GPUs says. A figure that a device does not have is left out."""
+"""Sample of a host's GPUs at one time. It leaves out a metric that a device does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""XID errors: what the driver reports of a GPU's faults."""
+"""XID errors of the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions put to the database: selection, comparison, data frames."""
+"""Answers from the database: comparison, charts, rules, data frames."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Runs that have just ended, whose last figures are still on their way to the database."""
+"""Runs that have just ended, whose last samples are not in the database yet."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def await_figures(
 
 
 def _delivers(settings: Settings, run_id: str) -> bool:
-    """Whether the supervisor of a run of this host is still delivering what it left."""
+    """Return whether the supervisor of a run of this host is still delivering what it left."""
     folder = RunFolder.find(settings.home, run_id)
     if folder is None or folder.delivered or (state := folder.state()) is None:
         return False

@@ -1,4 +1,4 @@
-"""How quantities are called where people read of them."""
+"""Display names of quantities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole of an experiment: what ran, how it compares, its curves, its phases, what rules found, how far to trust it."""
+"""Content of a report: runs, comparison, curves, phases, firings, data quality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs while they go on: looked at once a second, at a bounded cost, until they have ended."""
+"""Watch over running runs: one look a second at bounded cost, until all have ended."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Watched:
 
     @property
     def failed(self) -> bool:
-        """Whether a run has ended otherwise than well."""
+        """Return whether a run has ended otherwise than well."""
         return any(one.run.status in _OVER - {"finished"} for one in self.runs)
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Experiment files, workloads, placement, supervisors, and what MLflow is told."""
+"""The scheduler: experiment files, workloads, devices, supervisors, MLflow."""

@@ -1,4 +1,4 @@
-"""A run of a workload that goes on: its supervisor is started, told what to run, released, watched and let go of."""
+"""Active run: its supervisor is started, ordered, released, watched and let go."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class ActiveRun:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether it is on simulated GPUs."""
+        """Return whether it is on simulated GPUs."""
         return any(gpu.simulated for gpu in self.job.devices or ())
 
     @property
     def is_supervised(self) -> bool:
-        """Whether its supervisor lives."""
+        """Return whether its supervisor lives."""
         return self.process.poll() is None if self.process else is_supervised(self.folder)
 
     @property

@@ -1,4 +1,4 @@
-"""What there is to say of runs while they go on, and how each ended."""
+"""Events of a schedule, and outcomes of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job: everything needed to start one run, wherever it was asked for (a row of a file, or ``bench run``)."""
+"""Job: everything needed to start one run, from a row of a file or from ``bench run``."""
 
 from __future__ import annotations
 

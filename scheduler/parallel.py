@@ -1,4 +1,4 @@
-"""The same for several things at the same time: what waits for a server need not wait for each answer in turn."""
+"""Parallel calls: several waits at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bench schedule``: a file's workloads one after the other; and ``bench run``: one command without a file."""
+"""Schedule of a file's workloads, one after another, and of a single command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One workload: its runs are released at the same moment, watched to their ends, and delivered."""
+"""Workload: its runs are released at the same moment, watched to their ends, and delivered."""
 
 from __future__ import annotations
 

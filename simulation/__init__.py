@@ -1,4 +1,4 @@
-"""A simulated world of GPUs that answers to the same names as pynvml; all processes of a home share it."""
+"""Simulated GPUs that answer to pynvml's names. All processes of a home share them."""
 
 from hypergauge.simulation.nvml import SimulatedNvml
 from hypergauge.simulation.world import World

@@ -1,4 +1,4 @@
-"""NVML's functions that say which processes are on a GPU."""
+"""NVML functions about processes on a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVML's functions that say what devices there are."""
+"""NVML functions about devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVML's functions that tell of XID errors when they happen."""
+"""NVML functions about XID events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVML's functions that say how a GPU fares."""
+"""NVML functions about a GPU's metrics."""
 
 from __future__ import annotations
 

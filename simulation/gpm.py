@@ -1,4 +1,4 @@
-"""NVML's GPM functions: two samples, and how busy the parts of a GPU were between them."""
+"""NVML functions of GPM: two samples, and the activity between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the simulated world has come to, in one small file that all processes of a home read and write in turn."""
+"""State of the simulated GPUs, in one small file that all processes of a home share."""
 
 from __future__ import annotations
 

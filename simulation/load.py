@@ -1,4 +1,4 @@
-"""Which processes of this host are on simulated GPUs, and what they have done so far."""
+"""Load on the simulated GPUs: the processes of this host that use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a simulated GPU is divided into MIG instances."""
+"""MIG partitioning of a simulated GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVML as pynvml has it, answered by the simulated world."""
+"""NVML as in pynvml, answered by the simulation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVML's functions that divide a GPU into MIG instances."""
+"""NVML functions about MIG partitioning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes on in the simulated world with time: work, power, energy, heat."""
+"""Physics of the simulated GPUs: work, power, energy, heat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process's session with the simulated driver: what is open, and what its handles stand for."""
+"""Session of a process with the simulated driver: open handles."""
 
 from __future__ import annotations
 

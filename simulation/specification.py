@@ -1,4 +1,4 @@
-"""What ``BENCH_SIMULATE`` says: ``COUNTxMODEL[:COUNTxPROFILE[+COUNTxPROFILE]]``, comma-joined."""
+"""Specification of simulated GPUs in ``BENCH_SIMULATE``: ``COUNTxMODEL[:COUNTxPROFILE[+COUNTxPROFILE]]``, comma-joined."""
 
 from __future__ import annotations
 

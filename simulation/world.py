@@ -1,4 +1,4 @@
-"""The simulated world: which GPUs there are, what happened to them, and their going on with time."""
+"""World of simulated GPUs: devices, events, time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Every SQL statement of the product, the schema in its two flavours, the connection and the embedded server."""
+"""Every SQL statement of the product: schema, servers, ingest, runs, queries, transfer."""

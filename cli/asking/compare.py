@@ -1,4 +1,4 @@
-"""``bench compare``: runs, rows or workloads side by side."""
+"""The command ``compare``."""
 
 from __future__ import annotations
 

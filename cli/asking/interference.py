@@ -1,4 +1,4 @@
-"""``bench interference``: what sharing cost whom, and what to collocate."""
+"""The command ``interference``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that answer questions: ``list``, ``metrics``."""
+"""The commands ``list`` and ``metrics``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bench rules``: what they look for, whether a file of one's own is one, and what they find in past runs."""
+"""The commands ``rules list``, ``rules check`` and ``rules replay``."""
 
 from __future__ import annotations
 

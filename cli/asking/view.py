@@ -1,4 +1,4 @@
-"""Commands for the small file that holds what is looked at: ``share``, ``open``."""
+"""The commands ``share`` and ``open``, for views as small files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's output, passed on to standard output while it goes on; what is recorded is the run's own file."""
+"""Output of a running run, copied to standard output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``bench schedule`` says and refuses before it starts anything: whose experiment it is, and the plan."""
+"""Plan of ``bench schedule``: it is shown and checked before anything starts."""
 
 from __future__ import annotations
 

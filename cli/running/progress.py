@@ -1,4 +1,4 @@
-"""What commands that run things have in common: how they show it, and what an interrupt or a lost terminal does."""
+"""Progress, interrupts and lost terminals of commands that run workloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules through an executor: what is refused before anything is handed in, and both of its sides put together."""
+"""Schedules through an executor: checks before submission, and the command ``job`` on the other host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that run things: ``schedule`` and ``run``."""
+"""The commands ``schedule`` and ``run``."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def schedule(
 
 
 def _is_done(settings: Settings, path: Path, rerun: str | None) -> bool:
-    """Whether a file alone says that nothing is to be done: then nothing is started to say so.
+    """Return whether a file alone says that nothing is to be done: then nothing is started to say so.
 
     MLflow has what its runs left, or nobody on this host knows of it.
     """

@@ -1,4 +1,4 @@
-"""Hosts on which runs go on and nothing is measured: said while it can still be mended."""
+"""Warning about hosts on which runs go unmeasured."""
 
 from __future__ import annotations
 

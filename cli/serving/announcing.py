@@ -1,4 +1,4 @@
-"""A listener says in the database where it is reached, and takes that back when it ends."""
+"""Announcement of an exporter's address in the database, withdrawn at its end."""
 
 from __future__ import annotations
 

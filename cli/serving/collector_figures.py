@@ -1,4 +1,4 @@
-"""What a running collector says of itself, in one line."""
+"""Metrics of a running collector, in one line."""
 
 from __future__ import annotations
 

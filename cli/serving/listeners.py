@@ -1,4 +1,4 @@
-"""What the local collector scrapes: itself, the listeners of this home's stack, and those that run on the host anyway."""
+"""Targets of the local collector: itself, this home's exporters, and exporters that run on the host anyway."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def announced_here(database: Database, settings: Settings) -> dict[str, str]:
 
 
 def answers(url: str) -> bool:
-    """Whether a listener gives its figures to whoever asks."""
+    """Return whether a listener gives its figures to whoever asks."""
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=_ANSWER_SECONDS):  # noqa: S310 - as announced
         return True
     return False
 
 
 def _is_own(listener: str, simulate: str | None) -> bool:
-    """Whether its figures are a home's and not the host's.
+    """Return whether its figures are a home's and not the host's.
 
     People who share a host and a database have a stack each: processes and simulated GPUs are each one's own.
     """

@@ -1,4 +1,4 @@
-"""``bench rules run``: the process that judges runs while they go on, and does what is to be done when a rule fires."""
+"""The command ``rules run``: the process that evaluates rules and takes their actions."""
 
 from __future__ import annotations
 

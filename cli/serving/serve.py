@@ -1,4 +1,4 @@
-"""Commands that serve: the stack, its listeners and its collector."""
+"""The commands ``up``, ``down``, ``exporter`` and ``collector``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the local stack is put together: database, tracking server, listeners, collector, rules, Grafana."""
+"""Local stack: database, tracking server, exporters, collector, rules, Grafana."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
 
 
 def own_tracking_server(settings: Settings) -> bool:
-    """Whether a tracking server is ours to run: none is configured, or a store that runs cannot reach by HTTP."""
+    """Return whether a tracking server is ours to run: none is configured, or a store that runs cannot reach by HTTP."""
     return not (settings.tracking_uri or "").startswith(("http://", "https://"))
 
 
@@ -152,7 +152,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
 
 
 def _is_whole(stack: Stack, settings: Settings) -> bool:
-    """Whether all that was started runs, and measures the GPUs that are wanted: what could be started need not be found out."""
+    """Return whether all that was started runs, and measures the GPUs that are wanted: what could be started need not be found out."""
     recorded = stack.recorded()
     listeners = [service for name, service in recorded.items() if name.startswith("exporter-")]
     needed = {"collector", "rules", *(["mlflow"] if own_tracking_server(settings) else [])}

@@ -1,4 +1,4 @@
-"""The command ``status``: what runs now, and whether what it takes answers."""
+"""The command ``status``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services of the local stack that died while a command holds it: started again, and said."""
+"""Restart of stack services that died while a command holds the stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a target's clock is from the collector's, and when the collector's own was set."""
+"""Clock offset of a target, and steps of the collector's own clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the counters of a run were 0: what OpenMetrics' ``_created`` would say, had our text format such a thing."""
+"""Created timestamps of runs' counters, as OpenMetrics' ``_created``, which our text format lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The series of all targets by numbers of the collector's own, which are given anew before they become too many."""
+"""Series definitions of all targets, by small numbers that are compacted before they become too many."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Numbering:
 
     @property
     def is_worn(self) -> bool:
-        """Whether most of its refs are of series that are gone."""
+        """Return whether most of its refs are of series that are gone."""
         return self._next > _MOST_GONE + 4 * len(self.by_ref)
 
 

@@ -1,4 +1,4 @@
-"""Figures to samples: a gauge as read, a counter as its rate since the scrape before."""
+"""Conversion of values to samples: a gauge as read, a counter as its rate since the last scrape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timestamps for the last totals of ended runs, by what their listener says of the end."""
+"""Timestamps for the last totals of ended runs, from the exporter's end timestamps."""
 
 from __future__ import annotations
 

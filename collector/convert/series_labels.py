@@ -1,4 +1,4 @@
-"""How a target's series are called: its labels added, rules applied, limits held. Once for a new series, never a sample."""
+"""Labels of a series: target labels, relabeling, limits. Computed once per new series, never per sample."""
 
 from __future__ import annotations
 

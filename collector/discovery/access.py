@@ -1,4 +1,4 @@
-"""How a target is reached: what a scrape presents, whom it trusts, and how much it takes. All in Prometheus's words."""
+"""Access to a target: credentials, TLS and limits, with Prometheus's fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a targets file says that a target is reached: logins, TLS, redirects."""
+"""Parser of a target's access in a targets file: credentials, TLS, redirects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listeners that hosts have announced in the database, as a collector on one of them may scrape them."""
+"""Discovery of announced exporters, as far as a collector on a given host may scrape them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A targets file: a list in ``file_sd`` form, or ``scrape_configs`` as a prometheus.yml has them."""
+"""Targets file: a list in ``file_sd`` form, or ``scrape_configs`` as in a prometheus.yml."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which targets there are by now: of the targets file, the files that it names, and the services that are asked."""
+"""Target discovery: the targets file, the files that it names, and service discovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of targets with their labels: the form of ``static_configs``, ``file_sd`` and HTTP service discovery."""
+"""Groups of targets with labels: the form of ``static_configs``, ``file_sd`` and HTTP service discovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relabeling, as Prometheus does it: rules that add, drop and rename labels, of a target or of a series.
+"""Relabeling of targets and series, with Prometheus's rules.
 
 Source: prometheus.io/docs/prometheus/latest/configuration/configuration/#relabel_config. Regular expressions are RE2, by
 the library that Prometheus's own are a port of: the same syntax, and no text takes longer than linear time.

@@ -1,4 +1,4 @@
-"""A scrape configuration: what one job scrapes and how, with Prometheus's fields and defaults."""
+"""Scrape configuration of one job, with Prometheus's fields and defaults."""
 
 from __future__ import annotations
 

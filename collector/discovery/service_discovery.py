@@ -1,4 +1,4 @@
-"""What is asked for targets again and again: an HTTP service, the database for what is announced, Slurm for its nodes."""
+"""Service discovery: HTTP, announcements in the database, and Slurm's nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nodes of a Slurm cluster, as ``scontrol`` tells of them."""
+"""Discovery of a Slurm cluster's nodes, through ``scontrol``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Node:
 
     @property
     def there(self) -> bool:
-        """Whether something may run there."""
+        """Return whether something may run there."""
         return _GONE.isdisjoint(self.states)
 
     def labels(self, port: int) -> dict[str, str]:

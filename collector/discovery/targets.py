@@ -1,4 +1,4 @@
-"""What is scraped, and when: targets from discovered labels, and the schedule of one target."""
+"""Targets and their scrape schedule."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Target:
 
     @property
     def says_host(self) -> bool:
-        """Whether its labels say the host, which then goes before the one that its lines name."""
+        """Return whether its labels say the host, which then goes before the one that its lines name."""
         return bool(self.labels.get("host"))
 
     @property
@@ -128,7 +128,7 @@ class Shard:
         return cls(int(match[1]), int(match[2]))
 
     def has(self, target: Target) -> bool:
-        """Whether `target` is this one's: by job and address, so that all hosts agree."""
+        """Return whether `target` is this one's: by job and address, so that all hosts agree."""
         digest = hashlib.blake2b(f"{target.listener}\0{target.url}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % self.count == self.number - 1
 

@@ -1,4 +1,4 @@
-"""Credentials and TLS of requests, by the files as they were some seconds ago; one that hangs costs its own targets alone."""
+"""Credentials and TLS contexts of requests, from files that may change. A slow file delays its own targets only."""
 
 from __future__ import annotations
 

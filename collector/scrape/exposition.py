@@ -1,4 +1,4 @@
-"""A scrape's body, in Prometheus's text format, to arrays.
+"""Parser of Prometheus's text format, into arrays.
 
 Source of the format: prometheus.io/docs/instrumenting/exposition_formats (0.0.4) and the OpenMetrics specification (1.0).
 """

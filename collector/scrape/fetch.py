@@ -1,4 +1,4 @@
-"""Bodies over HTTP: what a target may do to whoever asks it is bounded in time, in bytes, and in memory over all."""
+"""HTTP requests to targets, bounded in time, in bytes, and in memory over all targets."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Fetcher:
 
     @property
     def has_room(self) -> bool:
-        """Whether bodies that are only waiting may go on to do so."""
+        """Return whether bodies that are only waiting may go on to do so."""
         return self._left > self._bodies_bytes / 2
 
     async def __aenter__(self) -> Self:
@@ -188,7 +188,7 @@ def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
 
 
 def _is_cut(response: aiohttp.ClientResponse, data: bytes) -> bool:
-    """Whether `data` may be less than what was sent, as far as HTTP leaves that open."""
+    """Return whether `data` may be less than what was sent, as far as HTTP leaves that open."""
     if response.content_type == "application/openmetrics-text":
         return not _LAST_LINE.search(data[-16:])
     told = "Content-Length" in response.headers or "chunked" in response.headers.get("Transfer-Encoding", "").lower()

@@ -1,4 +1,4 @@
-"""Work that can wait, in an event loop that must not."""
+"""Parse budget: parsing yields to requests that are due."""
 
 from __future__ import annotations
 

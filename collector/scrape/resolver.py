@@ -1,4 +1,4 @@
-"""Names of hosts to addresses, such that one that cannot be resolved holds up no other."""
+"""DNS resolver. A name that cannot be resolved delays no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a target's bodies are laid out: so that of the next one only the figures are to be read."""
+"""Template of a target's response: of the next response, only the values need parsing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One target that is scraped: what is kept of it between scrapes, and how a scrape becomes a record of samples."""
+"""Scraped target: its cache between scrapes, and the conversion of a response to a record of samples."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class ScrapedTarget:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether its next body is all new to the parser, which is some fifty times the work."""
+        """Return whether its next body is all new to the parser, which is some fifty times the work."""
         return self._crowded or not self.parser.series
 
     def read(

@@ -1,4 +1,4 @@
-"""The scrape loop: each target at its own times, none waiting for another.
+"""The scrape loop. Each target has its own schedule and waits for no other.
 
 To ask a target has its time, and to read what it said has not: where the cores are short for seconds, bodies wait for their
 turns, and no scrape is missed.

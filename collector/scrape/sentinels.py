@@ -1,4 +1,4 @@
-"""Figures with which DCGM says that there is none.
+"""DCGM's sentinel values, which stand for a missing value.
 
 Source: dcgm_structs.h and dcgm_fields.h, ``DCGM_INT32_BLANK``, ``DCGM_INT64_BLANK``, ``DCGM_FP64_BLANK`` and the three
 that follow each: not found, not supported, no permission.

@@ -1,4 +1,4 @@
-"""Which of several collectors has which of the targets that all of them are given.
+"""Assignment of shared targets to several collectors.
 
 Each computes it for itself, by rendezvous hashing: a host's targets are that collector's whose name, hashed together with
 the host's, is the highest. They stay together, since one of them tells how far the host's clock is off. So all agree as soon as they know of each other, with nothing to configure and nobody to decide; one

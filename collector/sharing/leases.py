@@ -1,4 +1,4 @@
-"""Which targets are this collector's: taken hold of in the database, so that no other one scrapes them as well."""
+"""Leases on targets in the database, so that one collector scrapes each target."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ class Leases:
 
     @property
     def _due(self) -> bool:
-        """Whether leases are to be renewed: those of targets and the collector's own, so that they end together."""
+        """Return whether leases are to be renewed: those of targets and the collector's own, so that they end together."""
         return time.monotonic() - self._renewed >= self._lease / 3
 
     def _connected(self) -> Connection:

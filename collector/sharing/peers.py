@@ -1,4 +1,4 @@
-"""What other collectors had when they were last known of: to be asked where the database cannot be."""
+"""Last known targets of other collectors, for the time when the database is away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the database is told each second: how targets are; and what it says: which are this collector's."""
+"""Reporter of target states to the database, once a second. It also learns which targets are this collector's."""
 
 from __future__ import annotations
 

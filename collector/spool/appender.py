@@ -1,4 +1,4 @@
-"""The way of records into the spool: those of a moment together, past the event loop."""
+"""Appender of records to the spool, in batches, outside the event loop."""
 
 from __future__ import annotations
 

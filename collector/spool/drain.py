@@ -1,4 +1,4 @@
-"""What a collector that is gone had no time to write: somebody else writes it."""
+"""Drain of the spool that a stopped collector left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was scraped and is not yet in the database, in files, so that neither outlives the other's failure.
+"""Durable queue of scraped samples on disk.
 
 A record is in the kernel when `Spool.append` returns, so it survives a ``kill -9``; every 5 s it is on the disk, which is
 what a power cut may cost. The folder holds segments ``NNNN.spool``, named by their first batch and deleted when all in

@@ -1,4 +1,4 @@
-"""The spool's records, and the files that hold them.
+"""Records of the spool, and segment files.
 
 A segment is a row of frames: a magic, the crc32 of all behind it, the payload's length, the batch, the payload.
 A frame of batch 0 holds series' definitions, their refs in front and then JSON; any other a record's arrays, one behind the
@@ -250,7 +250,7 @@ class Segment:
 
     @property
     def open(self) -> bool:
-        """Whether it is written to."""
+        """Return whether it is written to."""
         return self._descriptor is not None
 
     def put(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""From the collector's refs to the database's ids: a series is opened when it is first met, and looked up from then on."""
+"""Series ids: from the collector's refs to the database's ids. A new series is opened once."""
 
 from __future__ import annotations
 

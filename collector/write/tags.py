@@ -1,4 +1,4 @@
-"""Which run set a sample belongs to: decided by its own time against the spans of the sets on its place."""
+"""Tags of samples: the run set of each sample, by its time and its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the spool to the database: series are opened, samples tagged, and both written with their batches' numbers."""
+"""Writer of records from the spool to the database. Samples and batch numbers share a transaction."""
 
 from __future__ import annotations
 

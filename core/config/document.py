@@ -1,4 +1,4 @@
-"""A file in YAML or JSON that is read by its nodes, since only these know where they stand."""
+"""YAML or JSON document as nodes that know their line and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``bench.toml`` says of rules, and what may be done when one fires: ``[rules]``, ``[rules.NAME]``, ``[actions.NAME]``.
+"""Settings of rules and actions in ``bench.toml``: ``[rules]``, ``[rules.NAME]``, ``[actions.NAME]``.
 
 Only this file says what a webhook or a command is; rows of an experiment file name them. An address may hold a token, so
 it stands in no message.

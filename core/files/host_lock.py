@@ -1,4 +1,4 @@
-"""What one process of this host may use at a time, whoever that process belongs to: a GPU to divide, a MIG instance.
+"""Lock on a resource of this host, such as a GPU to divide or a MIG instance, for all users of the host.
 
 A claim is a name in the kernel's namespace of abstract sockets (unix(7)): there is no file that could be left behind or
 that another user could not open, and it goes with the last process that has it open, ``kill -9`` included.

@@ -1,4 +1,4 @@
-"""Files and folders for this user alone, under whatever umask: what lies below ``BENCH_HOME``."""
+"""Private files and folders, for this user alone under any umask: everything below ``BENCH_HOME``."""
 
 from __future__ import annotations
 

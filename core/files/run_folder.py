@@ -1,4 +1,4 @@
-"""The folder that a run has on its host while it goes on, ``BENCH_HOME/runs/RUN_ID``.
+"""Folder of a run on its host, ``BENCH_HOME/runs/RUN_ID``.
 
 It outlives the scheduler and the database connection: a supervisor writes its state and the run's end here first, so
 that neither is lost when nobody listens. Every file but the output and the spans is written whole or not at all.
@@ -155,7 +155,7 @@ class RunFolder:
 
     @property
     def delivered(self) -> bool:
-        """Whether output, spans and software metrics are where they belong."""
+        """Return whether output, spans and software metrics are where they belong."""
         return (self.path / "delivered.json").exists()
 
     def _write(self, name: str, content: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Something shared by several processes, made by the first of them and ended by the last: a server, a stack.
+"""Reference-counted resource of several processes: the first makes it, the last ends it.
 
 Each holds a shared lock on a file. Locks go with their processes, so neither a crash nor a ``kill -9`` leaves a wrong
 count.
@@ -33,7 +33,7 @@ class SharedResource:
 
     @property
     def joined(self) -> bool:
-        """Whether this object is one of the holders."""
+        """Return whether this object is one of the holders."""
         return self._held is not None
 
     def join(self, ensure: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ class SharedResource:
 
 
 def _alone(descriptor: int) -> bool:
-    """Whether nobody else has a lock on a file; to be asked where nobody comes or goes."""
+    """Return whether nobody else has a lock on a file; to be asked where nobody comes or goes."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Whether a file has changed."""
+"""File stamps: they tell that a file has changed."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What our servers of metrics share: HTTP, and TLS and logins as Prometheus's own exporters have them."""
+"""HTTP servers of metrics, with TLS and authentication as in Prometheus's own exporters."""

@@ -1,4 +1,4 @@
-"""Who is let in: a ``web.yml`` as it is by now, for connections and for requests."""
+"""Authentication of connections and requests after a ``web.yml``, which is read again when it changes."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Authentication:
         return self._context
 
     def admits(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a client with this certificate, as ``getpeercert`` gives it, may connect; whose it is, TLS has checked."""
+        """Return whether a client with this certificate, as ``getpeercert`` gives it, may connect; whose it is, TLS has checked."""
         wanted = self._config.tls.allowed_sans if self._config.tls is not None else frozenset()
         return not wanted or any(value in wanted for _, value in (certificate or {}).get("subjectAltName", ()))
 
     def knows(self, authorization: str | None) -> bool:
-        """Whether a request with this header ``Authorization`` may be answered."""
+        """Return whether a request with this header ``Authorization`` may be answered."""
         self._look()
         return not self._config.users or self._logins.known(authorization or "", self._config.users)
 

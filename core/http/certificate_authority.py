@@ -1,4 +1,4 @@
-"""A small authority of a site: what makes the certificates of its hosts where nobody else does."""
+"""Small certificate authority of a site."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a ``web.yml`` and its certificates will do: asked of OpenSSL itself, by a handshake in memory."""
+"""Checks of a ``web.yml`` and its certificates, by a TLS handshake in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``web.yml``: TLS and logins of a server, in the words of Prometheus's exporter-toolkit (``--web.config.file``)."""
+"""``web.yml``: TLS and authentication of a server, as in Prometheus's exporter-toolkit (``--web.config.file``)."""
 
 from __future__ import annotations
 

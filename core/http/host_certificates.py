@@ -1,4 +1,4 @@
-"""The certificates of a site's hosts, made by an authority of its own, each in a folder that is copied to its host."""
+"""Certificates of a site's hosts, each in a folder to be copied to its host."""
 
 from __future__ import annotations
 

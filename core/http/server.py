@@ -1,4 +1,4 @@
-"""The HTTP server of everything that shows metrics: listeners, the collector, the rules."""
+"""HTTP server of metrics, for exporters, the collector and the rule engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What control groups allow processes, in the files of version 1 and 2 of the kernel's interface.
+"""Limits of control groups, in the kernel's interface of version 1 and 2.
 
 A group limits what is below it, so the tightest limit on the way up counts.
 """

@@ -1,4 +1,4 @@
-"""Work that is done again and again in the background: one rule for what fails, and an owner who can see it."""
+"""Periodic background work, with one rule for failures that its owner can see."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Periodic:
 
     @property
     def ending(self) -> bool:
-        """Whether no further turn is wanted: a long one may look."""
+        """Return whether no further turn is wanted: a long one may look."""
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:

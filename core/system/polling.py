@@ -1,4 +1,4 @@
-"""Waiting for descriptors, whatever their numbers: ``select.select`` knows none beyond 1023."""
+"""Poll of file descriptors, also above 1023, where ``select.select`` ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which processes belong to which run, and ending them.
+"""Processes of runs: how to find and how to end them.
 
 A process says so itself: ``BENCH_RUN_ID`` stands in the environment that it was started with. Its descendants belong to
 the run too, even where their environment cannot be read or was cleared. The supervisor of a run is none of them: it has

@@ -1,4 +1,4 @@
-"""Time since this host was started, which goes on evenly whoever sets its clock."""
+"""Time since this host's start. No change of its clock affects it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Grafana dashboards as Python functions that return what Grafana's JSON model asks for."""
+"""Grafana dashboards as functions that return Grafana's JSON model."""

@@ -1,4 +1,4 @@
-"""The variables that the dashboards share: experiment → workload → run, and what is shown of them."""
+"""Variables that dashboards share: experiment → workload → run, and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queries of curves, of runs and of workloads: over a common axis of time, over steps, with bands."""
+"""Queries of curves, by run and by workload: over time, over steps, with bands."""
 
 from __future__ import annotations
 

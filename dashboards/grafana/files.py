@@ -1,4 +1,4 @@
-"""The dashboards as files, which Grafana provisions: written from the code, and compared with it."""
+"""Dashboard files that Grafana provisions, built from code and checked against it."""
 
 from __future__ import annotations
 

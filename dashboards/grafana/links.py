@@ -1,4 +1,4 @@
-"""A saved view as a link to one of our dashboards, with what is chosen in its address."""
+"""Links from a saved view to a dashboard, with its selection in the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several dashboards show in the same way: units that follow a variable, notices, tables of runs."""
+"""Parts that several dashboards share: units that follow a variable, notices, tables of runs."""
 
 from __future__ import annotations
 

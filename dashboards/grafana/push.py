@@ -1,4 +1,4 @@
-"""Brings dashboards to a Grafana over its HTTP API. The one module that knows `grafana_client`."""
+"""Push of dashboards to a Grafana over HTTP. The only user of `grafana_client`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data source, and how what is chosen on a dashboard gets into a query."""
+"""Data source, and macros that bring a selection into a query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Grafana on this host, as it is installed, with settings and a folder of our own: what it finds there, and how it starts."""
+"""Local Grafana server, from the installed package with settings and a folder of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a dashboard is one that Grafana will show as it is meant: a check of what is easily forgotten."""
+"""Validity check of dashboards: common mistakes that Grafana would not report."""
 
 from __future__ import annotations
 

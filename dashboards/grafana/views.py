@@ -1,4 +1,4 @@
-"""A saved view as a dashboard of its own, with a panel for each of its charts."""
+"""Dashboard of a saved view, with one panel per chart."""
 
 from __future__ import annotations
 

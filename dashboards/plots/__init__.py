@@ -1,1 +1,1 @@
-"""Pictures of charts that need no server: figures for papers and slides, and pages that people can zoom into."""
+"""Plots without a server: figures for papers, and pages for a browser."""

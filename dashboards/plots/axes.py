@@ -1,4 +1,4 @@
-"""In which unit a figure is read best, and what stands beside its axis."""
+"""Axes: the unit in which values read best, and their labels."""
 
 from __future__ import annotations
 

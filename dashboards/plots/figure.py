@@ -1,4 +1,4 @@
-"""Figures by matplotlib: SVG and PDF with their text as text, and PNG."""
+"""Figures by matplotlib: SVG and PDF with text as text, and PNG."""
 
 from __future__ import annotations
 

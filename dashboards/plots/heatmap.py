@@ -1,4 +1,4 @@
-"""Slowdowns as a picture: a square for each configuration beside each other, a panel for each way of sharing."""
+"""Heat map of slowdowns: one square per pair of configurations, one panel per kind of sharing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts as one file for a browser, which needs neither a network nor a server: zoom, every figure, each curve on or off."""
+"""Interactive page of charts, in one file without network or server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a chart is laid out, for paper and for the browser alike: a panel a metric, and each run alike in all of them."""
+"""Layout of a chart's panels, for paper and for the browser: one panel per metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colours of slowdowns: blue where something was faster beside others, white where it was not, orange where slower."""
+"""Colours of slowdowns: blue for faster, white for equal, orange for slower."""
 
 from __future__ import annotations
 

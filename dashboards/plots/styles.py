@@ -1,4 +1,4 @@
-"""How figures look: the styles that come along, and those of matplotlib."""
+"""Styles of figures: our own, and those of matplotlib."""
 
 from __future__ import annotations
 

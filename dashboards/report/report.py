@@ -1,4 +1,4 @@
-"""The whole of an experiment as one page, which needs no network: what `hypergauge.insight.report` found, and runs' records."""
+"""Report of an experiment as one page that needs no network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far something long has come, on a terminal."""
+"""Progress bar of a long operation."""
 
 from __future__ import annotations
 

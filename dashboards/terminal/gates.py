@@ -1,4 +1,4 @@
-"""What became of the conditions of a comparison, for the terminal."""
+"""Verdicts of a regression gate, for the terminal."""
 
 from __future__ import annotations
 

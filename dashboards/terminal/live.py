@@ -1,4 +1,4 @@
-"""Runs that go on, in the terminal: a table with curves of the last minutes, or a line a change."""
+"""Live view of running runs: a table with recent curves, or one line per change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a schedule goes on: live on a terminal, a line an event elsewhere."""
+"""Progress of a schedule: live on a terminal, one line per event elsewhere."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LastingTerminal(io.TextIOBase):
             return
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:

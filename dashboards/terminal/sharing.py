@@ -1,4 +1,4 @@
-"""What sharing cost, as it is read: a table of slowdowns, one of what it came to, and heat maps."""
+"""Tables and heat maps of interference."""
 
 from __future__ import annotations
 

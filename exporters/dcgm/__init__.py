@@ -1,4 +1,4 @@
-"""The listener ``dcgm``: what NVIDIA's dcgm-exporter shows of GPUs and MIG instances, in its names, labels and forms."""
+"""The exporter ``dcgm``: GPUs and MIG instances with dcgm-exporter's names, labels and format."""
 
 from hypergauge.exporters.dcgm.exporter import DcgmExporter
 

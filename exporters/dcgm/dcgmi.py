@@ -1,4 +1,4 @@
-"""DCGM's fields through ``dcgmi``, its command line, where a host engine runs."""
+"""DCGM's fields through its command line ``dcgmi``, where a host engine runs."""
 
 from __future__ import annotations
 

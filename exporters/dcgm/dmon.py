@@ -1,4 +1,4 @@
-"""``dcgmi dmon`` as a long-lived child: it watches fields through DCGM's host engine and prints them every second."""
+"""Long-lived child ``dcgmi dmon``. It prints fields of DCGM's host engine every second."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Dmon:
 
     @property
     def running(self) -> bool:
-        """Whether there will be more rows."""
+        """Return whether there will be more rows."""
         return self._child.running
 
     def latest(self) -> dict[Key, dict[int, Value]]:

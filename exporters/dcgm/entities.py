@@ -1,4 +1,4 @@
-"""What is shown as a line of each metric: a GPU, or a MIG instance."""
+"""Entities of dcgm-exporter's metrics: GPUs and MIG instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener ``dcgm``: DCGM where it is installed, GPM on Hopper and later, the same lines from both."""
+"""The exporter ``dcgm``: DCGM where it is installed, else GPM on Hopper and later, in the same lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batch job uses which GPU, as a cluster's prologue writes it down for dcgm-exporter."""
+"""Batch jobs by GPU, as a cluster's prologue writes them for dcgm-exporter."""
 
 from __future__ import annotations
 

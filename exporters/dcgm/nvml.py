@@ -1,4 +1,4 @@
-"""DCGM's fields from a reading of NVML: its counters, and what GPM has on Hopper and later."""
+"""DCGM's fields from a sample of NVML: its counters, and GPM on Hopper and later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``dcgmi`` prints, read: tables of GPUs, the hierarchy of MIG instances, and the rows of ``dmon``."""
+"""Parser of ``dcgmi`` output: tables of GPUs, the hierarchy of MIG instances, the rows of ``dmon``."""
 
 from __future__ import annotations
 

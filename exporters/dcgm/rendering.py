@@ -1,4 +1,4 @@
-"""Entities to metric families, to the byte as dcgm-exporter writes them.
+"""Rendering of entities as metric families, byte by byte as dcgm-exporter does.
 
 Its template (``internal/pkg/rendermetrics`` there) is a map by field, which Go walks in the order of the fields' numbers.
 """

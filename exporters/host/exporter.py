@@ -1,4 +1,4 @@
-"""The listener ``host``: CPU, memory, disks, network and pressure under node_exporter's names and labels."""
+"""The exporter ``host``: CPU, memory, disks, network and pressure with node_exporter's names and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Disks and network interfaces that stand on others, by what the kernel says of them in ``/sys``."""
+"""Virtual disks and network interfaces, by the kernel's ``/sys``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose energy it was: what each GPU's board has used, split among the runs on it, what idles, and others."""
+"""Energy of each GPU, split among the runs on it, idle time, and processes of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener ``nvml``: GPUs and their MIG instances as the driver tells, and what each run has of them."""
+"""The exporter ``nvml``: GPUs and MIG instances from the driver, with the share of each run."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def _simulated(is_so: bool) -> dict[str, str]:
 
 
 def _serves_mps(pid: int) -> bool:
-    """Whether it is the server of MPS, which has a context on the GPU and computes for its clients alone."""
+    """Return whether it is the server of MPS, which has a context on the GPU and computes for its clients alone."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().rstrip("\n") == _MPS_SERVER
     except OSError:

@@ -1,4 +1,4 @@
-"""The metric families of the listener ``nvml``: what they are called, and which figure of a reading is in which."""
+"""Metric families of the exporter ``nvml``."""
 
 from __future__ import annotations
 

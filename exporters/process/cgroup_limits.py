@@ -1,4 +1,4 @@
-"""What a run may have of its host at most: cores by affinity and quota, memory by the limit of its control group."""
+"""Limits of a run: cores by affinity and quota, memory by its control group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener ``process``: what each run uses, over all of its processes."""
+"""The exporter ``process``: resource usage of each run, over all of its processes."""
 
 from __future__ import annotations
 

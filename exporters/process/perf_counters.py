@@ -1,4 +1,4 @@
-"""What ``perf stat`` counts of a run that asks for it: read from the file in the run's folder, as that grows."""
+"""Counters of ``perf stat`` for a run, read from the file in the run's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that have ended: for a minute a listener shows their last totals, and when they ended."""
+"""Exits of runs: the exporter shows last totals and end times for a minute."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RunExits:
         return run_id in self._ended
 
     def knows(self, run_id: str) -> bool:
-        """Whether the run has a folder and goes on."""
+        """Return whether the run has a folder and goes on."""
         return run_id in self._open
 
     def started_at(self, run_id: str) -> float | None:
@@ -57,7 +57,7 @@ class RunExits:
         return self._starts.get(run_id)
 
     def remembers(self, run_id: str, seen_at: float, now: float) -> bool:
-        """Whether totals of a run that was last seen alive at `seen_at` may still be asked for (Unix seconds)."""
+        """Return whether totals of a run that was last seen alive at `seen_at` may still be asked for (Unix seconds)."""
         return run_id in self.recent or (run_id not in self and now - seen_at < _FORGET_SECONDS)
 
     def look(self, now: float) -> None:

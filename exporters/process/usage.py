@@ -1,4 +1,4 @@
-"""What one run has used so far: totals that never fall, although the processes they are read from come and go.
+"""Resource usage of one run: totals that never fall, although its processes come and go.
 
 A process that ends takes its counters with it. The kernel adds them to those of the process that waits for it, so a
 total counts each process with the children it waited for, and keeps the last figures of a process for which nobody is

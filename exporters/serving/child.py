@@ -1,4 +1,4 @@
-"""A program that prints lines for as long as its listener lives: followed by a thread, and ended with us."""
+"""Child program that prints lines, read by a thread and ended with its exporter."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether there may be more lines; where the program has just ended, some that it left are still to be heard."""
+        """Return whether there may be more lines; where the program has just ended, some that it left are still to be heard."""
         with self.changed:
             if self.failure is not None or self._process is None:
                 return self.failure is None

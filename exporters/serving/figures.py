@@ -1,4 +1,4 @@
-"""Figures, each by itself, to metric families: for sources that give one figure here and another there."""
+"""Metric families from single values, for sources that offer different metrics on different hosts."""
 
 from __future__ import annotations
 

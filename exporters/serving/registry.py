@@ -1,4 +1,4 @@
-"""What a listener is, and the listeners there are: entry points of the group ``hypergauge.exporters``."""
+"""Registry of exporters: entry points of the group ``hypergauge.exporters``."""
 
 from __future__ import annotations
 

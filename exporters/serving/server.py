@@ -1,4 +1,4 @@
-"""A listener as it is served, and what each of them says about itself."""
+"""Server of an exporter, and the metrics that each exporter has about itself."""
 
 from __future__ import annotations
 

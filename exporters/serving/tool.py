@@ -1,4 +1,4 @@
-"""A vendor's tool that prints a line a second: started when it is first asked, and ended with us."""
+"""Vendor tool that prints a line a second: started at the first scrape, ended with the exporter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs or workloads came to, as bars are drawn of it: the mean of each metric, and its spread."""
+"""Bars of a chart: mean and spread of each metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture is drawn from: curves of runs or workloads on a common axis, and what has to be said beside them."""
+"""Data of a chart: curves of runs or workloads on a common axis, with notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Curves of runs and workloads on the axis of a chart, from samples and from what scripts log."""
+"""Curves of runs and workloads on a chart's axis, from samples and software metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture must not hide: what the database says of its quantities, and what the picture alone knows."""
+"""Notes below a chart: from the database, and from the chart itself."""
 
 from __future__ import annotations
 

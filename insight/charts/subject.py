@@ -1,4 +1,4 @@
-"""What a picture is of: which runs, alone or by workload, what they have of its metrics, and what has to be said beside it."""
+"""Subject of a chart: runs or workloads, their metrics, and notes on them."""
 
 from __future__ import annotations
 

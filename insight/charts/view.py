@@ -1,4 +1,4 @@
-"""A view: which metrics of which runs are looked at, as a small file. It holds the selection, never the data.
+"""View: a selection of metrics and runs as a small file. It holds no data.
 
     {"hypergauge": 1, "charts": [
       {"runs": ["4f1c9a2b7d3e", "a81b02c4d5e6"], "metrics": ["cpu_usage"]},

@@ -1,4 +1,4 @@
-"""What runs can have in common besides their time."""
+"""Alignment of runs: by time, step, epoch or phase."""
 
 from __future__ import annotations
 

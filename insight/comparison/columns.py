@@ -1,4 +1,4 @@
-"""The columns of a comparison: which figure of which quantity of a run each one shows, and whose figure it is."""
+"""Columns of a comparison: quantity, statistic and source of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, rows of a file by all their attempts, or workloads, side by side, with differences against a baseline."""
+"""Comparison of runs, rows over all attempts, or workloads, against a baseline."""
 
 from __future__ import annotations
 

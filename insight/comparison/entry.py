@@ -1,4 +1,4 @@
-"""A line of a comparison, and how it is written to JSON."""
+"""Line of a comparison, and its JSON."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Entry:
 
     @property
     def has_idle_energy(self) -> bool:
-        """Whether its energy is all that its GPUs used, with what they draw when they have nothing to do."""
+        """Return whether its energy is all that its GPUs used, with what they draw when they have nothing to do."""
         return WHOLE_GPU in (self.energy_method or "").split("+")
 
     def as_dict(self, by: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a comparison says of runs whose neighbours changed in the middle of them: their figures are of two situations."""
+"""Notes on runs whose neighbours changed in the middle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs of a workload share: in the sum over them each moment of a host or a GPU counts once."""
+"""Shared hosts and GPUs: a sum over runs counts each moment of a device once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a comparison can be trusted: how its runs were measured, and what of them must not be compared unseen."""
+"""Data quality of a comparison: coverage, throttling, and configurations that differ."""
 
 from __future__ import annotations
 

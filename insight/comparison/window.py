@@ -1,4 +1,4 @@
-"""The part that runs have in common, of their steps, their epochs or a phase, which is what a comparison can be about."""
+"""Common window of runs: steps, epochs or a phase that all of them have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs cost, and the carbon dioxide of their electricity, by a tariff."""
+"""Cost of runs, and the carbon dioxide of their electricity, after a tariff."""
 
 from __future__ import annotations
 

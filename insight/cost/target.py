@@ -1,4 +1,4 @@
-"""How long runs took to reach a target, and how much energy: ``accuracy>=0.95``."""
+"""Time and energy of runs to a target: ``accuracy>=0.95``."""
 
 from __future__ import annotations
 

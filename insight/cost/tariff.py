@@ -1,4 +1,4 @@
-"""What electricity, its carbon dioxide and hardware cost: a tariff file."""
+"""Tariff file: prices of electricity and hardware, and carbon intensity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same answers as pandas data frames."""
+"""Data frames: `frame` and `summary`."""
 
 from __future__ import annotations
 

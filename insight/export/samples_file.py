@@ -1,4 +1,4 @@
-"""The samples of runs as a Parquet or CSV file, as ``run_samples`` has them: however many there are, a block at a time."""
+"""Samples of runs as a Parquet or CSV file, written block by block."""
 
 from __future__ import annotations
 

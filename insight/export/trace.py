@@ -1,4 +1,4 @@
-"""Runs as a trace: what their scripts were at, above what the hardware did meanwhile.
+"""Trace of runs: spans of the scripts above hardware metrics.
 
 The form is the Trace Event Format, which Perfetto (https://ui.perfetto.dev) and Chrome's ``chrome://tracing`` open. Its
 times are microseconds, here since the start of a run's workload, of the pass that it belongs to: runs of one workload stand

@@ -1,4 +1,4 @@
-"""A run in ten lines: phases, repetitions, changes and outliers, found in what was measured alone."""
+"""Highlights: a run in ten lines, found in its metrics alone."""
 
 from hypergauge.insight.highlights.detection import Highlight, highlight, lines, most_telling, of_runs, remember
 

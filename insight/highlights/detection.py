@@ -1,4 +1,4 @@
-"""A run in ten lines: its phases, what came time and again, where it changed, and what was far off.
+"""Detection of highlights: phases, repetitions, changes and outliers of a run.
 
 All is read from what was measured (`hypergauge.insight.highlights.signals`); spans that the run tracked only lend their names.
 """

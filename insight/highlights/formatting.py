@@ -1,4 +1,4 @@
-"""Phases, and what came time and again, in words with figures."""
+"""Formatting of phases and repetitions as sentences with values."""
 
 from __future__ import annotations
 

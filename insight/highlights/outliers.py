@@ -1,4 +1,4 @@
-"""What is off in a run, beside its phases: moments, stretches, changes that last, drift, and where nothing was measured."""
+"""Outliers of a run: moments, intervals, lasting changes, drift, gaps."""
 
 from __future__ import annotations
 

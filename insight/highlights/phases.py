@@ -1,4 +1,4 @@
-"""What a run did in each piece of its curves, by these alone: begin, train, evaluate, save, wait."""
+"""Phases of a run, found in its curves alone: begin, train, evaluate, save, wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes time and again, folded: A B A B A B C is three times A B, and C."""
+"""Repetition in a sequence, folded: A B A B A B C is three times A B, and C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where curves change, and where they are off for a moment: told from noise, from noise with a memory, and from drift.
+"""Change points and spikes of curves, told from noise, autocorrelation and drift.
 
 Curves are given on a scale on which what matters differs by 1, and have the shape ``(n, k)``: n points of k curves.
 """

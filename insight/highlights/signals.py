@@ -1,4 +1,4 @@
-"""What a run's story is read from: a curve of each thing that the run used, all on one axis of time."""
+"""Signals of a run: one curve per resource, on one time axis."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Signal:
 
     @property
     def is_rate(self) -> bool:
-        """Whether it is bytes a second, of which there may be none, some, or a thousand times as many."""
+        """Return whether it is bytes a second, of which there may be none, some, or a thousand times as many."""
         return self.quantity in _RATES
 
     @property
     def is_stock(self) -> bool:
-        """Whether it is what a run holds, and not what it does."""
+        """Return whether it is what a run holds, and not what it does."""
         return self.quantity in _STOCKS
 
     def scaled(self, value: Floats) -> Floats:

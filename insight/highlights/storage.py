@@ -1,4 +1,4 @@
-"""Keeps the highlights of runs that have ended: ``python -m hypergauge.insight.highlights.storage RUN_ID…``.
+"""Storage of the highlights of ended runs: ``python -m hypergauge.insight.highlights.storage RUN_ID…``.
 
 In a process of its own, for its libraries take more memory than all that judges runs while they go on.
 """

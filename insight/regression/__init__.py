@@ -1,1 +1,1 @@
-"""Whether runs became worse than those before them, tested over repetitions."""
+"""Regression tests of runs against earlier ones, over repetitions."""

@@ -1,4 +1,4 @@
-"""What a comparison may be failed on: ``step_time>+3%``, ``throughput<-5%``, ``gpu_memory_used>20GiB``."""
+"""Conditions of ``--fail-on``: ``step_time>+3%``, ``throughput<-5%``, ``gpu_memory_used>20GiB``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of what was measured before the rows of a comparison are set against."""
+"""Counterparts: the earlier rows that each row of a comparison is tested against."""
 
 from __future__ import annotations
 

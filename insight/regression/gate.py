@@ -1,4 +1,4 @@
-"""Whether runs became worse than those before them: what a comparison may be failed on, tested over the attempts of rows.
+"""Regression gate: the conditions of a comparison, tested over the attempts of rows.
 
 An attempt is one figure. Its steps and its samples follow from each other, so they are no repetitions.
 """

@@ -1,4 +1,4 @@
-"""The figures of runs by the names that conditions have for them."""
+"""Values of runs by the names in conditions."""
 
 from __future__ import annotations
 

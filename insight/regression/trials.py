@@ -1,4 +1,4 @@
-"""Conditions put to the test, each with the attempts that it is about, and the verdicts on all of them together."""
+"""Trials of conditions over attempts, and the joint verdict."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Trial:
 
     @property
     def is_test(self) -> bool:
-        """Whether there are enough attempts for a test."""
+        """Return whether there are enough attempts for a test."""
         return self.old is not None and not self.problem and min(len(self.new.values), len(self.old.values)) > 1
 
 

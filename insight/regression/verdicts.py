@@ -1,4 +1,4 @@
-"""What became of the conditions of a comparison, and how that is written to JSON."""
+"""Verdicts on the conditions of a comparison, and their JSON."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Gate:
 
     @property
     def failed(self) -> bool:
-        """Whether one of the conditions holds, or nobody can tell."""
+        """Return whether one of the conditions holds, or nobody can tell."""
         return any(verdict.outcome != "passed" for verdict in self.verdicts)
 
     def as_dict(self) -> dict[str, Any]:

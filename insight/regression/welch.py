@@ -1,4 +1,4 @@
-"""Whether two small samples differ by more than a threshold: the test, its interval, and what it could have seen.
+"""Test of a difference between two small samples against a threshold, with interval and power.
 
 Welch's t allows the two to have spreads of their own. Where one of them has two or three values and the other many, it raises
 more false alarms than it says (7.5% instead of 5% for 2 against 10), so Student's t, which takes their spreads as one, has to agree:

@@ -1,4 +1,4 @@
-"""Rules: what is looked for in runs, while they go on and in past ones."""
+"""Rules on running and past runs."""
 
 from hypergauge.insight.rules.rule import (
     BUILT_IN,

@@ -1,4 +1,4 @@
-"""Which rules are asked about a run, with which values, and what is done when they fire: as its ``bench.toml`` says."""
+"""Rules that apply to a run, with their parameters and actions, from ``bench.toml``."""
 
 from __future__ import annotations
 

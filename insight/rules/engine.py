@@ -1,4 +1,4 @@
-"""The judge: asks rules about the runs of a host while they go on, and about the whole of each once more at its end."""
+"""Rule engine: evaluates rules on a host's running runs, and once more at the end of each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the process that judges runs says of itself, served like a listener's figures."""
+"""Metrics of the rule engine's process."""
 
 from __future__ import annotations
 

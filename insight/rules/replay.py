@@ -1,4 +1,4 @@
-"""Rules on past runs: what they find there, and on how many they would fire if a parameter were another."""
+"""Replay of rules on past runs, also with other parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules: each is a file with a header that says what it means, and one SQL statement that finds where it holds in a run."""
+"""Rule: a file with a header that describes it and one SQL statement that finds it in a run."""
 
 from __future__ import annotations
 

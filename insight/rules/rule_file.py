@@ -1,4 +1,4 @@
-"""The file of a rule: leading comments that are TOML, then one statement."""
+"""Parser of a rule's file: leading comments in TOML, then one statement."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What running side by side cost whom, and whether it paid."""
+"""Cost and benefit of collocation."""

@@ -1,4 +1,4 @@
-"""Whether running side by side pays: asked of the database, and told in sentences, whichever way it came out."""
+"""Recommendation about collocation, for or against."""
 
 from __future__ import annotations
 

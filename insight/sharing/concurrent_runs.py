@@ -1,4 +1,4 @@
-"""Which runs were there at the same time, and which alone: what interference is measured on."""
+"""Concurrent runs, and runs alone: the data of interference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What running side by side cost whom, and whether it paid: of configurations that were there alone and collocated."""
+"""Interference: slowdowns of collocated configurations against the same configurations alone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Member:
 
     @property
     def diluted(self) -> bool:
-        """Whether its times are also of a part in which it had fewer neighbours, or none."""
+        """Return whether its times are also of a part in which it had fewer neighbours, or none."""
         return self.over == "whole" and self.together < 1
 
 
@@ -142,7 +142,7 @@ class Set:
 
     @property
     def judgement(self) -> str | None:
-        """Whether it paid, by its makespan: ``collocate``, ``apart``, ``even``, ``unsure``; ``None`` where none is known."""
+        """Return whether it paid, by its makespan: ``collocate``, ``apart``, ``even``, ``unsure``; ``None`` where none is known."""
         if self.makespan is None:
             return None
         found = self.makespan.ratio

@@ -1,4 +1,4 @@
-"""How far runs were at which time, so that a part of one can be set against the same part of another."""
+"""Progress of runs over time, so that the same parts of two runs can be compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many times as long, or as much, one thing takes as others do, of few repetitions, and how sure that is."""
+"""Ratio of two means over few repetitions, with its interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sittings to slowdowns: the same configurations at the same time are one set, and its repetitions are its sittings."""
+"""Slowdowns of configurations, from repetitions of the same concurrent runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs get of their GPUs, and the account of what was made for them: MIG instances and MPS daemons.
+"""Devices of a workload's runs, and the account of MIG instances and MPS daemons made for them.
 
 Each is recorded before it is made, and removed when its runs are over: by the scheduler that made it; where that is gone,
 by the last supervisor of its runs, or by the next scheduler. Nothing else is ever removed.

@@ -1,4 +1,4 @@
-"""MIG instances for the runs of a workload: which of those that are there will do, and where the others are to go."""
+"""MIG instances of a workload: existing ones to reuse, and new ones with their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where MIG instances go on a GPU, so that all of a workload fit together beside those that are there."""
+"""Layout of MIG instances on a GPU, beside those that exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One MPS daemon in a folder of its own, through NVIDIA's ``nvidia-cuda-mps-control``."""
+"""MPS daemon in a folder of its own, through NVIDIA's ``nvidia-cuda-mps-control``."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class MpsDaemon:
 
     @property
     def running(self) -> bool:
-        """Whether there is a process of it."""
+        """Return whether there is a process of it."""
         return next(self._processes(), None) is not None
 
     @property

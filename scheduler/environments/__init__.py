@@ -1,4 +1,4 @@
-"""What a run's interpreter and packages come from: one class for each kind of the column ``Environment``."""
+"""Environments of runs: one class for each kind of the column ``Environment``."""
 
 from hypergauge.scheduler.environments.base import RunEnvironment
 from hypergauge.scheduler.environments.conda import CondaEnvironment

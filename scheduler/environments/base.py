@@ -1,4 +1,4 @@
-"""What every kind of environment can say of itself."""
+"""Base class of environments."""
 
 from __future__ import annotations
 

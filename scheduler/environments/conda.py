@@ -1,4 +1,4 @@
-"""Conda environments, through whichever of conda, mamba and micromamba is installed.
+"""Conda environments, through conda, mamba or micromamba.
 
 A run is given the environment's interpreter and what activation would set; ``conda run`` would stand between a run and
 its signals and output.

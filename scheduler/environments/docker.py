@@ -1,4 +1,4 @@
-"""Images as environments: a run in a container of its own."""
+"""Docker images as environments: one container per run."""
 
 from __future__ import annotations
 

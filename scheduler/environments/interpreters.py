@@ -1,4 +1,4 @@
-"""Interpreters of this host: the one that we run in, another one, and those of virtual environments."""
+"""Python interpreters of this host, and virtual environments."""
 
 from __future__ import annotations
 

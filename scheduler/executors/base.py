@@ -1,4 +1,4 @@
-"""What an executor is: a system that runs jobs on hosts of its choice. A workload is one job on one host."""
+"""Executor protocol. An executor runs jobs on hosts of its choice; a workload is one job on one host."""
 
 from __future__ import annotations
 

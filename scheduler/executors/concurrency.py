@@ -1,4 +1,4 @@
-"""Turns of a schedule side by side, in threads: each mostly waits for what happens elsewhere."""
+"""Concurrent workloads of a schedule, in threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Stopping:
-    """Whether a schedule is to end: its runs in order, or at once; `failed` where no further turn is to begin."""
+    """Stop flags of a schedule: in order, or at once. `failed` means that no further workload begins."""
 
     asked: threading.Event = field(default_factory=threading.Event)
     at_once: threading.Event = field(default_factory=threading.Event)

@@ -1,4 +1,4 @@
-"""Which GPU of those that a job was given is which word in the cells ``Devices`` of its rows."""
+"""Assignment of a job's GPUs to the cells ``Devices`` of its rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that was handed in is followed to its end: told, stopped where that is asked for, and its ends set right."""
+"""Monitor of a submitted job: it reports, stops, and settles the exits of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job on its host: it does for one workload what a schedule does there, within what the job was given."""
+"""Runner of a job on its host: one workload within the job's resources."""
 
 from __future__ import annotations
 

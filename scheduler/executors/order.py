@@ -1,4 +1,4 @@
-"""What a job is to do, on its way to its host: JSON in a batch script."""
+"""Order of a job: JSON in a batch script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The executors that there are: entry points of the group ``hypergauge.executors``, and ``local``, which is none."""
+"""Registry of executors: entry points of the group ``hypergauge.executors``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads that an executor runs: handed in as jobs, followed to their ends, and attached to again."""
+"""Remote workloads: submitted as jobs, monitored, and attached to again."""
 
 from __future__ import annotations
 

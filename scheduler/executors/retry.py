@@ -1,4 +1,4 @@
-"""Questions to an executor that may be away: asked again for as long as it takes, and said once."""
+"""Retry of questions to an executor that is away."""
 
 from __future__ import annotations
 

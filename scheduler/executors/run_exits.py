@@ -1,4 +1,4 @@
-"""Whose word counts of how a run has ended: its supervisor's, or that of who ended supervisor and all."""
+"""Exit of a run under an executor: the supervisor's account, or the executor's where that is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``bench schedule --executor``: a file's workloads as jobs, as many at once as is asked for."""
+"""Schedule through an executor: a file's workloads as jobs, with a limit on concurrent ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order in which workloads are handed in, which threads keep that do all else in any order."""
+"""Submission queue: workloads are submitted in order, although threads prepare them in any order."""
 
 from __future__ import annotations
 

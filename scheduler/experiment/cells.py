@@ -1,4 +1,4 @@
-"""What one cell of an experiment file says: devices, collocation, environment, listeners, parameters, actions, status."""
+"""Parsers of an experiment file's cells: devices, collocation, environment, listeners, parameters, actions, status."""
 
 from __future__ import annotations
 

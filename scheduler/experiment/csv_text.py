@@ -1,4 +1,4 @@
-"""CSV text as cells that know where they stand, so that one cell can be named in an error, or replaced alone.
+"""CSV text as cells with line and column, so that one cell can be named or replaced.
 
 The standard library's reader gives values, but neither the place of a cell nor how it was quoted and padded; both are
 needed here, hence the scanner. It reads what ``csv.reader(skipinitialspace=True, strict=True)`` reads (a test compares

@@ -1,4 +1,4 @@
-"""Values drawn at random for the parameters of a sweep: for one seed the same ones on every platform.
+"""Random draws for a sweep's parameters. A seed gives the same values on every platform.
 
 Of Python's generator only ``random()`` is used, which is promised to stay as it is; what is made of its numbers in
 between may differ between platforms in the last digit of a logarithm, so that numbers keep six digits. Each parameter has

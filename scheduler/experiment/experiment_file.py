@@ -1,4 +1,4 @@
-"""The experiment file: a CSV file in which a row is a run, read for what is to be done and written back as it goes on."""
+"""Experiment file: a CSV file with one run per row, read and written back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's parameters as recorded: by name, and without what looks secret."""
+"""Parameters of a run as recorded, with secrets masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""radT's sweeps: YAML files whose ``parameters`` all meet all others, in the words of ours."""
+"""radT's sweep files in YAML, converted to ours."""
 
 from __future__ import annotations
 

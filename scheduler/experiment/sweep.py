@@ -1,4 +1,4 @@
-"""A grid or a random search as the rows of an experiment file."""
+"""Sweep: a grid or random search as rows of an experiment file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The specification of a sweep: a TOML file, or a YAML file of radT's, read with everything in it checked."""
+"""Sweep specification: a TOML file, or a YAML file of radT, checked in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header and the records of an experiment file, whatever they mean, and how cells of them are written back."""
+"""Header and records of an experiment file, and how its cells are written back."""
 
 from __future__ import annotations
 

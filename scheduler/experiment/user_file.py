@@ -1,4 +1,4 @@
-"""A text file that belongs to the user and is open in an editor perhaps: read with care, rewritten whole or not at all."""
+"""Text file of the user, perhaps open in an editor: replaced as a whole or not at all."""
 
 from __future__ import annotations
 

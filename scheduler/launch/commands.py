@@ -1,4 +1,4 @@
-"""What a row runs: a script, an MLflow project, or a model through the entry point of its environment."""
+"""Commands of rows: a script, an MLflow project, or a model through an environment's entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs in containers: the command line that starts one, and its end."""
+"""Containers of runs: the command line that starts one, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a row becomes a process: its words, its variables, and the client laid out for it."""
+"""Launch of a run: its command line, its variables, and the client in its ``PYTHONPATH``."""
 
 from __future__ import annotations
 

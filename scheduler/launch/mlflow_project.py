@@ -1,4 +1,4 @@
-"""MLflow projects: the command that MLflow would run."""
+"""Command of an MLflow project, as MLflow would run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this host can do what an experiment file asks for: scripts, environments, devices, listeners, actions."""
+"""Checks of an experiment file on this host: scripts, environments, devices, listeners, actions."""
 
 from __future__ import annotations
 

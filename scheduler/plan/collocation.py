@@ -1,4 +1,4 @@
-"""Whether the GPUs of this host can be shared as an experiment file asks for, before anything starts."""
+"""Check that this host's GPUs can be shared as an experiment file asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting until the machine is as it was before the first workload: one that is still warm clocks lower than a cold one.
+"""Cooldown: the wait until a host is as it was before the first workload. A warm machine clocks lower.
 
 What is waited for are the temperature and the power of a workload's GPUs, and the load of the host for a workload that
 has none. What is not measured is not waited for.

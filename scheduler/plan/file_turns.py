@@ -1,4 +1,4 @@
-"""The turns of a file's workloads: what is to start in each and what goes on already, with retries and repetitions."""
+"""Iterations over a file's workloads: what to start in each, with retries and repetitions."""
 
 from __future__ import annotations
 

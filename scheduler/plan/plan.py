@@ -1,4 +1,4 @@
-"""From rows to runs: which row is which position and attempt, and what is still to be done."""
+"""Plan: the position and attempt of each row, and the rows still to do."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PlannedWorkload:
 
     @property
     def due(self) -> bool:
-        """Whether anything is to be done."""
+        """Return whether anything is to be done."""
         return any(run.action is not Action.SKIP for run in self.runs)
 
 

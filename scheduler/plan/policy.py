@@ -1,4 +1,4 @@
-"""When runs are ended though they could go on, and which are repeated."""
+"""Policy: timeouts, failures and retries."""
 
 from __future__ import annotations
 

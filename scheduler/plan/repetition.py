@@ -1,4 +1,4 @@
-"""The workloads of a file several times, in turn (1, 2, 3, 1, 2, 3): what drifts on a machine then meets all alike."""
+"""Repetition of a file's workloads in turn (1, 2, 3, 1, 2, 3), so that drift affects all alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The failed runs of a workload once more, as the next attempts at their positions."""
+"""Retries of failed runs, as the next attempts at their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a profiler is: it turns a command into another one, which leaves a file in the run's folder."""
+"""Base class of profilers. A profiler wraps a command and leaves a file in the run's folder."""
 
 from __future__ import annotations
 

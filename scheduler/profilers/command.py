@@ -1,4 +1,4 @@
-"""A command that was started, maybe under profilers: how it has ended, and ending it so that they can write their files."""
+"""Command under profilers: its exit, and an end that lets profilers write their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linux's ``perf stat``: the processor's counters of the command and all it starts, once a second."""
+"""``perf stat``: the processor's counters of a command and its children, once a second."""
 
 from __future__ import annotations
 

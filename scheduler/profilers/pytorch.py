@@ -1,4 +1,4 @@
-"""PyTorch's own profiler: a Chrome trace of some training steps."""
+"""PyTorch's profiler: a Chrome trace of some training steps."""
 
 from __future__ import annotations
 

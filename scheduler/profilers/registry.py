@@ -1,4 +1,4 @@
-"""The profilers that there are, which of them go together, and a command under several of them."""
+"""Registry of profilers, with the combinations that work."""
 
 from __future__ import annotations
 

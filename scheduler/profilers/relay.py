@@ -1,4 +1,4 @@
-"""Stands between a profiler and a command: ``python -IS relay.py RUN_FOLDER COMMAND…``.
+"""Relay between a profiler and a command: ``python -IS relay.py RUN_FOLDER COMMAND…``.
 
 A profiler prints what it does, and not all pass on how the command ended (``perf stat -I`` gives 0 whatever it was). So
 the command gets the run's output for itself, and its end is written to the run's folder. It begins as it would without

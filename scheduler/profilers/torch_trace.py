@@ -1,4 +1,4 @@
-"""Runs a script under PyTorch's profiler: ``python torch_trace.py TRACE SCRIPT [PARAMETERS…]``.
+"""Launcher of a script under PyTorch's profiler: ``python torch_trace.py TRACE SCRIPT [PARAMETERS…]``.
 
 The trace has 20 training steps from the fourth on, or 30 seconds of them; a step is one of an optimizer. Of a script that
 has no optimizer two seconds after PyTorch is there and the GPU in use, it has the next 30 seconds. It is in the format of

@@ -1,1 +1,1 @@
-"""The record of a run: packages, source code, hardware."""
+"""Provenance of a run: packages, source code, hardware."""

@@ -1,4 +1,4 @@
-"""What a host is: its system, processor, memory, driver and GPUs, as a run's record has them."""
+"""Hardware of a host: system, processor, memory, driver and GPUs."""
 
 from __future__ import annotations
 

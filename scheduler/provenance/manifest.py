@@ -1,4 +1,4 @@
-"""What a run was begun with: command, packages, code and hardware, for people and for repeating it.
+"""Manifest of a run: command, packages, code and hardware, for people and for repeating it.
 
 Everything is found out while its supervisor starts, so that a run begins no later for it. Secrets are not in it, nor is
 the environment.

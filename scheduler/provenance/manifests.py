@@ -1,4 +1,4 @@
-"""The records of runs, from wherever they can be had: their folders on this host, or MLflow."""
+"""Manifests of runs, from their folders on this host or from MLflow."""
 
 from __future__ import annotations
 

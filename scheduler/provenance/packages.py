@@ -1,4 +1,4 @@
-"""What is installed where a run's interpreter looks: asked of the interpreter itself, and once only while nothing changes."""
+"""Packages installed for a run's interpreter. The interpreter is asked, and its answer is kept until something changes."""
 
 from __future__ import annotations
 

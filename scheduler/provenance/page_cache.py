@@ -1,4 +1,4 @@
-"""Whether what a run is going to read may lie in memory already: its first attempt after a boot reads from disks."""
+"""Page cache: may a run's input lie in memory already? The first attempt after a boot reads from disks."""
 
 from __future__ import annotations
 

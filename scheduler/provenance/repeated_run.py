@@ -1,4 +1,4 @@
-"""A run once more, from its record: ``bench schedule --from-run RUN``."""
+"""Repetition of a run from its manifest: ``bench schedule --from-run RUN``."""
 
 from __future__ import annotations
 

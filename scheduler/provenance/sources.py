@@ -1,4 +1,4 @@
-"""The state of the code that a run begins with: the commit of its repository, and how the files in it differ."""
+"""Source code of a run: the commit of its repository, and the diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done when a rule has fired: a run or its workload is stopped, or others are told. Each once, and on record."""
+"""Actions when a rule fires: stop a run or its workload, or notify. Each runs once and is recorded."""
 
 from __future__ import annotations
 

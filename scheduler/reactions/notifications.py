@@ -1,4 +1,4 @@
-"""How others are told that a rule has fired: a webhook, or a command. Neither says a secret of the settings in its answer."""
+"""Notifications when a rule fires: a webhook or a command. No answer contains a secret of the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease of a run: while it is renewed, somebody supervises the run."""
+"""Lease of a run. While it is renewed, the run has a supervisor."""
 
 from __future__ import annotations
 

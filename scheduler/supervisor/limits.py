@@ -1,4 +1,4 @@
-"""How much memory processes here may have, and how many the kernel has killed for lack of it: from files of the kernel.
+"""Memory limit of a run and its out-of-memory kills, from the kernel's files.
 
 The tightest limit of the control groups counts. Where nothing limits, that is the host's memory. The counters are those of the innermost group that has any: version 2's knows
 of the groups below as well. Without a group it is the host's own, which knows of every process that was killed.

@@ -1,4 +1,4 @@
-"""Keeps a run's output within bounds: its beginning and the newest part stay, the middle is taken away.
+"""Limit of a run's output: the beginning and the newest part stay.
 
 The run need not know: it goes on appending to the same file. Where the file system can punch holes, the middle just
 becomes one. Where it cannot (NFS before 4.2), the newest part is moved forward and the file cut, while the run is held

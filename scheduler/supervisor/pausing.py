@@ -1,4 +1,4 @@
-"""Holding a run still for a moment."""
+"""Pause of a run's processes."""
 
 from __future__ import annotations
 

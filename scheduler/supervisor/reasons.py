@@ -1,4 +1,4 @@
-"""What is said of a run that did not finish: what ended it, in words that a person can act on."""
+"""Reasons of runs that did not finish, in words that a person can act on."""
 
 from __future__ import annotations
 

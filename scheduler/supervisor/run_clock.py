@@ -1,4 +1,4 @@
-"""The time of day by which a run is measured: it goes on evenly, whoever sets the host's clock meanwhile."""
+"""Clock of a run. No change of the host's clock affects it."""
 
 from __future__ import annotations
 

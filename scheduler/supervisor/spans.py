@@ -1,4 +1,4 @@
-"""The spans that a run's client appends to a file find their way into the database."""
+"""Spans of a run, from the client's file to the database."""
 
 from __future__ import annotations
 

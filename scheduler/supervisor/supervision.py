@@ -1,4 +1,4 @@
-"""Whether somebody supervises a run, and what becomes of one that nobody does any more."""
+"""Supervision of runs: is the supervisor alive, and the end of runs without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The supervisor of one run: ``python -m hypergauge.scheduler.supervisor.supervisor RUN_FOLDER``.
+"""Supervisor of one run: ``python -m hypergauge.scheduler.supervisor.supervisor RUN_FOLDER``.
 
 It is started by the scheduler and outlives it. On its standard input come one line of JSON (an `Order`), and ``go`` with
 the run's start once the placement is in the database; if that never comes, nothing is run. On its standard output it

@@ -1,4 +1,4 @@
-"""The store in which a tracking server of ours keeps artifacts: what it needs, and whether it can be used."""
+"""Artifact store of a local tracking server, and its checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a run when it has ended goes where it belongs: output to MLflow, spans and software metrics to SQL."""
+"""Delivery of an ended run: output to MLflow, spans and software metrics to SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow's REST interface, as far as runs need it while they go on.
+"""MLflow's REST interface, as far as runs need it.
 
 Importing MLflow takes a second of CPU, more than all else that a short command does, and a run that is measured beside it
 would feel it. So the stack's own server, which asks for no login, is spoken to in plain HTTP. Any other server is reached

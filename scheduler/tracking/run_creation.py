@@ -1,4 +1,4 @@
-"""Opening MLflow's runs without holding up ours: what cannot be opened in a few seconds is opened later."""
+"""Creation of MLflow runs, without delaying ours: after a few seconds it is postponed."""
 
 from __future__ import annotations
 

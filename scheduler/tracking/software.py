@@ -1,4 +1,4 @@
-"""Software metrics find their way into the database while runs go on."""
+"""Copy of software metrics from MLflow to the database, while runs go on."""
 
 from __future__ import annotations
 

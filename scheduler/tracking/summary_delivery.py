@@ -1,4 +1,4 @@
-"""Summaries of runs find their way to MLflow, behind the runs' backs.
+"""Delivery of run summaries to MLflow, in the background.
 
 Summaries are written some seconds after a run has ended, by the collector. So it is the collector's command that watches for
 them, in a thread, and has them delivered by a process of its own: importing MLflow takes a second of CPU and memory that a

@@ -1,4 +1,4 @@
-"""Metrics under which MLflow has a run's summary.
+"""Names of the metrics under which MLflow has a run's summary.
 
 They begin with ``system/``, so that MLflow's pages show them among the system metrics. MLflow's own have units in their names
 (``system/cpu_utilization_percentage``) and none of these statistics, so no name is in both. Units are SI.

@@ -1,4 +1,4 @@
-"""The runs of a workload as MLflow has them: opened when they start, and given what they have left when they have ended."""
+"""MLflow runs of a workload: created at the start, completed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow: the tracking server, for what the scheduler asks of it.
+"""Client of the MLflow tracking server.
 
 What goes on beside runs is asked in REST (`hypergauge.scheduler.tracking.mlflow_rest`), so that nobody waits for MLflow's import; MLflow's own
 client is imported for artifacts of other servers, and for removing runs.

@@ -1,4 +1,4 @@
-"""What hosts announce: the listeners that run there, and where these are reached."""
+"""Announcements: the exporters that run on each host, with their addresses."""
 
 from __future__ import annotations
 

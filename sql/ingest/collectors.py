@@ -1,4 +1,4 @@
-"""Collectors that live: each says so by a lease, and learns which others there are for the same targets."""
+"""Leases of live collectors, and the collectors that share targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples as arrays, and as PostgreSQL's binary COPY has them: no object for a sample, on the way in and on the way out."""
+"""Samples as arrays and as PostgreSQL's binary COPY, without an object per sample."""
 
 from __future__ import annotations
 

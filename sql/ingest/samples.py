@@ -1,4 +1,4 @@
-"""The write path's statements: targets, series, tags, and batches of samples by binary COPY."""
+"""Statements of the write path: series, tags, and batches of samples by binary COPY."""
 
 from __future__ import annotations
 

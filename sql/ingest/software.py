@@ -1,4 +1,4 @@
-"""What a run says about itself: software metrics from the tracking server, spans from the client."""
+"""Software metrics from the tracking server, and spans from the client."""
 
 from __future__ import annotations
 

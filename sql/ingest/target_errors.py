@@ -1,4 +1,4 @@
-"""Why targets cannot be scraped, as their collectors have it."""
+"""Scrape errors of targets, as their collectors report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets in the database: registered, held by one collector at a time, and what is known of their state."""
+"""Targets in the database: registration, leases, state."""
 
 from __future__ import annotations
 

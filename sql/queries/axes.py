@@ -1,4 +1,4 @@
-"""Axes along which runs can be compared other than their own time: steps, epochs, phases; and parts of them."""
+"""Axes other than time: steps, epochs, phases, and windows on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of samples that retention has deleted, as samples again.
+"""Aggregates of samples that retention has deleted, in the form of samples.
 
 A bucket of 10 s becomes up to three samples: its mean, which stands for the seconds that were measured, and its least and
 its greatest value, which stand for no time. So mean, total, least and greatest are what they were, at every level.

@@ -1,4 +1,4 @@
-"""What charts are drawn from: curves of runs and workloads, and whose figures they are."""
+"""Data of charts: curves of runs and workloads, with their sources."""
 
 from __future__ import annotations
 

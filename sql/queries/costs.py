@@ -1,4 +1,4 @@
-"""What costs of runs are made of: power over time, hours of hardware, and when software metrics reached a target."""
+"""Inputs of cost: power over time, hours of hardware, time to a target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs that go on do now: their newest spans, the rules that hold, and what they used in the last minutes."""
+"""Live data of running runs: newest spans, firing rules, usage of the last minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who ran beside a run, and when that changed."""
+"""Neighbours of a run, and when they changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The newest figures by which one sees whether a host has calmed down: temperature and power of its GPUs, and its load."""
+"""Newest temperature, power and load of a host, for the cooldown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report tells of runs beside their curves: phases, steps, findings of rules, and how far to trust the figures."""
+"""Content of a report beside the curves: phases, steps, findings, data quality."""
 
 from __future__ import annotations
 

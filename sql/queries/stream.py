@@ -1,4 +1,4 @@
-"""The raw samples of runs as they are stored, one source after the other, however many they are.
+"""Raw samples of runs, streamed source by source.
 
 A source is a series within one run set: what `run_samples` joins, without the samples. Each is read by index, between
 literals that are wider than the run set by a scrape's longest interval: the tag decides.

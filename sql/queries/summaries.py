@@ -1,4 +1,4 @@
-"""What runs did, in figures: their summaries, final software metrics, and the catalog of quantities."""
+"""Run summaries, final software metrics, and the catalog of quantities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace shows of a run: its spans, its samples and figures, and the errors of its GPUs, in microseconds."""
+"""Content of a trace: spans, samples and GPU errors of a run, in microseconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments and workloads: who owns an id, and which workload is which row."""
+"""Experiments and workloads: owners of ids, and the workload of each row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workloads of files within an experiment: one of several files in it has numbers of its own where theirs are taken."""
+"""Workloads of several files in one experiment, numbered anew where numbers are taken."""
 
 from __future__ import annotations
 

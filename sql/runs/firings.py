@@ -1,4 +1,4 @@
-"""What rules find: their statements, executed as nobody who could do harm, and the rows that keep what they found."""
+"""Rule evaluation in SQL, as a role without rights, and the table of firings."""
 
 from __future__ import annotations
 

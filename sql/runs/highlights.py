@@ -1,4 +1,4 @@
-"""The few lines that tell what happened in a run, as they are kept, and what is asked of spans to write them."""
+"""Stored highlights of runs, and the queries that find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: what was given to an executor, how it goes on there, and what its accounting says of runs."""
+"""Jobs of executors: state, and their accounting of runs."""
 
 from __future__ import annotations
 

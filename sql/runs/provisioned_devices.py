@@ -1,4 +1,4 @@
-"""What schedulers have made for runs: MIG instances and MPS daemons, by host and home."""
+"""Provisioned devices: MIG instances and MPS daemons that schedulers made for runs, by host and home."""
 
 from __future__ import annotations
 

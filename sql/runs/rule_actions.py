@@ -1,4 +1,4 @@
-"""What is to be done about rules that fired, and what was: each action once for each firing, whoever dies in between."""
+"""Actions of rules that fired: to do and done. Each action runs once per firing, also after a crash."""
 
 from __future__ import annotations
 

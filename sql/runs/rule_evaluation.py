@@ -1,4 +1,4 @@
-"""Which runs of a host rules are to be asked about: those that go on, and once more those that have just ended."""
+"""Runs of a host that are due for rule evaluation: running ones, and just ended ones once more."""
 
 from __future__ import annotations
 

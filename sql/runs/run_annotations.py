@@ -1,4 +1,4 @@
-"""What people say of runs afterwards: that they are to be kept, a note, or that they are to go."""
+"""Annotations of past runs: protection, notes, removal."""
 
 from __future__ import annotations
 

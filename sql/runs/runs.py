@@ -1,4 +1,4 @@
-"""Runs: made, placed, kept alive by a lease, ended."""
+"""Runs: creation, placement, lease, end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what people type to runs."""
+"""Resolution of selectors to runs."""
 
 from __future__ import annotations
 

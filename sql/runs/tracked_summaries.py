@@ -1,4 +1,4 @@
-"""Which summaries MLflow has yet to get."""
+"""Run summaries that MLflow does not have yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates and raw samples agree, always; and raw samples are kept for as long as it is said.
+"""Continuous aggregates and retention. Aggregates always agree with raw samples.
 
 What each flavour has to do for that stands in ``functions/70_aggregates.FLAVOUR.sql``.
 """

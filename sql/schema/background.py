@@ -1,4 +1,4 @@
-"""Background jobs of the database that fail, and whether their work is done all the same. TimescaleDB alone has any."""
+"""Background jobs that fail, and whether their work is done all the same. TimescaleDB only."""
 
 from __future__ import annotations
 

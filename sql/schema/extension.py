@@ -1,4 +1,4 @@
-"""TimescaleDB as an extension of one database: created where nothing stands in the way, else missed aloud."""
+"""TimescaleDB as an extension of one database: created where possible, else reported."""
 
 from __future__ import annotations
 

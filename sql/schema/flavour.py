@@ -1,4 +1,4 @@
-"""Which of the two flavours a server speaks. Detected, never configured; nothing above `sql` knows of it."""
+"""Flavour of a server, PostgreSQL or TimescaleDB. It is detected, never configured; only `sql` knows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbered, immutable migrations with an applied table, and functions and views that are run again at each change.
+"""Numbered, immutable migrations, and functions and views that are run again when they change.
 
 The shape is river's and telegraf's for the migrations (an applied table, an advisory lock) and promscale's for the
 idempotent folder.

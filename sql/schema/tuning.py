@@ -1,4 +1,4 @@
-"""Settings of a server that cost our queries speed and that the schema could not set itself."""
+"""Server settings that slow our queries and that the schema cannot set itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection: the one place that knows the driver's connect call, and wraps its errors."""
+"""Connections to the database. The only caller of the driver's connect, and it wraps the driver's errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Database:
 
     @property
     def embedded(self) -> bool:
-        """Whether this is the embedded server."""
+        """Return whether this is the embedded server."""
         return self._embedded is not None
 
     def hold(self) -> None:

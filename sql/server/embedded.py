@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL server: binaries from a wheel, data under ``BENCH_HOME``, a Unix socket and nothing else.
+"""Embedded PostgreSQL server: binaries from a wheel, data under ``BENCH_HOME``, a Unix socket only.
 
 The first process that needs the server starts it, the last one that held it stops it, see `hypergauge.core.files.shared_resource`. The socket
 lies where only the user can reach it.
@@ -90,7 +90,7 @@ class EmbeddedServer:
 
     @property
     def running(self) -> bool:
-        """Whether the server answers now."""
+        """Return whether the server answers now."""
         return self.programs.running(self.data)
 
     @property

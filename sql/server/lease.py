@@ -1,4 +1,4 @@
-"""Whose the embedded database is: a lease in its folder, so that two hosts never work on the same files."""
+"""Lease on the embedded database's folder. It keeps two hosts from opening the same files."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Lease:
         self.path.unlink(missing_ok=True)
 
     def _serving(self) -> bool:
-        """Whether the process of the pid file is this folder's server: a server works in the folder of its data."""
+        """Return whether the process of the pid file is this folder's server: a server works in the folder of its data."""
         data = self._folder / "data"
         try:
             pid = int((data / "postmaster.pid").read_text().split(maxsplit=1)[0])

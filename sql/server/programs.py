@@ -1,4 +1,4 @@
-"""PostgreSQL's programs, from the wheel or an installation, and how they are run: never as root.
+"""PostgreSQL's programs, from the wheel or an installation. They never run as root.
 
 Root cannot run PostgreSQL. Then a program runs as ``nobody`` with one capability, to pass through root's private folders,
 instead of opening those folders to everybody.
@@ -93,7 +93,7 @@ class Programs:
         return self.run("pg_ctl", "-D", str(data), *arguments, check=False, held=held)
 
     def running(self, data: Path) -> bool:
-        """Whether a server runs on the data in `data` now."""
+        """Return whether a server runs on the data in `data` now."""
         return data.exists() and self.control(data, "status") == 0
 
     def stop(self, data: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Who may read and nothing else, for programs in which people write SQL themselves, such as Grafana."""
+"""Access for readers only, for programs such as Grafana in which people write SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that answers questions in the place of the primary: whether it may, and how far it is behind."""
+"""Replica for queries: its fitness, and its lag."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session that outlives its connection: where that is lost, another one is made, with the same locks."""
+"""Session that outlives its connection. It reconnects, and takes its locks again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what a connection string leads to is reached so that nobody in between can read along, or stand in for it."""
+"""Security of the connection to a server: encryption, and verification of its certificate."""
 
 from __future__ import annotations
 

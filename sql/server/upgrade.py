@@ -1,4 +1,4 @@
-"""The embedded database in a new major version of PostgreSQL: copied beside the old one, compared, and put in its place.
+"""Upgrade of the embedded database to a new major version: copied, compared, swapped.
 
 The old data stay as they are until the new ones are proven, and after that under another name. Whatever interrupts it,
 and wherever, the next start finds the old data or the new ones, whole, and the next upgrade begins anew.

@@ -1,4 +1,4 @@
-"""The file of a backup or a capsule: a zip archive of what COPY wrote, one member a table, and a manifest that ends it.
+"""Archive of a backup or capsule: a zip file with one member per table and a manifest at the end.
 
 A zip archive carries a checksum of each member and is closed by its directory, so a damaged file and one that was cut
 off both show before anything is done with them; and everybody has a program that looks inside.

@@ -1,4 +1,4 @@
-"""Everything that the database holds, in one file that either flavour restores: see `hypergauge.sql.transfer.archive` for its form.
+"""Backup of the whole database in one file, for either flavour. `hypergauge.sql.transfer.archive` defines its form.
 
 Tables are read from the catalog, so that a new one is in the backup without being named here. All are read in one
 snapshot, while others write. What is derived is left out: the schema comes from the migrations, and the aggregates from

@@ -1,4 +1,4 @@
-"""Some runs in one file, for another database: `hypergauge.sql.transfer.archive` has its form, and `hypergauge.sql.transfer.importing` brings it in.
+"""Capsule: some runs in one file, for another database.
 
 It holds what the runs have said and what was measured of them, raw. Of what ran beside them it says how many there were.
 """

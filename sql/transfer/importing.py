@@ -1,4 +1,4 @@
-"""A capsule's runs into this database, in one transaction: all that is not here yet, or nothing.
+"""Import of a capsule in one transaction: all of its new runs, or none.
 
 What was measured elsewhere gets places of its own, so that it never mixes with what is measured here. Its tags come with it
 and are not decided again: so nothing is held that keeps runs here from beginning and ending meanwhile.

@@ -1,4 +1,4 @@
-"""Rows of a table into a member of an archive, as COPY in text form has them, and back."""
+"""Members of an archive: rows of a table in COPY's text form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A part of a capsule's samples: a Parquet file, which compresses them well and which other programs read as it is."""
+"""Samples of a capsule as Parquet files, which other programs can read."""
 
 from __future__ import annotations
 

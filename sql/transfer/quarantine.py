@@ -1,4 +1,4 @@
-"""What a capsule may not do: say something of what is here, or have something done here.
+"""Limits on a capsule's content: it neither changes data here nor runs code here.
 
 Its author may be anybody. Its runs, with what was measured of them, are taken as they are told; all else is set aside, or the
 capsule refused.

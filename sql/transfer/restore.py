@@ -1,4 +1,4 @@
-"""From a backup into a database of either flavour, in one transaction: all of it, or nothing.
+"""Restore of a backup into a database of either flavour, in one transaction.
 
 The schema is made at the version that the file is of, filled, and then migrated: a backup of an older release goes
 through the same migrations as a database of that release.
@@ -178,7 +178,7 @@ def _known(connection: Connection, manifest: Manifest, say: Callable[[str], None
 
 
 def _is_table(table: Table) -> bool:
-    """Whether a member is of a table, and not of the aggregates below the edge of retention."""
+    """Return whether a member is of a table, and not of the aggregates below the edge of retention."""
     return (table.schema, table.name) != ("bench", "samples_10s")
 
 

@@ -1,4 +1,4 @@
-"""One moment of the database, to be read for as long as it takes while others write."""
+"""Snapshot of the database for long reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A capsule's tables, laid beside ours until its runs can be inserted: without those that are here, and with new ids.
+"""Staging tables of an import: rows without those that exist, and with new ids.
 
 They lie in the schema ``bench_staging`` (``sql/schema/functions/92_staging.sql``), for one import at a time and within its transaction.
 Ids that a database gives by itself are given anew, those of runs stay.

@@ -1,4 +1,4 @@
-"""What a database holds of a scripted exporter, at every level, against what it must hold."""
+"""Content of a database for a scripted exporter, checked at every level."""
 
 from __future__ import annotations
 

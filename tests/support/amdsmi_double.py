@@ -1,4 +1,4 @@
-"""A double of ROCm's Python package `amdsmi`: the same functions, enumerations, errors and forms of answers.
+"""Double of ROCm's package `amdsmi`: the same functions, enumerations, errors and forms of answers.
 
 They are those of py-interface/amdsmi_interface.py and amdsmi_exception.py in ROCm/amdsmi. What its MI300X answer was seen on
 the device by ai-dynamo/aiperf (tests/unit/gpu_telemetry/test_amdsmi_collector.py: no edge temperature, ``N/A`` for the average

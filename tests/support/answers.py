@@ -1,4 +1,4 @@
-"""What the database answers to a dashboard's query, and whether the panel can draw it."""
+"""Answers of the database to a dashboard's queries, checked against the panel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of backup and restore ask a database, and how they start the command."""
+"""Helpers of the tests of backup and restore."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real collector as a process of its own, and what it says of itself."""
+"""Collector as a process of its own, and its metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener ``dcgm`` on what a test gives it: hand-made readings, or a ``dcgmi`` that plays captured output."""
+"""The exporter ``dcgm`` on hand-made samples or captured ``dcgmi`` output."""
 
 # ruff: noqa: N802 - stubs have the names of NVML
 

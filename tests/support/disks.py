@@ -1,4 +1,4 @@
-"""Disks that are small, and full."""
+"""Small disks and full disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets over real sockets that do to whoever scrapes them what a path says."""
+"""Misbehaving targets over real sockets; a path chooses the fault."""
 
 from __future__ import annotations
 

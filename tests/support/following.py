@@ -1,4 +1,4 @@
-"""A target as the collector follows it, and what comes of its bodies."""
+"""Scraped target, and the samples of its responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small laboratory in a database: trainings alone and side by side, as dashboards are to show them.
+"""Small laboratory in a database: trainings alone and collocated, for dashboards.
 
 What is in it looks like training: phases, epochs with a validation at their end, a loss that falls, GPUs that draw power
 by what they do. It goes on until now, so that what shows the present has something to show.

@@ -1,4 +1,4 @@
-"""Bodies of listeners that are compared with the ones committed; ``BENCH_WRITE_GOLDEN=1`` writes them instead."""
+"""Golden responses of exporters; ``BENCH_WRITE_GOLDEN=1`` writes them."""
 
 from __future__ import annotations
 

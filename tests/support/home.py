@@ -1,4 +1,4 @@
-"""The real command on a home of its own, and what the tests ask about it: the database, MLflow, the processes."""
+"""The real command on a home of its own, with its database, MLflow and processes."""
 
 from __future__ import annotations
 

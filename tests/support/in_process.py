@@ -1,4 +1,4 @@
-"""An executor whose hosts are threads of this process: what jobs do there is real, and all else a test says."""
+"""Executor whose hosts are threads of this process."""
 
 from __future__ import annotations
 

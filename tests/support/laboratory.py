@@ -1,4 +1,4 @@
-"""What listeners and a collector would have seen of the runs of a gallery."""
+"""Samples of the gallery's runs, as exporters and a collector would have them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People who share a database, and how one of them asks it."""
+"""Users who share a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of an experiment file beside a ``train.py``: what they become, and why they are refused."""
+"""Rows of an experiment file beside a ``train.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of rules begin with: runs on which figures are as they are wanted, and what a rule finds there."""
+"""Runs for tests of rules, with chosen metrics."""
 
 from __future__ import annotations
 

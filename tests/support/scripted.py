@@ -1,4 +1,4 @@
-"""An exporter that numbers its scrapes, and a collector on it: what was scraped is known, whatever happens to whom."""
+"""Exporter that numbers its scrapes, and a collector on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database server of a test's own, in each flavour, to be stopped and started under whoever works with it."""
+"""Database server of a test's own, in each flavour, that can be stopped and started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A home whose workloads are jobs of a real Slurm, and what the tests ask about both."""
+"""Home whose workloads are jobs of a real Slurm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A spool as a collector leaves it that has scraped while the database was away."""
+"""Spool of a collector that scraped while the database was away."""
 
 from __future__ import annotations
 

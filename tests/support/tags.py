@@ -1,4 +1,4 @@
-"""Whether each sample has its run's tag, and each aggregate what its samples have."""
+"""Check of each sample's tag and of each aggregate."""
 
 from __future__ import annotations
 

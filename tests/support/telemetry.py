@@ -1,4 +1,4 @@
-"""Curves of trainings whose phases are known, with noise that a seed makes."""
+"""Curves of trainings with known phases, with seeded noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal in which a command runs, and what somebody who sits before it does and sees."""
+"""Terminal in which a command runs, with keys and screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what other processes and threads do."""
+"""Waiting for other processes and threads."""
 
 from __future__ import annotations
 

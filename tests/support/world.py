@@ -1,4 +1,4 @@
-"""A small world in a real database: runs with placements, and samples that take the collector's own way in."""
+"""Small world in a real database: runs with placements, and samples through the collector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboards that come with the product, by uid."""
+"""Dashboards of the product, by uid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts and GPUs: what is busy now and by whom, what lies idle, where the energy went."""
+"""Dashboard *Fleet*: busy and idle hosts and GPUs, their users, their energy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads against each other, by the aggregate of their runs."""
+"""Dashboard *Inter-workload*: workloads compared by the aggregate of their runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of one workload against each other, on a common time."""
+"""Dashboard *Intra-workload*: the runs of one workload on a common time axis."""
 
 from __future__ import annotations
 

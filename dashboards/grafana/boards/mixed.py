@@ -1,4 +1,4 @@
-"""Any runs of any experiments: four charts, each with a metric and runs of its own."""
+"""Dashboard *Mixed*: four charts, each with a metric and runs of its own choice."""
 
 from __future__ import annotations
 

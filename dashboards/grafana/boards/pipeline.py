@@ -1,4 +1,4 @@
-"""The pipeline itself: whether all is scraped, written and kept in order."""
+"""Dashboard *Pipeline*: health of scraping, writing and maintenance."""
 
 from __future__ import annotations
 

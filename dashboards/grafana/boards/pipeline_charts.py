@@ -1,4 +1,4 @@
-"""What the collectors and the database say of themselves."""
+"""Charts of the collectors' and the database's own metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run, live or past, in real time."""
+"""Dashboard *Run*: one run, live or past, in real time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts of one run: its own figures, and those of what it ran on."""
+"""Charts of one run: its own metrics, and those of its devices and host."""
 
 from __future__ import annotations
 

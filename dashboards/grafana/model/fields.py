@@ -1,4 +1,4 @@
-"""How the fields of a panel look: units, colours, what holds for some fields only."""
+"""Field options of panels: units, colours, overrides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dashboards: panels laid out in rows, with variables, links and annotations."""
+"""Layout of dashboards: rows of panels, variables, links, annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels. Each function returns one as Grafana's JSON has it, but for `id` and place, which `layout` gives."""
+"""Panels in Grafana's JSON, without `id` and position, which `layout` sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was when, of what is no run: states and shares line by line, and curves, each in a colour that the query gives."""
+"""Panels of states over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The variables of dashboards: what people choose at the top."""
+"""Variables of dashboards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slurm's commands: the one module that runs them."""
+"""Slurm's commands. The only module that runs them."""
 
 from __future__ import annotations
 

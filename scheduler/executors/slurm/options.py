@@ -1,4 +1,4 @@
-"""What ``[slurm]`` in bench.toml says, and the column ``Slurm`` of an experiment file."""
+"""Options of Slurm: ``[slurm]`` in bench.toml and the column ``Slurm`` of an experiment file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Slurm says in words and figures, as ours."""
+"""Parser of the output of Slurm's commands."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Step:
 
     @property
     def is_job(self) -> bool:
-        """Whether it is the job itself."""
+        """Return whether it is the job itself."""
         return "." not in self.step
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over."""
+        """Return whether it is over."""
         return _first(self.state) not in _WAITS | _GOES_ON
 
 

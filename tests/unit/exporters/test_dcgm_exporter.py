@@ -56,7 +56,7 @@ def test_dcgms_figures_to_the_byte(played: Played, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "reading"),
+    ("name", "sample"),
     [
         ("gpm-h100", gpu(DeviceSample(None, WHOLE))),
         ("gpm-h100-mig", gpu(instance(LARGE, sm_active=0.75), instance(SMALL, sm_active=0.068680))),

@@ -66,7 +66,7 @@ FREE = at(0, power=50, energy=1000)
 
 
 @pytest.mark.parametrize(
-    ("readings", "expected"),
+    ("samples", "expected"),
     [
         # Nobody on it.
         ([FREE, at(10, power=60, energy=1600)], {"idle": 600}),
@@ -146,7 +146,7 @@ MIG_FREE = mig(0, power=50, energy=1000)
 
 
 @pytest.mark.parametrize(
-    ("readings", "expected"),
+    ("samples", "expected"),
     [
         # 0.9 of 1 slice, 0.1 of 3.
         (
