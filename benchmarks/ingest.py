@@ -16,9 +16,9 @@ import psutil
 from benchmarks.freshness import freshness
 from benchmarks.parse import SERIES, body
 from benchmarks.servers import Kind, own_database
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.exposition import Parser
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
 from hypergauge.collector.write.writer import Writer

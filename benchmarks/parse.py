@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
-from hypergauge.collector.scrape.exposition import Parser
 
 __all__ = ["body", "measure"]
 

@@ -15,7 +15,7 @@ from benchmarks import week
 from benchmarks.servers import Kind, own_database
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.ingest import samples
-from hypergauge.sql.schema.aggregates import refresh
+from hypergauge.sql.maintenance.aggregates import refresh
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Connection, Database
 

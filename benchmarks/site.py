@@ -24,7 +24,7 @@ from benchmarks.sheets import Sheet
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.services import Service, free_port
 from hypergauge.core.system.uptime import uptime
-from hypergauge.scheduler.supervisor.supervision import goes_on
+from hypergauge.scheduler.supervision import goes_on
 
 __all__ = ["Site"]
 

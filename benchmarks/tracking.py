@@ -30,17 +30,17 @@ from mlflow.tracking import MlflowClient
 
 from benchmarks import telemetry
 from benchmarks.servers import Kind, own_database
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.exposition import Parser
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.core.services import free_port
 from hypergauge.sql.ingest import targets
+from hypergauge.sql.maintenance.aggregates import refresh
 from hypergauge.sql.runs import experiments, runs
-from hypergauge.sql.schema.aggregates import refresh
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.server.database import Connection, Database
 

@@ -21,11 +21,12 @@ from hypergauge.cli.common import Json, as_json, asking_primary, console
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError, DatabaseUnavailable
 from hypergauge.core.terminal import Terminal
-from hypergauge.sql.schema import aggregates, extension
-from hypergauge.sql.schema.background import failing_jobs
+from hypergauge.sql.maintenance import aggregates
+from hypergauge.sql.maintenance.background import failing_jobs
+from hypergauge.sql.maintenance.tuning import costly_settings
+from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.schema.migrate import applied, migrate, pending
-from hypergauge.sql.schema.tuning import costly_settings
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.embedded import EmbeddedServer
 from hypergauge.sql.server.session import Session

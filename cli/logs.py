@@ -16,7 +16,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.output import OutputReader
-from hypergauge.scheduler.supervisor.supervision import is_supervised
+from hypergauge.scheduler.supervision import is_supervised
 from hypergauge.sql.runs.selection import RunInfo, select_run
 
 __all__ = ["register"]

@@ -15,9 +15,9 @@ from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, asking_primary, console, gpu_words
 from hypergauge.cli.running.schedule import run_file
-from hypergauge.cli.running.unmeasured import unmeasured_words
 from hypergauge.cli.servers import Server
 from hypergauge.cli.serving.stack import availability
+from hypergauge.cli.serving.unmeasured import unmeasured_words
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files import private
@@ -28,11 +28,11 @@ from hypergauge.gpu import Inventory, inventory
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.scheduler.plan import checks
 from hypergauge.sql.ingest.targets import unmeasured_hosts
+from hypergauge.sql.maintenance.background import failing_jobs
+from hypergauge.sql.maintenance.tuning import costly_settings
 from hypergauge.sql.runs.experiments import choose_id
 from hypergauge.sql.schema import extension
-from hypergauge.sql.schema.background import failing_jobs
 from hypergauge.sql.schema.flavour import Flavour
-from hypergauge.sql.schema.tuning import costly_settings
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.lease import network_filesystem
 

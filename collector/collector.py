@@ -17,8 +17,8 @@ from prometheus_client import generate_latest
 from hypergauge.collector.discovery.announced import announced
 from hypergauge.collector.discovery.discovery import Discovery
 from hypergauge.collector.discovery.targets import Key, Shard, Target
+from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.fetch import Fetcher
 from hypergauge.collector.scrape.scraper import Scraper
 from hypergauge.collector.sharing.leases import Leases
 from hypergauge.collector.sharing.reporter import Reporter

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from hypergauge.collector.spool.queue import Spool
-
 __all__ = ["CollectorMetrics"]
+
+
+class Counted(Protocol):
+    """Spool, as far as it is counted here."""
+
+    dropped_samples: int
+    damaged: int
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
 
 
 class CollectorMetrics:
@@ -97,7 +109,7 @@ class CollectorMetrics:
         """How old the oldest answer is that is to be read; in any thread."""
         return max(time.monotonic() - self.unread_since, 0.0)
 
-    def count_spool(self, spool: Spool) -> None:
+    def count_spool(self, spool: Counted) -> None:
         """Take over what `spool` has counted since the last time."""
         now = (spool.dropped_samples, spool.damaged)
         self.lost.inc(now[0] - self._counted[0])

@@ -22,7 +22,7 @@ from hypergauge.scheduler import profilers
 from hypergauge.scheduler.devices.devices import Given
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import launched
-from hypergauge.scheduler.supervisor.supervision import ask_to_stop, is_supervised
+from hypergauge.scheduler.supervision import ask_to_stop, is_supervised
 from hypergauge.scheduler.supervisor.supervisor import Order
 from hypergauge.sql.runs import runs
 

@@ -26,7 +26,7 @@ from hypergauge.scheduler.plan.repetition import turns
 from hypergauge.scheduler.plan.retries import run_with_retries
 from hypergauge.scheduler.provenance.manifest import Recorder, differences
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-from hypergauge.scheduler.supervisor.supervision import end_lost_run, is_supervised, was_seen
+from hypergauge.scheduler.supervision import end_lost_run, is_supervised, was_seen
 from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.scheduler.workload import Workload

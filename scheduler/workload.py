@@ -24,10 +24,10 @@ from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import client_folder
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
 from hypergauge.scheduler.provenance.manifest import Recorder
-from hypergauge.scheduler.supervisor.supervision import end_lost_run
+from hypergauge.scheduler.supervision import end_lost_run
 from hypergauge.scheduler.supervisor.supervisor import Order
+from hypergauge.scheduler.tracked import TrackedRuns
 from hypergauge.scheduler.tracking.software import SoftwareWatch
-from hypergauge.scheduler.tracking.tracked import TrackedRuns
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.server.database import Database

@@ -44,7 +44,7 @@ def report(
     # With numpy and psutil, which other commands do without.
     from hypergauge.dashboards.report.report import render
     from hypergauge.insight.report import report as whole
-    from hypergauge.scheduler.provenance.manifests import records_of
+    from hypergauge.scheduler.tracking.manifests import records_of
 
     with reading(settings, selectors) as connection:
         found = whole(connection, selectors, metrics or (), baseline=baseline, further=more)

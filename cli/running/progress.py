@@ -13,8 +13,8 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.running.passing import PassedOn
-from hypergauge.cli.running.unmeasured import telling_unmeasured
 from hypergauge.cli.serving.stack import local_stack
+from hypergauge.cli.serving.unmeasured import telling_unmeasured
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
 from hypergauge.dashboards.terminal.progress import Progress

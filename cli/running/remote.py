@@ -17,8 +17,8 @@ import typer
 
 from hypergauge.cli.running import plan
 from hypergauge.cli.running.progress import interrupted, live, scheduling, settle, show, surviving_the_terminal
-from hypergauge.cli.running.unmeasured import telling_unmeasured
 from hypergauge.cli.serving.stack import availability, own_tracking_server
+from hypergauge.cli.serving.unmeasured import telling_unmeasured
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files import private
@@ -137,7 +137,7 @@ def _failure_told(job: str) -> Iterator[None]:
 
 def _write_leftovers(database: Database, parent: Path) -> None:
     """Write what collectors of jobs that have ended had no time to: jobs are killed, and nodes fail."""
-    from hypergauge.collector.spool.drain import drain
+    from hypergauge.collector.write.drain import drain
 
     until = time.monotonic() + _LEFTOVER_SECONDS
     spools = {file.parent: _START.sub("", file.parents[1].name) for file in parent.glob("*/spool/*.spool")}

@@ -27,7 +27,7 @@ from hypergauge.scheduler.plan import checks
 from hypergauge.scheduler.plan.collocation import collocation_problem
 from hypergauge.scheduler.plan.plan import is_due
 from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.scheduler.supervisor.supervision import goes_on
+from hypergauge.scheduler.supervision import goes_on
 from hypergauge.sql.runs.selection import select_run
 from hypergauge.sql.server.database import Database
 

@@ -19,7 +19,7 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.selectors import Selector
 from hypergauge.scheduler.executors.registry import load_executor
 from hypergauge.scheduler.executors.run_exits import STOPPED_BEFORE, asked_by
-from hypergauge.scheduler.supervisor.supervision import ask_to_stop
+from hypergauge.scheduler.supervision import ask_to_stop
 from hypergauge.sql.runs import experiments, jobs
 from hypergauge.sql.runs.jobs import JobRow
 from hypergauge.sql.runs.selection import RunInfo, select_runs

@@ -24,7 +24,7 @@ from hypergauge.core.services import Stack
 from hypergauge.dashboards.terminal import tables
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
 from hypergauge.exporters.serving.server import ExporterServer
-from hypergauge.scheduler.supervisor.supervision import goes_on, is_delivering
+from hypergauge.scheduler.supervision import goes_on, is_delivering
 from hypergauge.sql.server.database import Database
 
 __all__ = ["register"]

@@ -18,7 +18,7 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.services import Service, Stack
 from hypergauge.dashboards.grafana.server import GrafanaServer, admin_password
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
-from hypergauge.scheduler.supervisor.supervision import goes_on
+from hypergauge.scheduler.supervision import goes_on
 from hypergauge.scheduler.tracking.artifact_store import require_store, store_keys
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.reader import reader

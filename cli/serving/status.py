@@ -9,9 +9,9 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, gpu_words
-from hypergauge.cli.running.unmeasured import unmeasured_words
 from hypergauge.cli.servers import Server
 from hypergauge.cli.serving.collector_figures import CollectorFigures
+from hypergauge.cli.serving.unmeasured import unmeasured_words
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError

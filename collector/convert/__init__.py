@@ -1,1 +1,1 @@
-"""Conversion of scraped values to samples."""
+"""Conversion of responses to samples."""

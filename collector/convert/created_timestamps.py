@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hypergauge.collector.scrape.exposition import Scrape, Series
+from hypergauge.collector.convert.exposition import Scrape, Series
 
 __all__ = ["CreatedTimestamps"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hypergauge.collector.scrape.exposition import Scrape
+from hypergauge.collector.convert.exposition import Scrape
 
 __all__ = ["Rates", "Samples"]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hypergauge.collector.scrape.exposition import Scrape, Series
+from hypergauge.collector.convert.exposition import Scrape, Series
 
 __all__ = ["RunEnds"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hypergauge.collector.convert.exposition import Series
 from hypergauge.collector.discovery.relabel import relabel
 from hypergauge.collector.discovery.scrape_config import Limits
 from hypergauge.collector.discovery.targets import Target
-from hypergauge.collector.scrape.exposition import Series
 from hypergauge.core.errors import BenchError
 
 __all__ = ["LimitExceeded", "SeriesName", "series_name"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from hypergauge.collector.discovery.access import TLS, Access, Secret
 from hypergauge.collector.discovery.prometheus_fields import TLS_UNSUPPORTED
+from hypergauge.collector.http.access import TLS, Access, Secret
 from hypergauge.core.config.document import Document, Fields
 
 __all__ = ["ACCESS", "read_access"]

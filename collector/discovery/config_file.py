@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import yaml
 
 from hypergauge.collector.discovery import prometheus_fields
-from hypergauge.collector.discovery.access import Access
 from hypergauge.collector.discovery.access_config import ACCESS, read_access
 from hypergauge.collector.discovery.groups import Group, read_groups
 from hypergauge.collector.discovery.relabel import ACTIONS, Rule, RuleRefused
 from hypergauge.collector.discovery.scrape_config import Announced, Files, Limits, ScrapeConfig, Scraping, Slurm, Web
 from hypergauge.collector.discovery.targets import targets_of
+from hypergauge.collector.http.access import Access
 from hypergauge.core.config.document import Document, Fields
 from hypergauge.core.errors import BadRequest, did_you_mean
 

@@ -17,8 +17,8 @@ from hypergauge.collector.discovery.groups import read_groups
 from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service
 from hypergauge.collector.discovery.service_discovery import Ask, ask
 from hypergauge.collector.discovery.targets import Key, Shard, Target, targets_of
+from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.fetch import Fetcher
 from hypergauge.core.config.document import Document
 from hypergauge.core.errors import BadRequest, BenchError, Problems
 from hypergauge.core.files.stamps import stamp_of

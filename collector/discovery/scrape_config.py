@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypergauge.collector.discovery.access import Access
 from hypergauge.collector.discovery.groups import Group
 from hypergauge.collector.discovery.relabel import Rule
+from hypergauge.collector.http.access import Access
 from hypergauge.core.config.document import Document
 
 __all__ = [

@@ -12,7 +12,7 @@ from hypergauge.collector.discovery.groups import read_groups
 from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service, Web
 from hypergauge.collector.discovery.slurm import nodes, of_partitions
 from hypergauge.collector.discovery.targets import Key, Target, TargetRefused, populate, targets_of
-from hypergauge.collector.scrape.fetch import Fetcher, FetchFailed
+from hypergauge.collector.http.fetch import Fetcher, FetchFailed
 from hypergauge.core.config.document import Document
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.ingest.announcements import Announcement

@@ -1,1 +1,1 @@
-"""The scrape loop, HTTP requests and the parser of responses."""
+"""The scrape loop and its targets."""

@@ -13,13 +13,13 @@ import numpy.typing as npt
 from hypergauge.collector.convert.clocks import CLOCK_METRIC, Clock, set_by
 from hypergauge.collector.convert.created_timestamps import CreatedTimestamps
 from hypergauge.collector.convert.definitions import Definitions, Numbering
+from hypergauge.collector.convert.exposition import Parser, Scrape, Series
 from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.convert.run_ends import RunEnds
+from hypergauge.collector.convert.sentinels import Sentinels
 from hypergauge.collector.convert.series_labels import LimitExceeded, SeriesName, series_name
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.exposition import Parser, Scrape, Series
-from hypergauge.collector.scrape.sentinels import Sentinels
 from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest.targets import TargetState
 

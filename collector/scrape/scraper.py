@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from hypergauge.collector.convert.clocks import Clock, set_by
 from hypergauge.collector.convert.definitions import Definitions
+from hypergauge.collector.convert.exposition import GarbageBody, ManyNew
 from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import BODY_SIZE_LIMIT
 from hypergauge.collector.discovery.targets import Target, aligned, offset, slot_after
+from hypergauge.collector.http.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.exposition import GarbageBody, ManyNew
-from hypergauge.collector.scrape.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.scrape.parse_budget import ParseBudget
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.appender import Appender

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hypergauge.dashboards.terminal import tables
-from hypergauge.insight.regression.verdicts import Gate, Group, Verdict, interval
+from hypergauge.insight.comparison.verdicts import Gate, Group, Verdict, interval
 
 __all__ = ["lines", "table"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.markup import escape
 from rich.table import Table
 
-from hypergauge.dashboards.plots.shades import INK, shade
+from hypergauge.dashboards.shades import INK, shade
 from hypergauge.dashboards.terminal.tables import SIMULATED, duration, figure, table
 from hypergauge.insight.sharing.interference import Against, Interference, Member, Set
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio

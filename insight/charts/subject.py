@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
-from hypergauge.insight.charts import remarks
+from hypergauge.insight import remarks
 from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.sql.queries.axes import Span

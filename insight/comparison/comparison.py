@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hypergauge.core.errors import BadRequest, NoData
-from hypergauge.insight.charts.remarks import listed
 from hypergauge.insight.comparison.alignment import check_align
 from hypergauge.insight.comparison.columns import SCOPES, figures_of, is_of_energy, is_summed
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
+from hypergauge.insight.comparison.verdicts import Gate
 from hypergauge.insight.comparison.window import Window, window
-from hypergauge.insight.regression.verdicts import Gate
+from hypergauge.insight.remarks import listed
 from hypergauge.insight.sharing.concurrent_runs import passes
 from hypergauge.sql.queries.axes import Stretch
 from hypergauge.sql.queries.summaries import (

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hypergauge.insight.charts.remarks import listed
 from hypergauge.insight.comparison.columns import COLUMNS
 from hypergauge.insight.comparison.comparison import Comparison
+from hypergauge.insight.remarks import listed
 from hypergauge.sql.queries.charts import notices
 from hypergauge.sql.queries.report import Quality, qualities
 from hypergauge.sql.server.database import Connection

@@ -13,11 +13,11 @@ from dataclasses import replace
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.entry import Further
+from hypergauge.insight.comparison.verdicts import Gate, Group
 from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.counterparts import Pair, pairs
 from hypergauge.insight.regression.run_figures import RunFigure, check_name, run_figures
 from hypergauge.insight.regression.trials import Trial, method, verdicts
-from hypergauge.insight.regression.verdicts import Gate, Group
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
 

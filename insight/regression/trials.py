@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hypergauge.insight.comparison.verdicts import Change, Group, Outcome, Verdict, interval
 from hypergauge.insight.regression import welch
 from hypergauge.insight.regression.conditions import Condition
-from hypergauge.insight.regression.verdicts import Change, Group, Outcome, Verdict, interval
 
 __all__ = ["Trial", "adjusted", "method", "verdicts"]
 
@@ -28,7 +28,7 @@ _WHOSE = {"device": " of the whole GPU", "host": " of the host"}
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A condition and the attempts that it is about; see `hypergauge.insight.regression.verdicts.Verdict`.
+    """A condition and the attempts that it is about; see `hypergauge.insight.comparison.verdicts.Verdict`.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ from hypergauge.scheduler.devices.instances import (
 )
 from hypergauge.scheduler.devices.mps import MpsDaemon, program
 from hypergauge.scheduler.job import Job
-from hypergauge.scheduler.supervisor.supervision import is_supervised
+from hypergauge.scheduler.supervision import is_supervised
 from hypergauge.sql.runs import provisioned_devices
 from hypergauge.sql.runs.provisioned_devices import Holder, ProvisionedDevice
 from hypergauge.sql.server.session import Session

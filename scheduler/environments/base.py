@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from hypergauge.scheduler.launch.containers import Container
+from hypergauge.scheduler.environments.containers import Container
 
 __all__ = ["RunEnvironment", "in_front_of_path"]
 

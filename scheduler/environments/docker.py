@@ -7,7 +7,7 @@ import subprocess
 from functools import cache
 
 from hypergauge.scheduler.environments.base import RunEnvironment
-from hypergauge.scheduler.launch.containers import Container, Mount
+from hypergauge.scheduler.environments.containers import Container, Mount
 
 __all__ = ["DockerEnvironment"]
 

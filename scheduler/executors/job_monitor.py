@@ -15,7 +15,7 @@ from hypergauge.scheduler.executors.concurrency import Stopping
 from hypergauge.scheduler.executors.retry import Retry
 from hypergauge.scheduler.executors.run_exits import asked_by, ending_of, was_taken
 from hypergauge.scheduler.job import Job
-from hypergauge.scheduler.supervisor.supervision import unseen_end
+from hypergauge.scheduler.supervision import unseen_end
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.runs import jobs, runs
 from hypergauge.sql.runs.jobs import JobRow, JobRun

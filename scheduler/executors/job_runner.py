@@ -25,7 +25,7 @@ from hypergauge.scheduler.launch.commands import make_environments
 from hypergauge.scheduler.plan import checks
 from hypergauge.scheduler.plan.checks import Reactions
 from hypergauge.scheduler.schedule import Scheduler
-from hypergauge.scheduler.supervisor.supervision import ask_to_stop, unseen_end
+from hypergauge.scheduler.supervision import ask_to_stop, unseen_end
 from hypergauge.scheduler.workload import Workload
 from hypergauge.sql.runs import experiments, jobs, runs
 from hypergauge.sql.server.database import Connection, Database

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from hypergauge.scheduler.executors.base import Ending, JobState
-from hypergauge.scheduler.supervisor.supervision import VANISHED
+from hypergauge.scheduler.supervision import VANISHED
 from hypergauge.sql.runs.jobs import JobRun
 
 __all__ = ["STOPPED_BEFORE", "asked_by", "ending_of", "was_taken"]

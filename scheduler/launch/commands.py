@@ -20,10 +20,10 @@ from hypergauge.scheduler.environments import (
     VirtualEnvironment,
 )
 from hypergauge.scheduler.environments.base import in_front_of_path
+from hypergauge.scheduler.environments.containers import Mount
 from hypergauge.scheduler.experiment import parameters, user_file
 from hypergauge.scheduler.experiment.csv_text import Problem
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row
-from hypergauge.scheduler.launch.containers import Mount
 from hypergauge.scheduler.launch.launch import Command
 
 __all__ = ["command_of", "command_problems", "environment_of", "make_environments"]

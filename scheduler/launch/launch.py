@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import RunFolder, write_atomically
-from hypergauge.scheduler.launch.containers import Container
+from hypergauge.scheduler.environments.containers import Container
 
 __all__ = ["Command", "client_folder", "launched", "run_environment"]
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Inventory
+from hypergauge.scheduler.environments.containers import remove_container
 from hypergauge.scheduler.job import Job
-from hypergauge.scheduler.launch.containers import remove_container
 from hypergauge.scheduler.launch.launch import Command
 from hypergauge.scheduler.provenance.hardware import hardware
 from hypergauge.scheduler.provenance.packages import Packages, packages_of

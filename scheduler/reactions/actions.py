@@ -15,7 +15,7 @@ from hypergauge.core.config.rule_settings import STOP_RUN, STOP_WORKLOAD, RuleSe
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.reactions.notifications import NotificationFailed, send
-from hypergauge.scheduler.supervisor.supervision import ask_to_stop
+from hypergauge.scheduler.supervision import ask_to_stop
 from hypergauge.sql.runs import rule_actions
 from hypergauge.sql.runs.rule_actions import AskedAction, Outcome
 from hypergauge.sql.server.database import Connection, Database

@@ -32,14 +32,14 @@ from hypergauge.core.services import Stack
 from hypergauge.core.system.polling import readable
 from hypergauge.core.system.processes import identity
 from hypergauge.scheduler import profilers
-from hypergauge.scheduler.launch.containers import end_container
+from hypergauge.scheduler.environments.containers import end_container
 from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.scheduler.supervisor.lease import Lease
 from hypergauge.scheduler.supervisor.limits import Memory
 from hypergauge.scheduler.supervisor.output_limit import OutputLimit
 from hypergauge.scheduler.supervisor.reasons import Ending, exit_code, failure, last_lines
 from hypergauge.scheduler.supervisor.run_clock import RunClock
-from hypergauge.scheduler.supervisor.spans import SpanWatch
+from hypergauge.scheduler.tracking.spans import SpanWatch
 from hypergauge.sql.queries.summaries import unsummarised
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Database

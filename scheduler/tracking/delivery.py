@@ -11,8 +11,8 @@ from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.output import whole_output
 from hypergauge.scheduler import profilers
 from hypergauge.scheduler.provenance.manifest import FILES
-from hypergauge.scheduler.supervisor.spans import read_spans
 from hypergauge.scheduler.tracking.run_creation import RunRequest, open_late
+from hypergauge.scheduler.tracking.spans import read_spans
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.ingest.software import store_software_metrics, store_spans
 from hypergauge.sql.runs import runs

@@ -1,1 +1,1 @@
-"""The schema in its two flavours: migrations, functions, aggregates."""
+"""The schema in its two flavours: migrations and functions."""

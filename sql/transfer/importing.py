@@ -19,7 +19,7 @@ import psycopg
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.columns import Columns
-from hypergauge.sql.schema.aggregates import refresh, retention
+from hypergauge.sql.maintenance.aggregates import refresh, retention
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
 from hypergauge.sql.server.session import Session
 from hypergauge.sql.transfer import quarantine, staging

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import sql
 
 from hypergauge.core.errors import BadRequest
-from hypergauge.sql.schema.aggregates import refresh
+from hypergauge.sql.maintenance.aggregates import refresh
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.migrate import lock, migrate, pending
 from hypergauge.sql.server.database import Connection, Database

@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hypergauge.collector.discovery.access import TLS, Secret
+from hypergauge.collector.http.access import TLS, Secret
 from hypergauge.core.http.certificate_authority import Authority
 
 

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from hypergauge.collector.scrape.exposition import Parser
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.exporters.serving.text import render
 from tests.support.waiting import HUNG_SECONDS
 

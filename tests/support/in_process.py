@@ -18,7 +18,7 @@ from hypergauge.scheduler.executors.order import WorkloadOrder
 from hypergauge.scheduler.experiment.experiment_file import Row
 from hypergauge.scheduler.plan.checks import Reactions
 from hypergauge.scheduler.schedule import Scheduler
-from hypergauge.scheduler.supervisor.supervision import ask_to_stop
+from hypergauge.scheduler.supervision import ask_to_stop
 from hypergauge.sql.server.database import Database
 from tests.support.waiting import HUNG_SECONDS
 

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.exposition import Parser
 from hypergauge.collector.spool.queue import Spool
 from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.sql.ingest import targets
+from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.runs import experiments, runs
-from hypergauge.sql.schema import aggregates
 from hypergauge.sql.server.database import Connection, Database
 from tests.support.waiting import HUNG_SECONDS
 

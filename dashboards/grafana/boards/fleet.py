@@ -6,9 +6,9 @@ from hypergauge.dashboards.grafana import parts
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import by_label, for_name, link, thresholds, values
 from hypergauge.dashboards.grafana.model.layout import Row, board_link, dashboard
-from hypergauge.dashboards.grafana.model.states import named, shares, states
 from hypergauge.dashboards.grafana.model.variables import choice
 from hypergauge.dashboards.grafana.queries import Json, query, texts
+from hypergauge.dashboards.grafana.states import named, shares, states
 
 __all__ = ["board"]
 

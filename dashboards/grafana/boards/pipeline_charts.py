@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypergauge.dashboards.grafana import parts
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import by_label, for_name, thresholds, values
-from hypergauge.dashboards.grafana.model.states import named
 from hypergauge.dashboards.grafana.queries import Json, query
+from hypergauge.dashboards.grafana.states import named
 
 __all__ = ["ANY", "COLORED", "EVERY", "collector", "database", "own"]
 

@@ -8,9 +8,9 @@ from hypergauge.dashboards.grafana.boards.run_charts import RUN
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import for_name, link
 from hypergauge.dashboards.grafana.model.layout import Row, annotation, board_link, dashboard
-from hypergauge.dashboards.grafana.model.states import states
 from hypergauge.dashboards.grafana.model.variables import choice
 from hypergauge.dashboards.grafana.queries import Json, query
+from hypergauge.dashboards.grafana.states import states
 
 __all__ = ["board"]
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypergauge.dashboards.grafana import choices, parts
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import by_label, color, for_regexp
-from hypergauge.dashboards.grafana.model.states import named, shares
 from hypergauge.dashboards.grafana.queries import Json, query, texts
+from hypergauge.dashboards.grafana.states import named, shares
 
 __all__ = ["RUN", "any_quantity", "curve", "gpus", "host", "training"]
 

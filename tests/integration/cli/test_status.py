@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hypergauge.cli.running.unmeasured import telling_unmeasured
+from hypergauge.cli.serving.unmeasured import telling_unmeasured
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.services import free_port
 from hypergauge.sql.ingest import targets
@@ -63,7 +63,7 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
     found = {one["what"]: one for one in json.loads(bench(settings, "doctor", "--json"))}[f"host {HOST}"]
     assert not found["ok"]
     assert words in found["detail"]
-    monkeypatch.setattr("hypergauge.cli.running.unmeasured._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hypergauge.cli.serving.unmeasured._LOOK_SECONDS", 0.05)
     said: list[str] = []
     with telling_unmeasured(world.database, lambda: [run], said.append):
         wait_for(lambda: said, "word of it")

@@ -15,8 +15,8 @@ from hypergauge.collector.spool.segments import SpoolRecord
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.ingest.targets import TargetRow, claim_targets
+from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.queries.summaries import unsummarised
-from hypergauge.sql.schema import aggregates
 from hypergauge.sql.server.database import Database
 from tests.conftest import NewFolder
 from tests.support.spools import fill_spool

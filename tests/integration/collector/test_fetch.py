@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from benchmarks.servers import exporter
-from hypergauge.collector.discovery.access import TLS, Access, Secret
-from hypergauge.collector.scrape.fetch import Fetcher, FetchFailed
+from hypergauge.collector.http.access import TLS, Access, Secret
+from hypergauge.collector.http.fetch import Fetcher, FetchFailed
 from tests.conftest import NewFolder
 from tests.support.waiting import HUNG_SECONDS
 
@@ -185,7 +185,7 @@ def test_a_secret_that_hangs_delays_nobody_else(server: Server, hung: Path, tmp_
 def test_a_secret_that_was_read_serves_while_its_file_hangs(
     server: Server, hung: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypergauge.collector.scrape.authentication._CREDENTIALS_SECONDS", 0.0)
+    monkeypatch.setattr("hypergauge.collector.http.authentication._CREDENTIALS_SECONDS", 0.0)
     (tmp_path / "secret").write_text("hunter2")
     access = Access(credentials=Secret(file=tmp_path / "secret"), tls=tls(server))
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.convert.series_labels import series_name
 from hypergauge.collector.discovery.discovery import read_targets
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.exposition import Parser
 from hypergauge.collector.sharing.leases import Leases
 from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
 from tests.support.world import HOST, World

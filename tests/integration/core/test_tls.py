@@ -17,8 +17,8 @@ from cryptography import x509
 from typer.testing import CliRunner
 
 from hypergauge.cli import app
-from hypergauge.collector.discovery.access import Access, Secret
-from hypergauge.collector.scrape.fetch import Fetcher, FetchFailed
+from hypergauge.collector.http.access import Access, Secret
+from hypergauge.collector.http.fetch import Fetcher, FetchFailed
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.http.certificate_authority import names_of
 from hypergauge.core.http.server import MetricsServer

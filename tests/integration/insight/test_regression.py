@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from hypergauge.core.errors import NoData
+from hypergauge.insight.comparison.verdicts import Gate, Verdict
 from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.gate import judged
-from hypergauge.insight.regression.verdicts import Gate, Verdict
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
 from tests.conftest import Command
 from tests.support.world import World

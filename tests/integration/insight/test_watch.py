@@ -12,7 +12,7 @@ from hypergauge.client.track import Track
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.insight.watch import Watched, WatchedRun, watch
-from hypergauge.scheduler.supervisor.spans import SpanWatch
+from hypergauge.scheduler.tracking.spans import SpanWatch
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.runs.experiments import lock_experiment
 from hypergauge.sql.runs.firings import Firing, store

@@ -14,12 +14,12 @@ from psycopg.rows import dict_row
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.scheduler import supervision
 from hypergauge.scheduler.events import Event, Outcome
 from hypergauge.scheduler.executors.base import Ending, Executor
 from hypergauge.scheduler.executors.schedule import RemoteScheduler
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.scheduler.supervisor import supervision
 from hypergauge.sql.runs import jobs
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.schema.flavour import Flavour

@@ -17,8 +17,8 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
+from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.runs.selection import select_runs
-from hypergauge.sql.schema import aggregates
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.transfer import capsule

@@ -15,7 +15,8 @@ import pytest
 from psycopg import conninfo
 
 from hypergauge.core.errors import BadRequest, BenchError
-from hypergauge.sql.schema import aggregates, migrate
+from hypergauge.sql.maintenance import aggregates
+from hypergauge.sql.schema import migrate
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.transfer.archive import BadBackup, opened

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hypergauge.sql.schema import aggregates
+from hypergauge.sql.maintenance import aggregates
 from tests.support.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours

@@ -15,10 +15,10 @@ from psycopg import conninfo
 
 from benchmarks.servers import installations
 from hypergauge.core.config.settings import Settings
-from hypergauge.sql.schema.background import FailingJob, failing_jobs
+from hypergauge.sql.maintenance.background import FailingJob, failing_jobs
+from hypergauge.sql.maintenance.tuning import costly_settings
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.migrate import MigrationFailed
-from hypergauge.sql.schema.tuning import costly_settings
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.embedded import EmbeddedServer
 from tests.conftest import Command, NewFolder, own_database, running

@@ -14,7 +14,7 @@ import pytest
 
 from hypergauge.client.track import Track
 from hypergauge.scheduler.launch.launch import client_folder
-from hypergauge.scheduler.supervisor.spans import read_spans
+from hypergauge.scheduler.tracking.spans import read_spans
 
 
 def test_it_does_nothing_outside_of_a_run(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import Limits
-from hypergauge.collector.scrape.exposition import Parser
 from tests.support.following import Scraped, target
 
 RUN, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2

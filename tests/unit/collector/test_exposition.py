@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from hypergauge.collector.scrape.exposition import GarbageBody, Parser, Scrape
+from hypergauge.collector.convert.exposition import GarbageBody, Parser, Scrape
 
 Row = tuple[str, tuple[tuple[str, str], ...], float | None, float | None]
 

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from hypergauge.collector.scrape.exposition import GarbageBody, Parser
+from hypergauge.collector.convert.exposition import GarbageBody, Parser
 
 PAGE = Path(__file__).parents[3] / "docs" / "exposition.md"
 

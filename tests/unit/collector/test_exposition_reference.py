@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_families
 from prometheus_client.samples import Sample
 
-from hypergauge.collector.scrape.exposition import GarbageBody, Parser, Scrape
+from hypergauge.collector.convert.exposition import GarbageBody, Parser, Scrape
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 Row = tuple[float | None, float | None]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from hypergauge.collector.convert.definitions import Definitions
+from hypergauge.collector.convert.exposition import Parser, Series
 from hypergauge.collector.convert.series_labels import LimitExceeded, series_name
 from hypergauge.collector.discovery.relabel import Rule
 from hypergauge.collector.discovery.scrape_config import Limits
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.exposition import Parser, Series
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.queue import Spool
 from tests.support.following import Scraped, target, value

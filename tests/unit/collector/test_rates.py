@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates, Samples
-from hypergauge.collector.scrape.exposition import Parser
 
 NONE: list[tuple[float, float, float]] = []
 

@@ -12,8 +12,8 @@ import pytest
 
 from benchmarks.servers import exporter
 from hypergauge.collector.discovery.targets import Target
+from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.scrape.fetch import Fetcher
 from hypergauge.collector.scrape.parse_budget import ParseBudget
 from hypergauge.collector.scrape.scraper import Scraper
 from hypergauge.collector.spool.queue import Spool

@@ -19,7 +19,7 @@ from hypergauge.core.files.run_folder import RunFolder, SupervisorState, appeari
 from hypergauge.core.system.processes import identity
 from hypergauge.scheduler.active import ActiveRun
 from hypergauge.scheduler.reactions.notifications import send
-from hypergauge.scheduler.supervisor.supervision import ask_to_stop
+from hypergauge.scheduler.supervision import ask_to_stop
 from tests.support.disks import fill, small_disk
 from tests.support.waiting import HUNG_SECONDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hypergauge.dashboards.plots.shades import shade
+from hypergauge.dashboards.shades import shade
 from hypergauge.dashboards.terminal import sharing
 from hypergauge.dashboards.terminal.sharing import Cell, Sheet
 from hypergauge.insight.sharing.interference import Against, Alone, Interference, Member, Set, Slowdown

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from hypergauge.collector.scrape.exposition import Parser
+from hypergauge.collector.convert.exposition import Parser
 from hypergauge.core.errors import BadRequest
 from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.serving.registry import ExporterOptions

@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from hypergauge.insight.comparison.verdicts import Group
 from hypergauge.insight.regression import welch
 from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.trials import Trial, adjusted, verdicts
-from hypergauge.insight.regression.verdicts import Group
 
 Floats = npt.NDArray[np.float64]
 Noise = Callable[[np.random.Generator, tuple[int, int]], Floats]

@@ -15,9 +15,9 @@ import pytest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Inventory
 from hypergauge.scheduler.environments import CondaEnvironment
+from hypergauge.scheduler.environments.containers import Container, Mount
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile
 from hypergauge.scheduler.launch.commands import command_of, make_environments
-from hypergauge.scheduler.launch.containers import Container, Mount
 from hypergauge.scheduler.launch.launch import Command, launched
 from hypergauge.scheduler.plan.checks import load
 from tests.support import fake_conda, fake_docker

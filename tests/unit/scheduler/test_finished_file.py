@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypergauge.core.files.run_folder import RunFolder
-from hypergauge.scheduler.supervisor.supervision import unseen_end
+from hypergauge.scheduler.supervision import unseen_end
 from tests.conftest import Command
 
 RUN = "0123456789abcdef0123456789abcdef"

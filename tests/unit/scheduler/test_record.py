@@ -17,9 +17,9 @@ import pytest
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Inventory, inventory
+from hypergauge.scheduler.environments.containers import Container
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.job import Job, job_from_command, job_from_row
-from hypergauge.scheduler.launch.containers import Container
 from hypergauge.scheduler.launch.launch import Command
 from hypergauge.scheduler.provenance.hardware import hardware
 from hypergauge.scheduler.provenance.manifest import DIFF, LOCK, RECORD, Recorder, differences, read_record

@@ -10,7 +10,7 @@ import time
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.processes import end_run as end_processes
 from hypergauge.core.system.processes import is_alive
-from hypergauge.scheduler.launch.containers import end_container
+from hypergauge.scheduler.environments.containers import end_container
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
 

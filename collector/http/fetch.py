@@ -15,9 +15,9 @@ from typing import Self
 
 import aiohttp
 
-from hypergauge.collector.discovery.access import Access, SecretUnreadable
-from hypergauge.collector.scrape.authentication import AuthCache
-from hypergauge.collector.scrape.resolver import Resolver
+from hypergauge.collector.http.access import Access, SecretUnreadable
+from hypergauge.collector.http.authentication import AuthCache
+from hypergauge.collector.http.resolver import Resolver
 from hypergauge.core.errors import BenchError
 
 __all__ = ["Body", "FetchFailed", "Fetcher"]

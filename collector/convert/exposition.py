@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client.parser import text_string_to_metric_families
 
-from hypergauge.collector.scrape.response_template import NO_FIGURE, ResponseTemplate
+from hypergauge.collector.convert.response_template import NO_FIGURE, ResponseTemplate
 from hypergauge.core.errors import BenchError
 
 __all__ = ["GarbageBody", "Kind", "ManyNew", "Parser", "Scrape", "Series"]

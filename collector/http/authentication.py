@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from hypergauge.collector.discovery.access import Access, SecretUnreadable
+from hypergauge.collector.http.access import Access, SecretUnreadable
 from hypergauge.core.files.stamps import stamp_of
 
 __all__ = ["AuthCache", "RequestAuth"]

@@ -1,0 +1,1 @@
+"""HTTP requests to targets, with credentials and TLS."""

@@ -1,0 +1,1 @@
+"""Maintenance of the database: aggregates, retention, background jobs, settings."""
