@@ -17,7 +17,7 @@ __all__ = ["Server"]
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a database server is, or why it does not answer.
+    """Database server, or the reason why it does not answer.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class Span:
 
 
 class _Thread(threading.local):
-    """What a thread has: the ids of its open spans, the innermost last, and its name; both as JSON."""
+    """State of a thread: the ids of its open spans, the innermost last, and its name; both as JSON."""
 
     def __init__(self) -> None:
         self.stack: list[str] = []

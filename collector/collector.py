@@ -98,7 +98,7 @@ def collect(
 
 
 class _Work:
-    """What goes on in the event loop: targets are found and scraped."""
+    """Event loop: targets are discovered and scraped."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class CollectorMetrics:
 
     @property
     def unread_seconds(self) -> float:
-        """How old the oldest answer is that is to be read; in any thread."""
+        """Age of the oldest response that is not parsed yet, in seconds; in any thread."""
         return max(time.monotonic() - self.unread_since, 0.0)
 
     def count_spool(self, spool: Counted) -> None:

@@ -24,7 +24,7 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Which bytes of an output are missing, counted from the first that the run has written.
+    """Gap in an output: the missing bytes, counted from the first that the run has written.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ class Layout:
 
 
 class MigControl:
-    """What divides GPUs.
+    """MIG partitioning of GPUs.
 
     Parameters
     ----------

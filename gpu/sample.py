@@ -116,7 +116,7 @@ class Sample:
 
 
 class Reader(Protocol):
-    """What reads the GPUs, such as `hypergauge.gpu.reader.GpuReader`."""
+    """Reader of GPUs, such as `hypergauge.gpu.reader.GpuReader`."""
 
     def problem(self) -> str | None:
         """Return why it cannot work here, ``None`` where it can."""

@@ -46,7 +46,7 @@ T = TypeVar("T", bound=_OfRun)
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is to be told of some runs.
+    """Content of a report on some runs.
 
     Attributes
     ----------

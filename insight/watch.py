@@ -35,7 +35,7 @@ _OVER = frozenset({"finished", "failed", "stopped", "timeout"})
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What a quantity of a run is now, in the canonical unit, and in which scope.
+    """Value of a run's quantity now, in the canonical unit, with its scope.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class WatchedRun:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is seen at one look.
+    """View of the runs at one time.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ def _looks(connection: Connection, primary: Connection, selectors: Sequence[str]
 
 
 class _Schedules:
-    """Which experiments are being scheduled; only the primary knows, and a replica shows the end of it later."""
+    """Experiments that are being scheduled. Only the primary knows; a replica shows the end later."""
 
     def __init__(self, connection: Connection, primary: Connection) -> None:
         self._connection, self._primary = connection, primary
@@ -218,7 +218,7 @@ def _select(
 
 
 class _Figures:
-    """What was measured of runs in the last minutes: asked for once, and then what is new of it."""
+    """Values of the last minutes: fetched once, then only new ones."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], dict[float, float]] = {}

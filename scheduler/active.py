@@ -70,7 +70,7 @@ class ActiveRun:
 
     @property
     def says(self) -> IO[bytes] | None:
-        """What its supervisor says, to be waited for; ``None`` where we did not start it."""
+        """Pipe from its supervisor, to be waited for; ``None`` where we did not start it."""
         return self.process.stdout if self.process else None
 
     @property

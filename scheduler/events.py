@@ -24,7 +24,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the run of a job ended."""
+    """Outcome of a job's run."""
 
     job: Job
     run_id: str

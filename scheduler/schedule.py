@@ -53,12 +53,12 @@ class Scheduler:
 
     @cached_property
     def devices(self) -> Devices:
-        """What is made for runs on this host."""
+        """Devices that are provisioned for runs on this host."""
         return Devices(self.settings)
 
     @cached_property
     def recorder(self) -> Recorder:
-        """What finds out what runs begin with."""
+        """Recorder of manifests."""
         return Recorder(self.settings.home, self.inventory)
 
     def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:

@@ -22,7 +22,7 @@ _OPENING_SECONDS = 10.0
 
 
 class TrackedRuns:
-    """What MLflow is asked for a workload; it holds no run up for long.
+    """MLflow runs of a workload. MLflow delays no run for long.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ _REMEMBERED = 16
 
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """What the processes on a GPU had done by then; `stamp` is in Unix microseconds, `at` as in the ledger."""
+    """Work of the processes on a GPU until then; `stamp` is in Unix microseconds, `at` as in the ledger."""
 
     stamp: int
     at: float

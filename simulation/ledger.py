@@ -46,7 +46,7 @@ class GpuState(TypedDict):
 
 
 class DeviceState(TypedDict):
-    """What computes, a GPU or a MIG instance: seconds in which its SMs were busy, and how busy they are now.
+    """Compute device, a GPU or a MIG instance: busy seconds of its SMs, and their activity now.
 
     `linked` are the seconds of those that used several devices and so the links between them.
     """

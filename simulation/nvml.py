@@ -18,7 +18,7 @@ __all__ = ["SimulatedNvml"]
 
 
 class SimulatedNvml(Devices, Partition, Figures, Contexts, Events, Gpm):
-    """What stands in for the module pynvml: its functions, constants, structs and errors.
+    """Stand-in for the module pynvml: its functions, constants, structs and errors.
 
     Each object is a session of its own, as the module is in a process. Names, arguments, results and errors are those
     of pynvml, and for what they mean NVML's documentation counts. A function that the simulated driver does not have

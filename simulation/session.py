@@ -20,14 +20,14 @@ __all__ = ["Board", "ComputeInstance", "GpuInstance", "MigDevice", "Session", "p
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What a handle of a GPU stands for."""
+    """Target of a GPU's handle."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class MigDevice:
-    """What a handle of a MIG device stands for: the compute instance of that UUID."""
+    """Target of a MIG device's handle: the compute instance of that UUID."""
 
     index: int
     uuid: str
@@ -35,7 +35,7 @@ class MigDevice:
 
 @dataclass(frozen=True, slots=True)
 class GpuInstance:
-    """What a handle of a GPU instance stands for."""
+    """Target of a GPU instance's handle."""
 
     index: int
     serial: int
@@ -43,7 +43,7 @@ class GpuInstance:
 
 @dataclass(frozen=True, slots=True)
 class ComputeInstance:
-    """What a handle of a compute instance stands for."""
+    """Target of a compute instance's handle."""
 
     index: int
     uuid: str

@@ -21,7 +21,7 @@ _SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """What a scrape adds, in arrays of one shape ``(n,)``.
+    """Samples of one scrape, in arrays of shape ``(n,)``.
 
     Attributes
     ----------

@@ -19,7 +19,7 @@ _part = cast("Callable[[bytes, slice], bytes]", getitem)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResponseTemplate:
-    """What a body's lines begin with. The next one mostly has the same, and differs in its figures alone.
+    """Beginnings of a response's lines. The next response mostly has the same ones and other values.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ class LimitExceeded(BenchError):
 
 
 class SeriesName(NamedTuple):
-    """What a series is called in the database, beside its target."""
+    """Name of a series in the database, beside its target."""
 
     metric: str
     labels: tuple[tuple[str, str], ...]

@@ -28,7 +28,7 @@ BODY_SIZE_LIMIT = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a scrape may hold, else it fails as a whole; 0 is no limit, and no limit of a body's size is ours."""
+    """Limits of a scrape, beyond which it fails as a whole; 0 is no limit, and a body without one has our default."""
 
     body_size_limit: int = 0
     sample_limit: int = 0
@@ -39,7 +39,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Scraping:
-    """How the targets of a job are scraped, beyond what relabeling can change."""
+    """Scrape options of a job's targets that relabeling cannot change."""
 
     honor_labels: bool = False
     honor_timestamps: bool = True

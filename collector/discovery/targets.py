@@ -75,7 +75,7 @@ class Target:
 
     @property
     def key(self) -> Key:
-        """What tells it from others in the database; no two targets share it."""
+        """Key of the target in the database; no two targets share it."""
         return self.host, self.listener, self.instance
 
     @property
@@ -85,7 +85,7 @@ class Target:
 
     @property
     def row(self) -> TargetRow:
-        """What the database knows of it."""
+        """Row of the target in the database."""
         return TargetRow(self.host, self.listener, self.instance, self.url, self.says_host)
 
     def public(self) -> dict[str, object]:

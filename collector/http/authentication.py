@@ -21,7 +21,7 @@ _LOOK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class RequestAuth:
-    """What one `Access` comes to: headers, and TLS."""
+    """Headers and TLS context of one `Access`."""
 
     headers: dict[str, str] = field(default_factory=dict)
     context: ssl.SSLContext | bool = True
@@ -30,7 +30,7 @@ class RequestAuth:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one `Access`, and what is about to be."""
+    """Cached result for one `Access`, and a pending one."""
 
     auth: RequestAuth | None = None
     looked: float = float("-inf")

@@ -85,7 +85,7 @@ class ScrapedTarget:
 
     @property
     def state(self) -> TargetState:
-        """What the database is told."""
+        """State of the target, for the database."""
         return TargetState(self.up, self.last_time, self.clock.offset, self.clock.uncertainty, self.error)
 
     @property

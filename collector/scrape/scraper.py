@@ -260,7 +260,7 @@ class Scraper:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Answer:
-    """What a target said at a time, by a clock of that `booted_at`; or in a word, and in a line, why it said nothing."""
+    """Answer of a target at a time, by a clock of that `booted_at`; or the reason for none, in a word and in a line."""
 
     at: float
     lead: float
@@ -270,7 +270,7 @@ class _Answer:
 
 
 class _Unread(asyncio.Queue["_Answer | None"]):
-    """What a target said and is to be read, the oldest first; ``None`` at the end. `places` are for more."""
+    """Responses to be parsed, the oldest first; ``None`` at the end. `places` are for more."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -205,7 +205,7 @@ class Frame(NamedTuple):
 
     @property
     def samples(self) -> int:
-        """How many it holds."""
+        """Number of series."""
         return 0 if self.batch == DEFINITIONS else len(self.payload) // _SAMPLE_BYTES
 
 

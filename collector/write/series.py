@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 class SeriesIds:
-    """What the database knows of the series that this collector has met, by era and ref.
+    """Database ids of the series that this collector has met, by era and ref.
 
     Series are opened in transactions of their own, so that what was opened stays so whatever becomes of their samples.
 

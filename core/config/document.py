@@ -89,7 +89,7 @@ class Document:
 
     @property
     def failures(self) -> int:
-        """How many attempts within `all_at_once` have failed by now."""
+        """Number of failed attempts within `all_at_once`."""
         return len(self._problems.found) if self._problems is not None else 0
 
     def attempt(self, read: Callable[[], _Read], default: _Read) -> _Read:

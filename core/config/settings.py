@@ -118,7 +118,7 @@ class NamedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a command needs to know about its surroundings.
+    """Settings of a command.
 
     Attributes
     ----------

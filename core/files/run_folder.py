@@ -24,7 +24,7 @@ __all__ = ["RunEnd", "RunFolder", "SupervisorState", "appearing", "sync_folder",
 
 @dataclass(frozen=True, slots=True)
 class SupervisorState:
-    """Who supervises a run: pids with their start times, since a pid alone may be somebody else's by now.
+    """Supervisor of a run: pids with their start times, since a pid alone may belong to another process by now.
 
     `root_pid` is the launched process, and `started_at` the run's start in Unix seconds; ``None`` before its release.
     """
@@ -37,7 +37,7 @@ class SupervisorState:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended, and what its process tree had used by then.
+    """End of a run, with the resource usage of its process tree.
 
     `started_at` and `ended_at` are Unix seconds; `cpu_seconds`, `read_bytes` and `written_bytes` are the kernel's
     account of all processes of the run that were waited for; `max_rss_bytes` is that of the largest of them.
@@ -88,27 +88,27 @@ class RunFolder:
 
     @property
     def spans(self) -> Path:
-        """What the client appends to, ``BENCH_SPANS``: one JSON object a line."""
+        """File to which the client appends spans, ``BENCH_SPANS``: one JSON object per line."""
         return self.path / "spans.jsonl"
 
     @property
     def perf(self) -> Path:
-        """What ``perf stat`` counts of the run, where it is asked to: a line an event and second."""
+        """Counters of ``perf stat``: one line per event and second."""
         return self.path / self.PERF
 
     @property
     def command_end(self) -> Path:
-        """How the command of a profiled run ended, as long as its profilers are at work."""
+        """Exit of a profiled run's command, while its profilers still work."""
         return self.path / "command.json"
 
     @property
     def profiler_log(self) -> Path:
-        """What the profilers around a run have to say about themselves."""
+        """Log of the profilers around a run."""
         return self.path / "profiler.log"
 
     @property
     def supervisor_log(self) -> Path:
-        """What the supervisor has to say about itself."""
+        """Log of the supervisor."""
         return self.path / "supervisor.log"
 
     def create(self, spec: dict[str, Any]) -> None:

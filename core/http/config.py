@@ -90,7 +90,7 @@ class ServerTLS:
 
 @dataclass(frozen=True, slots=True)
 class WebConfig:
-    """What one ``web.yml`` says.
+    """Content of one ``web.yml``.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class WebConfig:
 
     @property
     def missing(self) -> list[str]:
-        """What a server lacks that other hosts may reach: TLS, authentication."""
+        """Missing protection of a server that other hosts may reach: TLS, authentication."""
         known = bool(self.users) or (self.tls is not None and self.tls.clients == ssl.CERT_REQUIRED)
         return [what for what, there in (("TLS", self.tls is not None), ("authentication", known)) if not there]
 

@@ -35,7 +35,7 @@ tls_server_config:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """What has become of one certificate.
+    """Issued certificate, with what was done for it.
 
     Attributes
     ----------

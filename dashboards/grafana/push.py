@@ -19,7 +19,7 @@ _PROVISIONED = "Cannot save provisioned dashboard"
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What became of a dashboard: `done` is ``created``, ``updated`` or ``provisioned``, and then left as it is."""
+    """Result of a push: `done` is ``created``, ``updated`` or ``provisioned``, and then left as it is."""
 
     uid: str
     title: str

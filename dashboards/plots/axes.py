@@ -19,7 +19,7 @@ _TIMES = ((3 * 86_400, 86_400, "days"), (3 * 3600, 3600, "h"), (300, 60, "min"),
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis shows: its name, the unit that its ticks are in, and how many of the canonical unit make one of that."""
+    """Axis: its name, the unit of its ticks, and the number of canonical units in one of these."""
 
     name: str
     unit: str
@@ -27,7 +27,7 @@ class Axis:
 
     @property
     def title(self) -> str:
-        """What stands beside the axis: ``GPU power (kW)``."""
+        """Label of the axis: ``GPU power (kW)``."""
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 

@@ -41,7 +41,7 @@ _METADATA: dict[str, dict[str, str | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How a figure is to look.
+    """Look of a figure.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """What is drawn into one frame; `from_zero` where the axis of figures begins at 0."""
+    """Content of one frame; `from_zero` means that the value axis begins at 0."""
 
     axis: Axis
     from_zero: bool

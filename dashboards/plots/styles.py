@@ -19,7 +19,7 @@ __all__ = ["STYLES", "Style", "applied"]
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What matplotlib is told, and how large a figure is.
+    """Settings of matplotlib, and the size of a figure.
 
     Attributes
     ----------

@@ -36,7 +36,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What some runs were begun with alike.
+    """Manifest that some runs share.
 
     Attributes
     ----------

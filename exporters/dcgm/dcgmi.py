@@ -193,7 +193,7 @@ class DcgmiSource:
 
 
 class _Layout:
-    """Which MIG instances there are now, as NVML sees them; each creation has a UUID of its own."""
+    """MIG instances by now, as NVML sees them; each creation has a UUID of its own."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml

@@ -47,7 +47,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """What is to be shown of a field: `type` is ``gauge`` or ``counter``, or ``label`` for a label of all the others."""
+    """Field to be exported: `type` is ``gauge`` or ``counter``, or ``label`` for a label of all the others."""
 
     field: Field
     type: str

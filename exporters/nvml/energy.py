@@ -20,7 +20,7 @@ _SLICES = re.compile(r"([0-9]+)g\.")
 
 
 class Share(NamedTuple):
-    """What an amount of energy is told by: whose it was, on which MIG instance, and how that is known."""
+    """Key of an amount of energy: its owner, the MIG instance, and the method of attribution."""
 
     run_id: str
     instance: MigInstance | None

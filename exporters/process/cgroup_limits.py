@@ -31,7 +31,7 @@ class _Limits(NamedTuple):
 
 
 class CgroupLimits:
-    """What the processes of one run may have, as of the last update.
+    """Limits of one run's processes, as of the last update.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ _PROPORTIONAL_SHARE_OF_CHANGES = 0.005
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What one process has used when it was last read; storage is ``None`` where we may not know."""
+    """Usage of one process when it was last read; storage is ``None`` where it may not be read."""
 
     parent: int
     created: float

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ExporterOptions:
-    """What a listener may need to know about its surroundings, see `hypergauge.core.config.settings.Settings`.
+    """Options of an exporter, see `hypergauge.core.config.settings.Settings`.
 
     With `own_runs` it tells of the runs of this home alone, since each home on the host has a listener of its own.
     """

@@ -18,7 +18,7 @@ __all__ = ["Bar", "Bars", "bars"]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What one run, or one workload, came to.
+    """Bar of one run or workload.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ __all__ = ["Drawing", "hardware", "software"]
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """How curves are drawn: see `hypergauge.insight.charts.chart.chart`."""
+    """Options of curves: see `hypergauge.insight.charts.chart.chart`."""
 
     by: str
     align: str

@@ -24,7 +24,7 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a picture is of.
+    """Subject of a chart.
 
     Attributes
     ----------

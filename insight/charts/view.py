@@ -168,7 +168,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What there is of a view by now.
+    """Data of a view by now.
 
     Attributes
     ----------

@@ -93,7 +93,7 @@ def is_of_energy(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a comparison shows of one run.
+    """Values of one run in a comparison.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ _ABOUT = ("source", "interval", "meaning", "throttled", "shared", "◆ profiled"
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How the runs of a comparison were measured.
+    """Data quality of the runs of a comparison.
 
     Attributes
     ----------

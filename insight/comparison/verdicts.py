@@ -68,7 +68,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one condition for one row.
+    """Verdict on one condition for one row.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a comparison was failed on, or not.
+    """Verdict on a comparison.
 
     Attributes
     ----------

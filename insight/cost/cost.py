@@ -84,7 +84,7 @@ def _priced(bill: _Bill) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class _Bill:
-    """What is needed to say what one run cost."""
+    """Inputs of one run's cost."""
 
     tariff: Tariff
     entry: Entry

@@ -54,7 +54,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What a kilowatt hour, an hour of a GPU and an hour of a host cost.
+    """Prices of a kilowatt hour, of an hour of a GPU and of an hour of a host.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ _RUN_TRACK = 1
 
 @dataclass(slots=True)
 class Written:
-    """What a trace holds."""
+    """Content of a trace."""
 
     runs: int = 0
     spans: int = 0

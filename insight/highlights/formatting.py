@@ -46,7 +46,7 @@ def lasting(seconds: float) -> str:
 
 
 class Formatter:
-    """How one says what was found.
+    """Formatter of findings.
 
     Parameters
     ----------

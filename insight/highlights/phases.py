@@ -28,7 +28,7 @@ _MORE_WRITTEN = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a run did from one point to before another, `pieces` being where the pieces of that begin."""
+    """Phase of a run from one point to before another; `pieces` are the starts of its pieces."""
 
     kind: str
     first: int

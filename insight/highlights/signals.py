@@ -124,7 +124,7 @@ class Signals:
 
     @property
     def main(self) -> int:
-        """Which of the signals says best whether the run is at work: its GPU's where it used one, else its CPU's."""
+        """Signal that best shows that the run works: of its GPU where it used one, else of its CPU."""
         for at, signal in enumerate(self.signals):
             if signal.quantity in ("gpu_sm_active", "gpu_utilization") and np.percentile(signal.value, 95) >= 0.1:
                 return at

@@ -99,7 +99,7 @@ def method(tests: int, alpha: float) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What is known of a change: in logarithms, and turned so that what is feared is above 0."""
+    """Estimate of a change, in logarithms, with the feared direction above 0."""
 
     sign: int
     threshold: float

@@ -35,7 +35,7 @@ _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 600.0
 
 @dataclass(slots=True)
 class _Pause:
-    """How long a rule is left alone, in monotonic seconds."""
+    """Pause of a rule, in monotonic seconds."""
 
     seconds: float
     until: float
@@ -43,7 +43,7 @@ class _Pause:
 
 @dataclass(slots=True)
 class _Kept:
-    """What was read of a settings file, and the state of the files that it was read from."""
+    """Rules of a settings file, with the stamps of the files that it was read from."""
 
     state: object
     chosen: ChosenRules

@@ -18,7 +18,7 @@ Values = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a rule found in a run, or why it could not be asked."""
+    """Finding of a rule in a run, or the reason why it could not be evaluated."""
 
     run: RunInfo
     rule: Rule
@@ -28,7 +28,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How a rule fares with another value of one parameter.
+    """Result of a rule with another value of one parameter.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ PRESETS = ("aws-docs", "smdebug")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What can be set of a rule; a duration, or a number in `unit`."""
+    """Parameter of a rule: a duration, or a number in `unit`."""
 
     name: str
     default: Value
@@ -68,7 +68,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is looked for in runs.
+    """Rule.
 
     Attributes
     ----------

@@ -13,7 +13,7 @@ __all__ = ["ConcurrentRuns", "Configuration", "LeftOut", "concurrent_runs", "con
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What makes a run the same as another but for who is beside it. What was simulated or profiled is never the same."""
+    """Configuration of a run, apart from its neighbours. A simulated or profiled run never has the same."""
 
     command: str
     params: str
@@ -38,7 +38,7 @@ class ConcurrentRuns:
 
     @property
     def workload(self) -> str:
-        """What selects the workload: ``20/3``."""
+        """Selector of the workload: ``20/3``."""
         return f"{self.runs[0].experiment_id}/{self.runs[0].workload}"
 
     @property

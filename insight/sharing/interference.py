@@ -33,7 +33,7 @@ class Alone:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """How many times as long a configuration took beside others as alone.
+    """Slowdown of a configuration beside others, relative to alone.
 
     Attributes
     ----------
@@ -154,7 +154,7 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Interference:
-    """What sharing cost whom.
+    """Interference between configurations.
 
     Attributes
     ----------

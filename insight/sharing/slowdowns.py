@@ -26,7 +26,7 @@ _Kind = tuple[Configuration, str]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What is known of runs beyond their times, by id.
+    """Facts about runs beyond their times, by id.
 
     Attributes
     ----------

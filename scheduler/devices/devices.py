@@ -47,7 +47,7 @@ _TEMPORARY = Path("/tmp")  # noqa: S108 - a short path, for sockets; the folders
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a run was given.
+    """Devices given to a run.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Devices:
 
     @property
     def control(self) -> MigControl:
-        """What divides the GPUs of this host."""
+        """MIG partitioning of this host's GPUs."""
         if self._control is None:
             self._control = MigControl(load(self._settings.simulate, self._settings.home))
         return self._control

@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What runs are to have on one GPU, by run: instances that are there, and profile and place of those to be made."""
+    """Instances for runs on one GPU: existing ones, and profile and place of new ones."""
 
     layout: Layout
     there: Mapping[str, MigInstance] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Choice:
 
     @property
     def shown(self) -> str:
-        """What the runs are to have, as people would write it."""
+        """Instances of the runs, in readable form."""
         starts = {one.gpu_instance_id: one.start for one in self.layout.instances}
         used = [(one.profile, starts.get(one.gpu_instance_id), "used") for one in self.there.values()]
         new = [(profile, start, "new") for profile, start in self.made.values()]

@@ -12,7 +12,7 @@ __all__ = ["RunEnvironment", "in_front_of_path"]
 
 
 class RunEnvironment:
-    """What a run's interpreter and packages come from.
+    """Environment of a run: the origin of its interpreter and packages.
 
     Asking what a run needs (`python`, `variables`, `container`) is for environments without a `problem`, made where
     `to_make` says so.

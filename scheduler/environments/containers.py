@@ -46,7 +46,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """How a run's container is started.
+    """Start of a run's container.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ class ExecutorAway(BenchError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a workload needs of a host.
+    """Resources that a workload needs.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What is to be started.
+    """Submission of a job.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What a run is that the executor has ended: a status of ours, and why."""
+    """Exit of a run that the executor ended: a status of ours, and the reason."""
 
     status: Literal["failed", "stopped", "timeout"]
     reason: str
@@ -74,7 +74,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """How a job is.
+    """State of a job.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class Executor(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Display name."""
 
     @property
     def python(self) -> str:

@@ -45,7 +45,7 @@ _BARE_PARAMETER = re.compile(r"[A-Za-z_][\w.-]*=")
 
 @dataclass(frozen=True, slots=True)
 class Collocation:
-    """How a run shares its devices with others.
+    """Collocation of a run: how it shares its devices.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class Collocation:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a run's interpreter and packages come from.
+    """Environment of a run: the origin of its interpreter and packages.
 
     `kind` is ``self`` for this interpreter, ``venv`` with a path, ``conda`` with a name, ``docker`` with an image, or
     ``named`` with a name from ``bench.toml``; `value` is that path, name or image.

@@ -35,7 +35,7 @@ class BadExperimentFile(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one row asks for, with the contract's defaults where a column is missing or a cell is empty.
+    """Row of an experiment file, with the contract's defaults for missing columns and empty cells.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ _PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class SweepFile:
-    """What a sweep varies, and what all of its rows have in common.
+    """Sweep: what varies, and what all rows share.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ _MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What is to be executed.
+    """Command to be executed.
 
     Attributes
     ----------

@@ -23,7 +23,7 @@ __all__ = ["Partition", "collocation_problem", "partitions", "workload_problems"
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How a workload divides a GPU."""
+    """Division of a GPU by a workload."""
 
     experiment: int
     workload: int

@@ -29,7 +29,7 @@ Figures = Mapping[tuple[str, str | None], float]
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """What is not as before. `now` is ``None`` where it has not been measured since the last workload ended."""
+    """Difference from before. `now` is ``None`` where there is no sample since the last workload ended."""
 
     quantity: str
     gpu_uuid: str | None

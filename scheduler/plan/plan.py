@@ -16,7 +16,7 @@ UNSUCCESSFUL = frozenset({"failed", "timeout", "stopped"})
 
 
 class Action(StrEnum):
-    """What becomes of a row."""
+    """Fate of a row."""
 
     RUN = "run"
     RESUME = "resume"  # it says running: attach to its supervisor, or repeat it where that is gone

@@ -17,7 +17,7 @@ _MOST_REPETITIONS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What is asked of a schedule beside its file.
+    """Policy of a schedule.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ class Turn:
 
     @property
     def label(self) -> str:
-        """What selects the workload: ``20/1``."""
+        """Selector of the workload: ``20/1``."""
         return f"{self.workload.experiment}/{self.workload.workload}"
 
 

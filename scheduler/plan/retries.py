@@ -15,7 +15,7 @@ __all__ = ["run_with_retries"]
 
 
 class Runner(Protocol):
-    """What runs jobs once: a `Workload`. `began` is when its first run was released, in Unix seconds."""
+    """Runner of jobs: a `Workload`. `began` is the release of its first run, in Unix seconds."""
 
     began: float | None
 

@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How a command ended.
+    """Exit of a command.
 
     Attributes
     ----------

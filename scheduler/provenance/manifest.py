@@ -85,7 +85,7 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Recording:
-    """What is being found out, for some jobs at once."""
+    """Manifests in progress, for some jobs at once."""
 
     packages: Mapping[tuple[str, ...], Future[Packages | None]]
     sources: Mapping[tuple[Path, ...], Future[Sources | None]]

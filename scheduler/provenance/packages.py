@@ -44,7 +44,7 @@ print(json.dumps({"version": platform.python_version(), "path": sys.path, "lines
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """What an interpreter has: its version, and a line of a requirements file for each distribution, by name.
+    """Packages of an interpreter: its version, and a line of a requirements file for each distribution, by name.
 
     `problem` says why that is not known.
     """

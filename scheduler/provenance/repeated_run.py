@@ -25,7 +25,7 @@ __all__ = ["RepeatedRun"]
 
 @dataclass(frozen=True)
 class RepeatedRun:
-    """What a run was begun with.
+    """Manifest of a run.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ _SECRETS = [
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What git says of a folder.
+    """State of a folder in git.
 
     Attributes
     ----------

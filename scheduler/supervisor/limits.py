@@ -18,7 +18,7 @@ __all__ = ["Memory"]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What this process and its children may have of the memory.
+    """Memory of this process and its children.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ _MEANINGS: dict[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What is known of a command that has ended by itself.
+    """Facts about a command that ended by itself.
 
     Attributes
     ----------

@@ -58,7 +58,7 @@ _PATIENCE_SECONDS = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the scheduler asks a supervisor to run. It travels through a pipe: it may hold secrets.
+    """Order from the scheduler to a supervisor. It travels through a pipe, since it may hold secrets.
 
     With `delivers` the supervisor delivers what the run leaves, since the scheduler does not wait for that; `experiment` is
     the run's.

@@ -59,7 +59,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """What there is when the writing of samples begins: the version of the run sets, and the edge of retention, which stays.
+    """State when writing begins: the version of the run sets, and the raw cutoff, which stays.
 
     `fresh` are the batches that were not written before, `now` is the database's time. All times are Unix seconds; the edge
     is ``-inf`` where nothing was ever deleted.

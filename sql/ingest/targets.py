@@ -43,7 +43,7 @@ class TargetRow:
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """How a target is.
+    """State of a target.
 
     Attributes
     ----------

@@ -55,13 +55,13 @@ class Stretch:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration in seconds."""
         return (self.ended_at - self.started_at).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How quickly a run went through its steps, or its epochs.
+    """Pace of a run through its steps or epochs.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How a quantity of a run was measured.
+    """Measurement of a run's quantity.
 
     Attributes
     ----------

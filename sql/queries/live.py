@@ -24,7 +24,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """What a quantity of a run was, in the canonical unit; `at` in Unix seconds, `age` in seconds."""
+    """Value of a run's quantity, in the canonical unit; `at` in Unix seconds, `age` in seconds."""
 
     run_id: str
     quantity: str

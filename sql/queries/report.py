@@ -36,7 +36,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """How long the steps or epochs of a run took, in seconds.
+    """Durations of a run's steps or epochs, in seconds.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule found, seconds since the run's start; `ended` is ``None`` where it holds still.
+    """Finding of a rule, in seconds since the run's start; `ended` is ``None`` while it holds.
 
     `done` is what was done about it, in words; ``None`` where nothing was asked for.
     """
@@ -71,7 +71,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far a run's figures can be trusted, and which listeners measured it; see the view ``run_quality``."""
+    """Data quality of a run, and the listeners that measured it; see the view ``run_quality``."""
 
     run_id: str
     coverage: float

@@ -25,7 +25,7 @@ _ALL = sql.SQL("true")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What the samples of one source have in common, in the words of ``run_samples``; `scale` is to the canonical unit."""
+    """Source of samples, with the columns of ``run_samples``; `scale` leads to the canonical unit."""
 
     series_id: int
     runset_id: int

@@ -86,7 +86,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """What is to be known of a run's figures on GPUs.
+    """Notes on a run's GPU metrics.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class BoardEnergy:
-    """What the boards that a run was on used meanwhile, whoever it was for and idle included, in joules.
+    """Energy of a run's boards during the run, idle and other runs included, in joules.
 
     Attributes
     ----------

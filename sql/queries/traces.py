@@ -43,7 +43,7 @@ class TracedSpan:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a quantity was from `start` on, in the canonical unit; software metrics have no scope and no unit."""
+    """Value of a quantity from `start` on, in the canonical unit; software metrics have no scope and no unit."""
 
     quantity: str
     unit: str

@@ -63,7 +63,7 @@ class JobRun:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What an executor's accounting says of one run, in SI units; ``None`` where it has no figure."""
+    """Accounting of one run by an executor, in SI units; ``None`` for a missing value."""
 
     step: str
     state: str

@@ -45,7 +45,7 @@ class AskedAction:
 
     @property
     def label(self) -> str:
-        """What selects its run, and no other attempt: ``20/1/3@1``."""
+        """Selector of its run and no other attempt: ``20/1/3@1``."""
         return f"{self.experiment_id}/{self.workload}/{self.position}@{self.attempt}"
 
 

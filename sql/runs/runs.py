@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """What is known of a run before it begins.
+    """Run before it begins.
 
     `simulated` where its GPUs are; `profilers` joined by ``+``; `actions` that are asked for when rules fire, by rule.
     """

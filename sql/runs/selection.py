@@ -66,12 +66,12 @@ class RunInfo:
 
     @property
     def label(self) -> str:
-        """What selects its position: ``20/1/3``."""
+        """Selector of its position: ``20/1/3``."""
         return f"{self.experiment_id}/{self.workload}/{self.position}"
 
     @property
     def full_label(self) -> str:
-        """What selects this attempt, as ``run_label`` in SQL: ``20/1/3``, ``20/1/3@2`` where it is not the first."""
+        """Selector of this attempt, as ``run_label`` in SQL: ``20/1/3``, ``20/1/3@2`` where it is not the first."""
         return self.label if self.attempt == 1 else f"{self.label}@{self.attempt}"
 
 

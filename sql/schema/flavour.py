@@ -19,7 +19,7 @@ class Flavour(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a server is: its PostgreSQL version, and its TimescaleDB where it has one."""
+    """Server: its PostgreSQL version, and its TimescaleDB version where it has one."""
 
     flavour: Flavour
     version: str

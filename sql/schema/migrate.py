@@ -37,7 +37,7 @@ class Migration:
 
     @property
     def digest(self) -> str:
-        """What must never change once the migration has been applied anywhere."""
+        """Digest of the migration, which never changes once the migration has been applied anywhere."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 

@@ -53,7 +53,7 @@ class AskingAgain(psycopg.Cursor[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a server that is read from is.
+    """Server for reading.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ _LOCK_SECONDS = 10.0
 
 
 class Session:
-    """What a command has to say to the database over hours, whatever becomes of its connections.
+    """Session of hours with the database, which outlives its connections.
 
     Work that is interrupted is done again, so it has to be such that twice is harmless.
 

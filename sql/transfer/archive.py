@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a backup or a capsule holds.
+    """Manifest of a backup or capsule.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ _OTHERS: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What a capsule holds, and what is to be known of it."""
+    """Content of a capsule, with notes."""
 
     runs: int
     samples: int

@@ -34,7 +34,7 @@ _PATIENCE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import has brought.
+    """Result of an import.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ def _samples(
 
 
 class _NewIds:
-    """What has become of the ids of a capsule, for arrays of them."""
+    """Map from a capsule's ids to new ids, for arrays."""
 
     def __init__(self, old: npt.NDArray[np.int32], new: npt.NDArray[np.int32]) -> None:
         self._old, self._new = old, new
