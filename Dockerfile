@@ -1,4 +1,4 @@
-# hypergauge's own image: the collector, listeners, the schema and MLflow's server, see docker-compose.yml.
+# hypergauge's own image: the collector, exporters, the schema and MLflow's server, see docker-compose.yml.
 FROM python:3.12.13-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/bench

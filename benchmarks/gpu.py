@@ -1,7 +1,7 @@
 """Real GPU: our metrics beside ``nvidia-smi``, the tensor cores' share beside known work, the cost of a sample.
 
 Without a GPU nothing is measured, and it says so. The work is a product of two bfloat16 matrices, over and over, by PyTorch;
-without PyTorch what needs it is left out. The slow-down compares such work with the listener scraped at 1 Hz (B) and not (A),
+without PyTorch what needs it is left out. The slow-down compares such work with the exporter scraped at 1 Hz (B) and not (A),
 in order A B B A, so that a drift of the clocks cancels out.
 """
 
@@ -145,7 +145,7 @@ def _slow_down() -> dict[str, float | str]:
 
 
 def _worked_seconds(products: str, url: str | None) -> float:
-    """Return how long so many products take, with the listener at `url` scraped at 1 Hz meanwhile."""
+    """Return how long so many products take, with the exporter at `url` scraped at 1 Hz meanwhile."""
     ended = threading.Event()
 
     def scrape() -> None:

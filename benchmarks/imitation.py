@@ -1,6 +1,6 @@
 """Many cheap exporters in one process, each on a port of its own with prepared responses.
 
-What they say is what our listener ``nvml`` says of GPUs, different ones each, and changes from answer to answer.
+What they say is what our exporter ``nvml`` says of GPUs, different ones each, and changes from answer to answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=ut
 
 @contextlib.contextmanager
 def imitated(count: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """Run a process that imitates `count` listeners, and yield it with their addresses, each ``host:port``."""
+    """Run a process that imitates `count` exporters, and yield it with their addresses, each ``host:port``."""
     words = [sys.executable, "-m", "benchmarks.imitation", str(count)]
     process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -37,7 +37,7 @@ def imitated(count: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
 
 
 class _Listener(asyncio.Protocol):
-    """One connection of a listener; whoever asks sends nothing but whole requests for the one thing that there is."""
+    """One connection of an exporter; whoever asks sends nothing but whole requests for the one thing that there is."""
 
     def __init__(self, answers: Iterator[bytes]) -> None:
         self._answers = answers
@@ -66,7 +66,7 @@ def _bodies() -> list[bytes]:
 
 
 def _answers(bodies: Sequence[bytes], number: int) -> Iterator[bytes]:
-    """Return what listener `number` answers, time after time; they do not all begin with the same."""
+    """Return what exporter `number` answers, time after time; they do not all begin with the same."""
     said = [body.replace(b"-5d2c-4c0e-", b"-%04x-%04x-" % (number >> 16, number & 0xFFFF)) for body in bodies]
     answers = [_HEAD % len(body) + body for body in said]
     return itertools.islice(itertools.cycle(answers), number % len(answers), None)
@@ -86,5 +86,5 @@ async def _serve(count: int) -> None:
 
 if __name__ == "__main__":
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two descriptors a listener
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # two descriptors an exporter
     asyncio.run(_serve(int(sys.argv[1])))

@@ -4,7 +4,7 @@ Shares are of one core, over a minute at 1 Hz, from each process's own CPU clock
 nanoseconds where ``/proc/PID/stat`` counts hundredths of a second. The collector writes into a real database, whose own CPU
 time is given beside. Meanwhile a training keeps every core busy, as on any host that is measured.
 
-The slow-down compares trainings of a fixed amount of work, with listeners and collector (B) and with these stopped (A), in
+The slow-down compares trainings of a fixed amount of work, with exporters and collector (B) and with these stopped (A), in
 order A B B A so that a drift of the machine cancels out, until the 95 % confidence interval is narrow enough.
 """
 
@@ -39,7 +39,7 @@ SECONDS = 60
 HALF_WIDTH = 0.01
 _BLOCK_SECONDS = 10.0
 _BLOCKS_AT_LEAST = 3
-# One listener of radT's stands for each; `ps` has no interval of its own.
+# One exporter of radT's stands for each; `ps` has no interval of its own.
 TOOLS = (("top", "-b", "-d", "1"), ("free", "-s", "1"), ("iostat", "1"))
 PS = ("ps", "-e", "-o", "pid,ppid,time,rss,comm")
 # Student's t for 95 %, two-sided, by degrees of freedom; from scipy.stats.t.ppf(0.975, n).

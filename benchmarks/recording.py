@@ -1,7 +1,7 @@
 """Recording of the exporters ``host`` and ``process`` during real runs, second by second.
 
 ``python -m benchmarks.recording`` makes the file anew: some 20 minutes, in which the product itself runs trainings of
-60 s and one of 10 min, and its listeners are scraped as the collector does it.
+60 s and one of 10 min, and its exporters are scraped as the collector does it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a listener said at `time`, the time that a collector gives the scrape (Unix seconds)."""
+    """What an exporter said at `time`, the time that a collector gives the scrape (Unix seconds)."""
 
     listener: str
     time: float
@@ -72,7 +72,7 @@ def read(path: Path = FILE) -> Recording:
 
 
 def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
-    """Run a training for each of `seconds`, one after the other, and write what the listeners say to `path`."""
+    """Run a training for each of `seconds`, one after the other, and write what the exporters say to `path`."""
     with tempfile.TemporaryDirectory(prefix="bench-recording-") as folder:
         home = Path(folder) / "home"
         settings = Settings(home=home)
@@ -121,7 +121,7 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
 
 def _lines(recording: Recording) -> Iterator[str]:
     yield json.dumps([asdict(run) for run in recording.runs])
-    # One listener after the other: what repeats lies nearer.
+    # One exporter after the other: what repeats lies nearer.
     for body in sorted(recording.bodies, key=lambda body: (body.listener, body.time)):
         yield json.dumps([body.listener, body.time, body.text.decode()])
 
@@ -133,7 +133,7 @@ def _listeners(stack: Stack, schedule: subprocess.Popen[bytes]) -> list[Service]
         if len(found) == len(LISTENERS) and all(service.answers() for service in found):
             return found
         if schedule.poll() is not None:
-            raise RuntimeError("the schedule ended before its listeners answered")
+            raise RuntimeError("the schedule ended before its exporters answered")
         time.sleep(0.1)
 
 

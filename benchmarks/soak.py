@@ -30,7 +30,7 @@ _SPIN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile ti
 
 
 def measure(minutes: float = 60.0, server: Kind | None = None) -> dict[str, float | str]:
-    """Return growth in MiB, missed scrapes and CPU shares of listeners and collector, over so many minutes."""
+    """Return growth in MiB, missed scrapes and CPU shares of exporters and collector, over so many minutes."""
     with own_database("soak", server) as database, tempfile.TemporaryDirectory(prefix="bench-") as folder:
         home = Path(folder)
         with running(database, home, LISTENERS, simulate=SIMULATED) as stack:
@@ -85,7 +85,7 @@ def _series(stack: RunningStack) -> int:
 
 
 def _scrapes(stack: RunningStack, since: float, until: float) -> list[tuple[str, int, float]]:
-    """Return, by listener, how many scrapes there were between two times (Unix seconds) and the longest gap of them."""
+    """Return, by exporter, how many scrapes there were between two times (Unix seconds) and the longest gap of them."""
     query = """
         select listener, count(*), max(gap) from (
             select listener, extract(epoch from time - lag(time) over (partition by listener order by time))::float8 as gap

@@ -24,7 +24,7 @@ _READY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RunningStack:
-    """What runs; `urls` are where the listeners serve, `collector_url` is where the collector tells of itself."""
+    """What runs; `urls` are where the exporters serve, `collector_url` is where the collector tells of itself."""
 
     listeners: dict[str, subprocess.Popen[str]]
     urls: dict[str, str]
@@ -53,7 +53,7 @@ def running(
     others: Mapping[str, str] | None = None,
     simulate: str | None = None,
 ) -> Iterator[RunningStack]:
-    """Start listeners and a collector on `database`; ready when samples are written.
+    """Start exporters and a collector on `database`; ready when samples are written.
 
     Parameters
     ----------
@@ -88,14 +88,14 @@ def running(
 
 @contextlib.contextmanager
 def served(name: str, home: Path, *, simulate: str | None = None) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run one listener, and yield it with the address of its metrics."""
+    """Run one exporter, and yield it with the address of its metrics."""
     words = ("exporter", "run", name, *(("--simulate", simulate) if simulate else ()))
     with _process(words, {"BENCH_HOME": str(home)}) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
         if found is None:
-            raise RuntimeError(f"the listener {name} did not start: {line}")
+            raise RuntimeError(f"the exporter {name} did not start: {line}")
         yield process, found[0]
 
 

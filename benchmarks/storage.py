@@ -1,6 +1,6 @@
 """Bytes per sample after compression: real runs of 60 s and of 10 min in TimescaleDB.
 
-The listeners ``host`` and ``process`` are replayed from a recording of real runs; what a dcgm-exporter and a listener on
+The exporters ``host`` and ``process`` are replayed from a recording of real runs; what a dcgm-exporter and an exporter on
 NVML would have said meanwhile is simulated. All goes through the collector's parser, rates, spool and writer into one
 day's chunk, which is then compressed. A host's series go on from run to run, a run's process series are its own.
 
@@ -58,7 +58,7 @@ class _Stored:
 
 
 def measure(server: Kind | None = None) -> dict[str, float | str]:
-    """Return bytes a sample, over all and by listener, from runs of each length and of both."""
+    """Return bytes a sample, over all and by exporter, from runs of each length and of both."""
     taken = recording.read()
     figures: dict[str, float | str] = {}
     for layout, (lengths, passes) in LAYOUTS.items():

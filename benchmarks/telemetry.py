@@ -1,6 +1,6 @@
 """Accuracy of the exporters ``nvml`` and ``dcgm`` on GPUs whose load moves as in a training.
 
-Readings are made up, since the machine that measures may have no GPU; the listeners make bodies of them. Levels and noise
+Readings are made up, since the machine that measures may have no GPU; the exporters make bodies of them. Levels and noise
 are those of an H200 at work: a load phase, steps with noise of some per cent, evaluations, checkpoints with nothing to
 compute, clocks that yield to the power limit, temperatures that follow slowly. Nothing is rounded beyond what the
 device does: shares have six decimals, power has milliwatts.
@@ -185,7 +185,7 @@ class SimulatedBoard:
 
 
 class Host:
-    """A host with four GPUs, two of them divided; its listeners' bodies are those of our own."""
+    """A host with four GPUs, two of them divided; its exporters' bodies are those of our own."""
 
     def __init__(self, seed: int = 0) -> None:
         random = np.random.default_rng(seed)
@@ -212,11 +212,11 @@ class Host:
         """There is nothing to let go of."""
 
     def nvml(self) -> bytes:
-        """Return the body of the listener ``nvml``."""
+        """Return the body of the exporter ``nvml``."""
         return render(self._nvml.collect())
 
     def dcgm(self) -> bytes:
-        """Return the body of the listener ``dcgm``."""
+        """Return the body of the exporter ``dcgm``."""
         return render(self._dcgm.collect())
 
 

@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("running.sweep", "Write the experiment file of a grid or a random search."),
     "status": (
         "serving.status",
-        "Show what runs now, and whether database, collector, listeners, MLflow and Grafana answer.",
+        "Show what runs now, and whether database, collector, exporters, MLflow and Grafana answer.",
     ),
     "list": ("asking.read", "List experiments, or the runs of one, with status and duration."),
     "metrics": ("asking.read", "Show the quantities there are, with unit, scope and source."),
@@ -70,7 +70,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("asking.export", "Bring the runs of another database in: all that are not here yet, or none."),
     "up": (
         "serving.serve",
-        "Start the local stack (database, collector, listeners, MLflow, Grafana where it is installed) and keep it.",
+        "Start the local stack (database, collector, exporters, MLflow, Grafana where it is installed) and keep it.",
     ),
     "down": (
         "serving.serve",
@@ -82,7 +82,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "init": ("setup", "Write a commented experiments.csv and a script that run as they are."),
     "doctor": ("setup", "Show what is missing on this host, and the command that mends it."),
-    "exporter": ("serving.serve", "Listeners: what can be measured here, and one of them alone."),
+    "exporter": ("serving.serve", "Exporters: what can be measured here, and one of them alone."),
     "collector": ("serving.serve", "The collector: scrapes targets into the database."),
     "db": ("database", "The database: schema, address, shell, backup."),
     "dashboards": ("dashboards", "Grafana's dashboards: their files, and how they get there."),

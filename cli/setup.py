@@ -178,7 +178,7 @@ def _examine(settings: Settings, *, json: bool) -> None:
     elif gpus.reason:
         findings.append(("GPUs", False, gpus.reason))
     for name, reason in availability(settings).items():
-        findings.append((f"listener {name}", reason is None, reason or "works here"))
+        findings.append((f"exporter {name}", reason is None, reason or "works here"))
     findings.append(("Grafana", *_grafana()))
     home = settings.home
     private.make_folder(home)

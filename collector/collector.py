@@ -16,7 +16,7 @@ from prometheus_client import generate_latest
 
 from hypergauge.collector.discovery.announced import announced
 from hypergauge.collector.discovery.discovery import Discovery
-from hypergauge.collector.discovery.targets import Key, Shard, Target
+from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.scraper import Scraper
@@ -49,7 +49,6 @@ def collect(
     web: Path | None = None,
     insecure: bool = False,
     interval: float = 1.0,
-    shard: Shard | None = None,
 ) -> None:
     """Collect from `targets` until SIGTERM or SIGINT; then scrape once more, write what is left, and return.
 
@@ -62,8 +61,6 @@ def collect(
         Where and how the collector's own figures are served, see `MetricsServer`.
     interval
         Seconds between two scrapes where the file does not say.
-    shard
-        Which part of the file's targets to collect.
 
     Raises
     ------
@@ -78,7 +75,7 @@ def collect(
     discovery: Discovery | None = None
     wanted: Callable[[], Mapping[Key, Target]]
     if isinstance(targets, Path):
-        discovery = found = Discovery(targets, interval, metrics, shard, lambda: announced(database))
+        discovery = found = Discovery(targets, interval, metrics, lambda: announced(database))
         wanted = lambda: found.targets  # noqa: E731
     else:
         wanted = targets

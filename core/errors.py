@@ -107,7 +107,7 @@ class ServiceFailed(BenchError):
 
 
 class ExporterUnavailable(BenchError):
-    """This listener cannot work on this host."""
+    """This exporter cannot work on this host."""
 
 
 class GpuUnavailable(BenchError):

@@ -31,7 +31,7 @@ from hypergauge.core.system.processes import identity, is_alive, world_id
 
 __all__ = ["Service", "Stack", "free_port"]
 
-# In this order: the collector flushes what the listeners still say, and the tracking server's tables outlive it.
+# In this order: the collector flushes what the exporters still say, and the tracking server's tables outlive it.
 _STOP_FIRST = ("collector",)
 _STOP_SECONDS = 15.0
 

@@ -96,7 +96,7 @@ def end_lost_run(connection: Connection, folder: RunFolder, why: str | None = No
 
 def unseen_end(status: str, started_at: float, ended_at: float, reason: str) -> RunEnd:
     """Return an end that no supervisor has seen."""
-    # What its processes used only the listener knows: it has no kernel's account to correct its own by.
+    # What its processes used only the exporter knows: it has no kernel's account to correct its own by.
     return RunEnd(
         status=status,
         started_at=started_at,

@@ -150,7 +150,7 @@ class Ledger:
 def _in_memory(file: Path) -> Path:
     """Return where `file` leads: to memory, on a host that has a folder for that.
 
-    Replacing a file on a disk waits for what others write there, under load for seconds, and every listener would wait
+    Replacing a file on a disk waits for what others write there, under load for seconds, and every exporter would wait
     with it. The host's memory keeps a world for as long as the world means anything, until the host goes down.
     """
     if not file.exists():

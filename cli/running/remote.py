@@ -69,7 +69,7 @@ def load(settings: Settings, executor: Executor, path: Path, policy: Policy) -> 
         )
     if policy.cooldown is not None:
         raise BadRequest(f"--cooldown waits for this host, and with {what} others run the workloads")
-    # Which of the listeners that there are can work, the hosts know.
+    # Which of the exporters that there are can work, the hosts know.
     file = checks.load(path, None, dict.fromkeys(Registry.load()), plan.reactions())
     from hypergauge.scheduler.executors.schedule import refuse_rows
 

@@ -25,9 +25,9 @@ _log = logging.getLogger(__name__)
 
 # Between two looks at whether to announce it again, and so between two attempts while the database is away.
 _LOOK_SECONDS = 10.0
-# A listener that nobody has asked for so long may have been withdrawn, because nobody could reach it.
+# An exporter that nobody has asked for so long may have been withdrawn, because nobody could reach it.
 _UNASKED_SECONDS = 60.0
-# Others than our collectors may ask it. Of three thousand listeners this is five connections a second.
+# Others than our collectors may ask it. Of three thousand exporters this is five connections a second.
 _AGAIN_SECONDS = 600.0
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::[0-9]{1,5})?", re.ASCII)
@@ -70,16 +70,16 @@ def _is_any(url: SplitResult) -> bool:
 
 
 class Announcer:
-    """Keeps a listener announced as far as the database answers; where that is away, the listener works all the same.
+    """Keeps an exporter announced as far as the database answers; where that is away, the exporter works all the same.
 
-    Use it as a context. There is no connection in between: of thousands of listeners these would be too many.
+    Use it as a context. There is no connection in between: of thousands of exporters these would be too many.
     """
 
     def __init__(self, settings: Settings, server: ExporterServer, url: str) -> None:
         self._database, self._server = Database(settings), server
         self._one = Announcement(socket.gethostname(), server.exporter.name, url)
         self._announced_at = float("-inf")
-        name = f"announcement of listener {server.exporter.name!r}"
+        name = f"announcement of exporter {server.exporter.name!r}"
         self._announcements = Periodic(name, self._announce, _LOOK_SECONDS, at_once=True)
 
     def __enter__(self) -> Self:
@@ -91,7 +91,7 @@ class Announcer:
         try:
             withdraw(self._database, self._one)
         except BenchError as error:
-            _log.warning("listener %r stays announced until a collector misses it: %s", self._one.listener, error)
+            _log.warning("exporter %r stays announced until a collector misses it: %s", self._one.listener, error)
 
     def _announce(self) -> None:
         ago = time.monotonic() - self._announced_at

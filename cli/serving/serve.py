@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, warn
 from hypergauge.cli.serving.announcing import Announcer, announced_url
-from hypergauge.cli.serving.listeners import LocalListeners
+from hypergauge.cli.serving.local_exporters import LocalExporters
 from hypergauge.cli.serving.stack import availability, ensure, ensure_grafana, tracking_uri
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
@@ -39,7 +39,7 @@ WebConfigFile = Annotated[
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for one that is free.")]
 
-exporter_app = typer.Typer(help="Listeners: what can be measured here, and one of them alone.", no_args_is_help=True)
+exporter_app = typer.Typer(help="Exporters: what can be measured here, and one of them alone.", no_args_is_help=True)
 collector_app = typer.Typer(help="The collector: scrapes targets into the database.", no_args_is_help=True)
 
 
@@ -52,7 +52,7 @@ def register(app: typer.Typer) -> None:
 
 
 def up() -> None:
-    """Start the local stack (database, collector, listeners, MLflow, Grafana where it is installed) and keep it."""
+    """Start the local stack (database, collector, exporters, MLflow, Grafana where it is installed) and keep it."""
     settings = Settings.load()
     stack = Stack(settings)
     failed: list[BenchError] = []
@@ -106,12 +106,12 @@ def _await_deliveries(settings: Settings) -> None:
 
 @exporter_app.command("list")
 def exporter_list(json: Json = False) -> None:
-    """Show the listeners, and whether each can work on this host."""
+    """Show the exporters, and whether each can work on this host."""
     found = availability(Settings.load())
     if json:
         as_json([{"name": name, "works": reason is None, "reason": reason} for name, reason in found.items()])
         return
-    made = tables.table("listener", "works here", "why not")
+    made = tables.table("exporter", "works here", "why not")
     for name, reason in found.items():
         made.add_row(name, "[green]yes[/]" if reason is None else "no", escape(reason or ""))
     console().print(made)
@@ -119,7 +119,7 @@ def exporter_list(json: Json = False) -> None:
 
 @exporter_app.command("run")
 def exporter_run(
-    name: Annotated[str, typer.Argument(help="The listener.")],
+    name: Annotated[str, typer.Argument(help="The exporter.")],
     port: Port = 0,
     bind: Bind = "127.0.0.1",
     simulate: Annotated[str | None, typer.Option(help="Simulated GPUs, such as 2xH100.")] = None,
@@ -133,7 +133,7 @@ def exporter_run(
     web_config: WebConfigFile = None,
     insecure: Insecure = False,
 ) -> None:
-    """Run one listener until SIGTERM or Ctrl-C. With a BENCH_DSN it is announced there, and withdrawn at its end."""
+    """Run one exporter until SIGTERM or Ctrl-C. With a BENCH_DSN it is announced there, and withdrawn at its end."""
     settings = Settings.load(simulate=simulate, web_config=web_config)
     if announce is not None and settings.dsn is None:
         raise BadRequest("--announce needs a database that other hosts ask as well: set BENCH_DSN")
@@ -155,13 +155,10 @@ def exporter_run(
 def collector_run(
     targets: Annotated[
         Path | None,
-        typer.Option(help="A prometheus.yml, or a list in file_sd form; by default the local listeners."),
+        typer.Option(help="A prometheus.yml, or a list in file_sd form; by default the local exporters."),
     ] = None,
     interval: Annotated[
         float | None, typer.Option(help="Seconds between two scrapes, 0.1 to 60, where the file does not say.")
-    ] = None,
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Only the I-th of N shares of the file's targets.")
     ] = None,
     port: Port = 0,
     bind: Bind = "127.0.0.1",
@@ -171,45 +168,36 @@ def collector_run(
     """Run the collector until SIGTERM or Ctrl-C."""
     from hypergauge.collector.collector import collect
     from hypergauge.collector.discovery.config_file import read_config
-    from hypergauge.collector.discovery.targets import Shard
     from hypergauge.scheduler.tracking.summary_delivery import SummaryDelivery
 
     settings = Settings.load(interval=interval, web_config=web_config)
     require_closed(bind, settings.web_config, insecure=insecure)  # before a database is started for it
-    share = Shard.parse(shard) if shard is not None else None
     if targets is not None:
         read_config(targets, settings.interval, warn)  # a bad file is refused before a database is started for it
-    elif share is not None:
-        raise BadRequest("--shard is for the targets of a file, see --targets")
     with contextlib.closing(Database(settings)) as database:
         if away := database.open_or_wait():
             warn(f"{away}; the database is away: what is scraped is kept, and written when it is there")
-        wanted = targets or LocalListeners(settings, database)
+        wanted = targets or LocalExporters(settings, database)
         with SummaryDelivery(database, lambda: tracking_uri(Stack(settings), settings)):
             collect(
                 database, wanted, settings.spool_dir, port=port, bind=bind, web=settings.web_config, insecure=insecure,
-                interval=settings.interval, shard=share,
+                interval=settings.interval,
             )  # fmt: skip
 
 
 @collector_app.command("check")
 def collector_check(
     file: Annotated[Path, typer.Argument(help="A targets file.")],
-    shard: Annotated[
-        str | None, typer.Option(metavar="I/N", help="Only the I-th of N shares of the file's targets.")
-    ] = None,
     json: Json = False,
 ) -> None:
     """Check a targets file and those it names, and show what would be scraped. Services are not asked."""
     from hypergauge.collector.discovery.discovery import check_targets
-    from hypergauge.collector.discovery.targets import Shard
 
-    share = Shard.parse(shard) if shard is not None else Shard()
-    targets = [target for target in check_targets(file, warn) if share.has(target)]
+    targets = check_targets(file, warn)
     if json:
         as_json([target.public() for target in targets])
         return
-    made = tables.table("url", "host", "listener", ">every")
+    made = tables.table("url", "host", "exporter", ">every")
     for target in targets:
         made.add_row(escape(target.url), escape(target.host), escape(target.listener), tables.duration(target.interval))
     console().print(made)

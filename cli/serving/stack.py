@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hypergauge.cli.serving.listeners import announced_here, answers
+from hypergauge.cli.serving.local_exporters import announced_here, answers
 from hypergauge.cli.serving.upkeep import kept_up
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
@@ -77,7 +77,7 @@ def _start_again(stack: Stack, settings: Settings, database: Database, say: Call
 
 
 def availability(settings: Settings) -> dict[str, str | None]:
-    """Return the listeners that there are, with the reason where one cannot work on this host."""
+    """Return the exporters that there are, with the reason where one cannot work on this host."""
     registry = Registry.load()
     options = ExporterOptions(settings.home, settings.simulate)
     return {name: _problem(registry, name, options) for name in registry}
@@ -89,7 +89,7 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
         try:
             return listener.check()
         finally:
-            # We go on, maybe for days, and are no listener: a driver that we had open could not be exchanged.
+            # We go on, maybe for days, and are no exporter: a driver that we had open could not be exchanged.
             if (close := getattr(listener, "close", None)) is not None:
                 close()
     except BenchError:
@@ -115,7 +115,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
     Raises
     ------
     BadRequest
-        The listeners measure other GPUs than are wanted, real ones or simulated ones, and are needed as they are.
+        The exporters measure other GPUs than are wanted, real ones or simulated ones, and are needed as they are.
     """
     if _is_whole(stack, settings):
         return
@@ -217,10 +217,10 @@ def _stop_listeners_of_other_gpus(stack: Stack, settings: Settings, say: Callabl
     if stack.shared or going:
         by = f"{going} {'run' if going == 1 else 'runs'}" if going else "another command"
         raise BadRequest(
-            f"the listeners that run were started with {theirs}, and {by} may need them so; this command has {ours}: "
+            f"the exporters that run were started with {theirs}, and {by} may need them so; this command has {ours}: "
             f"give it the same, or wait until they have ended"
         )
-    say(f"The listeners were started with {theirs}; starting them anew with {ours} …")
+    say(f"The exporters were started with {theirs}; starting them anew with {ours} …")
     stack.stop_all([service.name for service in others])
 
 

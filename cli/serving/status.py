@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def status(json: Json = False) -> None:
-    """Show what runs now, and whether database, collector, listeners, MLflow and Grafana answer."""
+    """Show what runs now, and whether database, collector, exporters, MLflow and Grafana answer."""
     settings = Settings.load()
     recorded = Stack(settings).recorded()
     services = _services(settings, recorded)

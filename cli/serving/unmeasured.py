@@ -14,13 +14,13 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["telling_unmeasured", "unmeasured_words"]
 
-# Longer than listeners and their collector take to begin.
+# Longer than exporters and their collector take to begin.
 _LOOK_SECONDS = 10.0
 
 
 def unmeasured_words(host: str) -> str:
     """Return what is wrong with a host, and what can be done about it."""
-    return f"runs go on at {host}, and no listener of it answers: start them there, or name them in the targets"
+    return f"runs go on at {host}, and no exporter of it answers: start them there, or name them in the targets"
 
 
 @contextlib.contextmanager
@@ -42,7 +42,7 @@ def telling_unmeasured(
                 say(f"[yellow]![/] {escape(unmeasured_words(host))}")
             known = found
 
-    looks = Periodic("hosts without listeners", look, _LOOK_SECONDS, level=logging.INFO).start()
+    looks = Periodic("hosts without exporters", look, _LOOK_SECONDS, level=logging.INFO).start()
     try:
         yield
     finally:

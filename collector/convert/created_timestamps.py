@@ -10,7 +10,7 @@ from hypergauge.collector.convert.exposition import Scrape, Series
 
 __all__ = ["CreatedTimestamps"]
 
-# A listener's line that says when a run was released; the run's counters in the same body were 0 then.
+# An exporter's line that says when a run was released; the run's counters in the same body were 0 then.
 _START_METRIC = re.compile(r"bench_[a-z0-9_]+_start_time_seconds")
 # How much later than its first moment a run may show up in a body, in seconds.
 _SLACK = 5.0

@@ -13,7 +13,7 @@ from hypergauge.collector.convert.exposition import Scrape, Series
 
 __all__ = ["RunEnds"]
 
-# A listener's line that says when a run ended; the run's other lines in the same body are its last.
+# An exporter's line that says when a run ended; the run's other lines in the same body are its last.
 _END_METRIC = re.compile(r"bench_[a-z0-9_]+_end_time_seconds")
 
 

@@ -16,7 +16,7 @@ _META = "__meta_announced_"
 
 
 def announced(database: Database) -> list[Announcement]:
-    """Return the listeners that are announced, without those that are known to be gone.
+    """Return the exporters that are announced, without those that are known to be gone.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def announced(database: Database) -> list[Announcement]:
 
 
 def reachable(found: Iterable[Announcement]) -> Iterator[Announcement]:
-    """Yield the listeners that this host reaches: of each host and name the first; what is on 127.0.0.1 is its own host's."""
+    """Yield the exporters that this host reaches: of each host and name the first; what is on 127.0.0.1 is its own host's."""
     seen: set[tuple[str, str]] = set()
     for one in found:
         away = one.host != socket.gethostname() and is_loopback(urlsplit(one.url).hostname or "")
@@ -39,7 +39,7 @@ def reachable(found: Iterable[Announcement]) -> Iterator[Announcement]:
 
 
 def labels(one: Announcement) -> dict[str, str]:
-    """Return what relabeling is told of a listener."""
+    """Return what relabeling is told of an exporter."""
     url = urlsplit(one.url)
     return {
         "__address__": url.netloc,

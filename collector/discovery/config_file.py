@@ -16,7 +16,7 @@ from hypergauge.collector.discovery import prometheus_fields
 from hypergauge.collector.discovery.access_config import ACCESS, read_access
 from hypergauge.collector.discovery.groups import Group, read_groups
 from hypergauge.collector.discovery.relabel import ACTIONS, Rule, RuleRefused
-from hypergauge.collector.discovery.scrape_config import Announced, Files, Limits, ScrapeConfig, Scraping, Slurm, Web
+from hypergauge.collector.discovery.scrape_config import Announced, Files, Limits, ScrapeConfig, Scraping, Web
 from hypergauge.collector.discovery.targets import targets_of
 from hypergauge.collector.http.access import Access
 from hypergauge.core.config.document import Document, Fields
@@ -28,7 +28,7 @@ _LIMITS = tuple(limit.name for limit in fields(Limits))
 _JOB = (
     "job_name", "scrape_interval", "scrape_timeout", "metrics_path", "scheme", "params", "honor_labels",
     "honor_timestamps", "static_configs", "file_sd_configs", "http_sd_configs", "announced_sd_configs",
-    "slurm_sd_configs", "relabel_configs", "metric_relabel_configs", *ACCESS, *_LIMITS,
+    "relabel_configs", "metric_relabel_configs", *ACCESS, *_LIMITS,
 )  # fmt: skip
 _PATTERN = re.compile(r".*\.(json|yml|yaml)")
 _Read = TypeVar("_Read")
@@ -149,7 +149,6 @@ class _Reader:
             services=(
                 *self._each(given, "http_sd_configs", self._web),
                 *self._each(given, "announced_sd_configs", self._announced),
-                *self._each(given, "slurm_sd_configs", self._slurm),
             ),
             document=self.document,
             folder=self.folder,
@@ -246,17 +245,6 @@ class _Reader:
     def _announced(self, node: yaml.Node) -> Announced:
         given = self.document.fields(node, "a mapping, which may be empty", ("refresh_interval",))
         return Announced(self._refresh(given, 5.0))
-
-    def _slurm(self, node: yaml.Node) -> Slurm:
-        known = ("port", "partitions", "refresh_interval")
-        given = self.document.fields(node, "a mapping with port", known)
-        if "port" not in given:
-            self.document.fail(node, "there is no port: that of the listeners on the nodes")
-        port = self.document.count(given["port"][1])
-        if not 1 <= port <= 65535:
-            self.document.fail(given["port"][1], f"the port is {port}, but must lie between 1 and 65535")
-        partitions = self._texts(given["partitions"][1], "a list of partitions") if "partitions" in given else ()
-        return Slurm(port, partitions, self._refresh(given, 60.0))
 
     def _refresh(self, given: Fields, default: float) -> float:
         if "refresh_interval" not in given:

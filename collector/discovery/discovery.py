@@ -16,7 +16,7 @@ from hypergauge.collector.discovery.config_file import read_config
 from hypergauge.collector.discovery.groups import read_groups
 from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service
 from hypergauge.collector.discovery.service_discovery import Ask, ask
-from hypergauge.collector.discovery.targets import Key, Shard, Target, targets_of
+from hypergauge.collector.discovery.targets import Key, Target, targets_of
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.core.config.document import Document
@@ -79,8 +79,6 @@ class Discovery:
     ----------
     path
         The targets file.
-    shard
-        Which part of the targets is wanted.
     announced
         Says what hosts have announced.
 
@@ -100,11 +98,10 @@ class Discovery:
         path: Path,
         default_interval: float,
         metrics: CollectorMetrics,
-        shard: Shard | None = None,
         announced: Ask = tuple,
     ) -> None:
         self._path, self._interval, self._metrics = path, default_interval, metrics
-        self._shard, self._announced = shard or Shard(), announced
+        self._announced = announced
         self._stamp: object = None
         self._configs: tuple[ScrapeConfig, ...] = ()
         self._files: dict[tuple[str, Path], _Watched] = {}
@@ -195,18 +192,18 @@ class Discovery:
         ]
         lists = [self._own, *(one.targets for one in self._files.values())]
         lists += [targets for service, targets in answers if not isinstance(service, Announced)]
-        # Whoever writes a listener down knows more of it than it does: how to log in, which labels it gets.
+        # Whoever writes an exporter down knows more of it than it does: how to log in, which labels it gets.
         written = {name for targets in lists for target in targets for name in _names(target)}
         lists += [
             [target for target in targets if written.isdisjoint(_names(target))]
             for service, targets in answers
             if isinstance(service, Announced)
         ]
-        self.targets = {target.key: target for target in _merged(lists) if self._shard.has(target)}
+        self.targets = {target.key: target for target in _merged(lists)}
 
 
 def _names(target: Target) -> tuple[object, object]:
-    """Return by what a listener is known: what it measures of which host, and its address."""
+    """Return by what an exporter is known: what it measures of which host, and its address."""
     return (target.host, target.listener), target.url
 
 

@@ -18,7 +18,6 @@ __all__ = [
     "ScrapeConfig",
     "Scraping",
     "Service",
-    "Slurm",
     "Web",
 ]
 
@@ -67,28 +66,13 @@ class Web:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """One of ``announced_sd_configs``: the listeners that hosts have announced in our database."""
+    """One of ``announced_sd_configs``: the exporters that hosts have announced in our database."""
 
     refresh_interval: float = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Slurm:
-    """One of ``slurm_sd_configs``: the nodes of the cluster of this host, each with a listener on `port`.
-
-    Attributes
-    ----------
-    partitions
-        Those whose nodes count; none for all.
-    """
-
-    port: int
-    partitions: tuple[str, ...] = ()
-    refresh_interval: float = 60.0
-
-
 # What is asked for targets again and again.
-Service = Web | Announced | Slurm
+Service = Web | Announced
 
 
 @dataclass(frozen=True, slots=True)

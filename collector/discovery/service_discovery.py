@@ -1,4 +1,4 @@
-"""Service discovery: HTTP, announcements in the database, and Slurm's nodes."""
+"""Service discovery: HTTP, and announcements in the database."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hypergauge.collector.discovery.announced import labels, reachable
 from hypergauge.collector.discovery.groups import read_groups
-from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service, Web
-from hypergauge.collector.discovery.slurm import nodes, of_partitions
+from hypergauge.collector.discovery.scrape_config import ScrapeConfig, Service, Web
 from hypergauge.collector.discovery.targets import Key, Target, TargetRefused, populate, targets_of
 from hypergauge.collector.http.fetch import Fetcher, FetchFailed
 from hypergauge.core.config.document import Document
@@ -37,9 +36,7 @@ async def ask(service: Service, config: ScrapeConfig, fetcher: Fetcher, announce
     """
     if isinstance(service, Web):
         return await _of_web(service, config, fetcher)
-    if isinstance(service, Announced):
-        return _populated(config, map(labels, reachable(await asyncio.to_thread(announced))))
-    return _populated(config, (node.labels(service.port) for node in of_partitions(await nodes(), service.partitions)))
+    return _populated(config, map(labels, reachable(await asyncio.to_thread(announced))))
 
 
 async def _of_web(web: Web, config: ScrapeConfig, fetcher: Fetcher) -> list[Target]:

@@ -18,10 +18,10 @@ from hypergauge.collector.discovery.relabel import relabel
 from hypergauge.collector.discovery.scrape_config import ScrapeConfig, Scraping
 from hypergauge.core.addresses import host_in, is_loopback
 from hypergauge.core.config.document import Document, duration
-from hypergauge.core.errors import BadRequest, did_you_mean
+from hypergauge.core.errors import did_you_mean
 from hypergauge.sql.ingest.targets import TargetRow
 
-__all__ = ["Key", "Shard", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after", "targets_of"]
+__all__ = ["Key", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after", "targets_of"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>.*))?")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # JSON and YAML can write both; no text of PostgreSQL's holds them
@@ -50,7 +50,7 @@ class Target:
         With scheme, port, path and parameters.
     host
         The host that its figures are about, by the name that runs are placed on.
-    listener
+    exporter
         What Prometheus calls the job.
     instance
         ``host:port``, or what the label of this name says.
@@ -104,33 +104,6 @@ class Target:
     def patience(self) -> float:
         """Seconds after which a scrape is given up."""
         return self.timeout if self.timeout is not None else min(max(self.interval, 1.0), 10.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """One of several collectors that share the same targets, `number` from 1 to `count`."""
-
-    number: int = 1
-    count: int = 1
-
-    @classmethod
-    def parse(cls, text: str) -> Shard:
-        """Read ``2/3``, the second of three.
-
-        Raises
-        ------
-        BadRequest
-            It says something else.
-        """
-        match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
-        if not match or not 1 <= int(match[1]) <= int(match[2]):
-            raise BadRequest(f"{text!r} is not a shard: write 1/3, 2/3 and 3/3 for three collectors")
-        return cls(int(match[1]), int(match[2]))
-
-    def has(self, target: Target) -> bool:
-        """Return whether `target` is this one's: by job and address, so that all hosts agree."""
-        digest = hashlib.blake2b(f"{target.listener}\0{target.url}".encode(), digest_size=8).digest()
-        return int.from_bytes(digest, "big") % self.count == self.number - 1
 
 
 def offset(target: Target) -> float:

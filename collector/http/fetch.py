@@ -64,7 +64,7 @@ class Body:
 class Fetcher:
     """Gets bodies; for one event loop.
 
-    A body is asked for as it is, uncompressed: at one scrape a second, compressing costs the listeners more than the
+    A body is asked for as it is, uncompressed: at one scrape a second, compressing costs the exporters more than the
     bytes cost the network, and no small answer can become a large body.
 
     Parameters

@@ -20,7 +20,7 @@ __all__ = ["SOON", "Issued", "prepare"]
 
 # Before a certificate ends by this much it is renewed: a month leaves time to copy it.
 SOON = datetime.timedelta(days=30)
-# By which a host's own collector and people find its listeners. They lead nowhere else.
+# By which a host's own collector and people find its exporters. They lead nowhere else.
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.:-]*[A-Za-z0-9])?")
 _WEB = """\

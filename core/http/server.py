@@ -182,7 +182,7 @@ class _Server(ThreadingTCPServer):
 
 
 class _Answer(BaseHTTPRequestHandler):
-    """Answers in text format 0.0.4 whatever is asked for: the form that every listener's users may rely on."""
+    """Answers in text format 0.0.4 whatever is asked for: the form that every exporter's users may rely on."""
 
     protocol_version = "HTTP/1.1"  # a connection for all scrapes: a new one costs as much as the scrape
     timeout = 90  # more than a minute, the longest interval that a collector has

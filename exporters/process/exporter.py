@@ -75,7 +75,7 @@ class ProcessExporter:
 
 
 class _Families:
-    """The listener's metric families, a sample a run."""
+    """The exporter's metric families, a sample a run."""
 
     def __init__(self) -> None:
         self.start = _gauge("start_time_seconds", "When the run was released, in Unix seconds; its totals were 0 then.")

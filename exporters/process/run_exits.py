@@ -27,7 +27,7 @@ class RunExits:
     Attributes
     ----------
     recent
-        The ends of the last minute, by the run's id. For so long a listener shows what the run has used in all.
+        The ends of the last minute, by the run's id. For so long an exporter shows what the run has used in all.
     """
 
     def __init__(self, runs_dir: Path) -> None:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class ExporterOptions:
     """Options of an exporter, see `hypergauge.core.config.settings.Settings`.
 
-    With `own_runs` it tells of the runs of this home alone, since each home on the host has a listener of its own.
+    With `own_runs` it tells of the runs of this home alone, since each home on the host has an exporter of its own.
     """
 
     home: Path
@@ -41,7 +41,7 @@ class Exporter(Protocol):
     """A pure reading of one source into metric families. Nothing is read before it is asked for.
 
     One that holds something open, such as a driver or a process, may have a ``close()`` too, which takes no arguments. It is
-    called when the listener stops, never during a reading; a later reading opens it again.
+    called when the exporter stops, never during a reading; a later reading opens it again.
     """
 
     @property
@@ -49,7 +49,7 @@ class Exporter(Protocol):
         """The name by which people ask for it."""
 
     def check(self) -> str | None:
-        """Return why this listener cannot work on this host, ``None`` where it can."""
+        """Return why this exporter cannot work on this host, ``None`` where it can."""
 
     def collect(self) -> Iterable[Metric]:
         """Read the source once. A figure that the source does not have is left out; any exception may be raised.
@@ -62,7 +62,7 @@ ExporterFactory = Callable[[ExporterOptions], Exporter]
 
 
 class Registry(Mapping[str, ExporterFactory]):
-    """Factories of listeners by name."""
+    """Factories of exporters by name."""
 
     def __init__(self) -> None:
         self._factories: dict[str, ExporterFactory] = {}
@@ -71,12 +71,12 @@ class Registry(Mapping[str, ExporterFactory]):
     def load(cls, found: Iterable[EntryPoint] | None = None) -> Registry:
         """Return what the installed distributions offer, or the entry points that are given.
 
-        One that cannot be imported is logged and left out, so that a third party's fault costs nobody else a listener.
+        One that cannot be imported is logged and left out, so that a third party's fault costs nobody else an exporter.
 
         Raises
         ------
         BadRequest
-            Two listeners have the same name.
+            Two exporters have the same name.
         """
         registry = cls()
         for entry_point in entry_points(group=GROUP) if found is None else found:
@@ -84,14 +84,14 @@ class Registry(Mapping[str, ExporterFactory]):
                 factory = entry_point.load()
             except Exception:  # noqa: BLE001 - an import can raise anything
                 _log.warning(
-                    "listener %r is left out: %s cannot be loaded", entry_point.name, entry_point.value, exc_info=True
+                    "exporter %r is left out: %s cannot be loaded", entry_point.name, entry_point.value, exc_info=True
                 )
             else:
                 registry.register(entry_point.name, factory)
         return registry
 
     def register(self, name: str, factory: ExporterFactory) -> None:
-        """Add a listener.
+        """Add an exporter.
 
         Raises
         ------
@@ -100,12 +100,12 @@ class Registry(Mapping[str, ExporterFactory]):
         """
         if name in self._factories:
             raise BadRequest(
-                f"two listeners are called {name!r}: {_origin(self._factories[name])} and {_origin(factory)}"
+                f"two exporters are called {name!r}: {_origin(self._factories[name])} and {_origin(factory)}"
             )
         self._factories[name] = factory
 
     def create(self, name: str, options: ExporterOptions) -> Exporter:
-        """Make the listener called `name`.
+        """Make the exporter called `name`.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class Registry(Mapping[str, ExporterFactory]):
             There is none.
         """
         if name not in self._factories:
-            raise BadRequest(f"unknown listener {name!r}{did_you_mean(name, sorted(self._factories))}")
+            raise BadRequest(f"unknown exporter {name!r}{did_you_mean(name, sorted(self._factories))}")
         return self._factories[name](options)
 
     def __getitem__(self, name: str) -> ExporterFactory:

@@ -26,10 +26,10 @@ _log = logging.getLogger(__name__)
 
 
 class ExporterServer(MetricsServer):
-    """Serves one listener.
+    """Serves one exporter.
 
     Every request reads the source anew, one at a time. A source that cannot be read gives ``bench_exporter_up`` 0 and a
-    counted error, never a failed request: the listener itself still works.
+    counted error, never a failed request: the exporter itself still works.
 
     Parameters
     ----------
@@ -68,19 +68,19 @@ class ExporterServer(MetricsServer):
         Raises
         ------
         ExporterUnavailable
-            The listener cannot work on this host.
+            The exporter cannot work on this host.
         ServiceFailed
             The address cannot be listened on.
         """
         if self._running:
             return
         if reason := self.exporter.check():
-            raise ExporterUnavailable(f"listener {self.exporter.name!r} cannot work here: {reason}")
+            raise ExporterUnavailable(f"exporter {self.exporter.name!r} cannot work here: {reason}")
         self._reading.open()
         try:
             super().start()
         except ServiceFailed as error:
-            raise ServiceFailed(f"listener {self.exporter.name!r} {error}") from error
+            raise ServiceFailed(f"exporter {self.exporter.name!r} {error}") from error
 
     def stop(self) -> None:
         """Stop to serve, free the port and close the exporter; before a start and a second time this changes nothing."""
@@ -99,7 +99,7 @@ def serve(
 
 
 class _Reading:
-    """The listener's families and its own: whether the last read worked, how long it took, what went wrong so far."""
+    """The exporter's families and its own: whether the last read worked, how long it took, what went wrong so far."""
 
     def __init__(self, exporter: Exporter) -> None:
         self._exporter = exporter
@@ -120,12 +120,12 @@ class _Reading:
         if close is None:
             return
         if not self._lock.acquire(timeout=_CLOSE_SECONDS):
-            _log.warning("listener %r is not closed: it still reads its source", self._exporter.name)
+            _log.warning("exporter %r is not closed: it still reads its source", self._exporter.name)
             return
         try:
             close()
-        except Exception:  # noqa: BLE001 - whatever a source does, the listener ends
-            _log.warning("listener %r cannot be closed", self._exporter.name, exc_info=True)
+        except Exception:  # noqa: BLE001 - whatever a source does, the exporter ends
+            _log.warning("exporter %r cannot be closed", self._exporter.name, exc_info=True)
         finally:
             self._lock.release()
 
@@ -147,10 +147,10 @@ class _Reading:
     def _read(self) -> list[Metric]:
         try:
             families = list(self._exporter.collect())
-        except Exception as error:  # noqa: BLE001 - whatever a source does, the listener answers and counts it
+        except Exception as error:  # noqa: BLE001 - whatever a source does, the exporter answers and counts it
             self._errors[type(error).__name__] += 1
             if self._up:  # once an outage: a scrape a second would fill the log
-                _log.warning("listener %r cannot read its source", self._exporter.name, exc_info=True)
+                _log.warning("exporter %r cannot read its source", self._exporter.name, exc_info=True)
             self._up = False
             return []
         self._up = True
@@ -168,7 +168,7 @@ class _Reading:
         for reason, count in sorted(self._errors.items()):
             errors.add_metric([name, reason], count)
         used = CounterMetricFamily(
-            "bench_exporter_cpu_seconds_total", "CPU time that the listener and what it runs have used.",
+            "bench_exporter_cpu_seconds_total", "CPU time that the exporter and what it runs have used.",
             labels=["exporter"],
         )  # fmt: skip
         used.add_metric([name], time.process_time() + child.cpu_seconds())

@@ -1,6 +1,6 @@
 """Renderer of Prometheus's text format 0.0.4, at a fifth of the cost of `prometheus_client`.
 
-A listener is scraped every second for as long as the host is up, so this is most of what it costs beside its reading.
+An exporter is scraped every second for as long as the host is up, so this is most of what it costs beside its reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SUFFIXES = {"counter": "_total", "gauge": ""}
 
 
 class WrittenFamily(Metric):
-    """A family whose lines its listener has written itself, to be another exporter's to the byte.
+    """A family whose lines its exporter has written itself, to be another exporter's to the byte.
 
     It is for borrowed names alone: there a counter may lack ``_total``, and the order of the labels and the form of the
     figures are the original's, none of which `prometheus_client` can say.
@@ -49,7 +49,7 @@ def escaped(value: str) -> str:
 def render(families: Iterable[Metric]) -> bytes:
     """Return a scrape's body.
 
-    Counters and gauges are rendered here, and what a listener has written is left as it is; what has other types, or names
+    Counters and gauges are rendered here, and what an exporter has written is left as it is; what has other types, or names
     beyond ASCII, is rendered as `prometheus_client` does it.
     """
     parts: list[str] = []

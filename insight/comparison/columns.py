@@ -102,7 +102,7 @@ class Figures:
     quantities
         By quantity, its summary in the scope that was chosen.
     energy_method
-        How the run's share of its GPUs' energy is known: the listener's word, or ``whole_gpu`` where the run was alone on
+        How the run's share of its GPUs' energy is known: the exporter's word, or ``whole_gpu`` where the run was alone on
         whole GPUs and the figure is all that their boards used, idle included.
     coverage
         Share of the run's time in which its own processes were measured, 0 to 1.

@@ -74,7 +74,7 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
 
 
 def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapping[str, Quality]) -> Iterator[str]:
-    """Yield a sentence for all runs that were measured by the same listeners about as often."""
+    """Yield a sentence for all runs that were measured by the same exporters about as often."""
     covered = {run.run_id: entry.coverage for entry in comparison.entries for run in entry.runs}
     groups: dict[tuple[str, int | None], list[str]] = {}
     for run in labels:
@@ -89,7 +89,7 @@ def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapp
         sentence = f"{whose}measured {every}by {listeners}, {_range([covered[run] for run in runs], '.0%')} of the time"
         costs = [cost for run in runs if (cost := found[run].overhead) is not None]
         if costs:
-            sentence += f"; the listeners took {_range(costs, '.1%')} of the host's cores"
+            sentence += f"; the exporters took {_range(costs, '.1%')} of the host's cores"
         yield f"{sentence}."
 
 

@@ -53,7 +53,7 @@ class Row:
         Indices or UUIDs of GPUs as written.
     script, model
         What is to be run: exactly one of both is set.
-    listeners
+    exporters
         Names of the exporters that the run requires; empty means all that work.
     wrappers
         Profilers that wrap the run: ``nsys``, ``ncu``, ``perf``, ``torch``.

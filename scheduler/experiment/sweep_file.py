@@ -41,7 +41,7 @@ class SweepFile:
         What the rows' names begin with.
     script, model
         What is to be run: one of both is set.
-    listeners, params
+    exporters, params
         As they stand in the cells of all rows.
     devices
         Dealt in turn to the rows of a workload.

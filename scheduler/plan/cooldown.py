@@ -20,7 +20,7 @@ _TOLERANCES = {"gpu_temperature": (3.0, 0.0), "gpu_power": (5.0, 0.1), "load": (
 _UNITS = {"gpu_temperature": " °C", "gpu_power": " W", "load": ""}
 # A figure that has not come for so long comes no more.
 _STALE_SECONDS = 15.0
-# After its start, a listener's first figure takes this long at most.
+# After its start, an exporter's first figure takes this long at most.
 _FIRST_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 

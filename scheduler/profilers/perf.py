@@ -21,7 +21,7 @@ _PARANOID = "kernel.perf_event_paranoid"
 
 
 class Perf(Profiler):
-    """Counts. The listener ``process`` reads the file while it grows."""
+    """Counts. The exporter ``process`` reads the file while it grows."""
 
     name = "perf"
     report = RunFolder.PERF

@@ -95,7 +95,7 @@ class GpuFacts:
     simulated
         Whether they are.
     energy_method
-        How its share of their energy was found, as the listener says; several are joined by ``+``.
+        How its share of their energy was found, as the exporter says; several are joined by ``+``.
     """
 
     gpus: int

@@ -29,7 +29,7 @@ __all__ = [
 conflicts = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 # Seconds before it is asked again. While what was in the way is replayed, the next one may be on its way.
 _PAUSES = (0.2, 1.0, 3.0)
-# Below that nobody waits: the listeners are read once a second, and what they say is written a second later.
+# Below that nobody waits: the exporters are read once a second, and what they say is written a second later.
 _SECONDS = 5.0
 # A transaction after a long rest is late for a moment, and by the whole rest.
 _SECOND_LOOK_SECONDS = 0.2

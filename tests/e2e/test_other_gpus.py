@@ -53,7 +53,7 @@ def test_listeners_are_started_anew_for_other_gpus_while_nobody_needs_them(place
     assert f"started with no BENCH_SIMULATE; starting them anew with BENCH_SIMULATE={GPUS}" in said
     assert place.pid("exporter-host") != host
     assert place.pid("collector") == collector
-    wait_for(lambda: place.ask("select from series where metric = 'bench_gpu_power_watts'"), "a listener's samples")
+    wait_for(lambda: place.ask("select from series where metric = 'bench_gpu_power_watts'"), "an exporter's samples")
 
     place.simulate = ""  # what is measured shows all the same
     [gpu] = place.json("status")["gpus"]

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.servers import exporter
 from tests.support import fake_mps
 from tests.support.home import Sheet, environment_of, open_gate
 from tests.support.slurm import HEADER, Site, site_in
@@ -286,26 +285,6 @@ def test_what_a_failed_node_had_not_written_its_next_job_writes(site: Site, shee
     row = f"307,1,next,,--nodelist={site.cluster.nodes[1]},{{scripts}}/clocked.py,--seconds 0"
     site.schedule(site.sheet("next", HEADER, [row])).wait()
     assert not list(folder.parents[1].glob("spool/*.spool"))
-
-
-NODES = """
-scrape_configs:
-  - job_name: cards
-    slurm_sd_configs: [{{port: {port}, partitions: [main], refresh_interval: 1s}}]
-    relabel_configs: [{{source_labels: [__meta_slurm_node], target_label: host}}]
-"""
-
-
-def test_the_node_list_is_a_source_of_targets(site: Site) -> None:
-    found = "select host, url from targets where listener = 'cards' and up and lease_until > now() order by host"
-    with exporter(lambda: b"a 1\n") as address, tempfile.TemporaryDirectory(prefix="slurm-") as folder:
-        (site.folder / "nodes.yml").write_text(NODES.format(port=address.rpartition(":")[2]))
-        collecting = replace(site, path=Path(folder)).start("collector", "run", "--targets", site.folder / "nodes.yml")
-        there = [{"host": node, "url": f"http://{address}/metrics"} for node in site.cluster.nodes]
-        wait_for(lambda: site.ask(found) == there, "both nodes")
-        collecting.interrupt()
-        collecting.wait()
-    assert site.ask(found) == []
 
 
 def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:

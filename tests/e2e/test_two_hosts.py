@@ -1,4 +1,4 @@
-"""A database and a collector on one host, listeners and runs on others, each with a name and a network of its own."""
+"""A database and a collector on one host, exporters and runs on others, each with a name and a network of its own."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     [node] = site.others
     server, there = site.homes[0], site.home(node)
     listener = there.start(*LISTENER)
-    wait_for(lambda: site.up() == [("node7", "host", "node7:9701")], "the listener of the other host")
+    wait_for(lambda: site.up() == [("node7", "host", "node7:9701")], "the exporter of the other host")
 
     run, gate = start_run(there)
     [going] = wait_for(lambda: server.json("status")["runs"], "the run, seen from the server")
@@ -111,7 +111,7 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     assert "exporter-host" not in services, "the host's own answers"
 
     listener.kill()
-    wait_for(lambda: ("node7", "host", "node7:9701") not in site.up(), "the loss of the listener")
+    wait_for(lambda: ("node7", "host", "node7:9701") not in site.up(), "the loss of the exporter")
     there.start(*LISTENER)
     wait_for(lambda: ("node7", "host", "node7:9701") in site.up(), "its return")
     gate.touch()
@@ -136,7 +136,7 @@ def test_a_run_on_a_host_whose_clock_is_off_by_minutes_has_all_that_was_measured
     homes = {host.name: site.home(host, **another_clock(site.folder, off[host.name])) for host in site.others}
     for home in homes.values():
         home.start(*LISTENER)
-    wait_for(lambda: len(site.up()) == 2, "the listeners of both")
+    wait_for(lambda: len(site.up()) == 2, "the exporters of both")
     runs = {name: start_run(home) for name, home in homes.items()}
     going = "select host, extract(epoch from started_at - now()) from runs where status = 'running' order by host"
     found = wait_for(lambda: rows if len(rows := site.ask(going)) == 2 else None, "both runs")

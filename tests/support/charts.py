@@ -164,7 +164,7 @@ def assert_same(found: list[Point], wanted: list[Point]) -> None:
 
 
 def random_world(world: World, seed: int) -> tuple[list[str], float]:
-    """Make runs that share GPUs for a while, on a host whose listeners have gaps and whose counters start anew."""
+    """Make runs that share GPUs for a while, on a host whose exporters have gaps and whose counters start anew."""
     dice = random.Random(seed)
     start = time.time() // 600 * 600 - 7200 + dice.random() * 100
     runs = []

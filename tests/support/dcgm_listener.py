@@ -60,7 +60,7 @@ class Given:
 
 
 def exporter(tmp_path: Path, reader: Given, **environment: str) -> DcgmExporter:
-    """Return a listener without dcgmi that asks a reader."""
+    """Return an exporter without dcgmi that asks a reader."""
     options = ExporterOptions(home=tmp_path)
     return DcgmExporter(options, environment={"PATH": ""} | environment, nvml=NoNvml(), reader=reader, hostname="n1")
 

@@ -85,7 +85,7 @@ class Laboratory:
         return mine, np.clip(activity + drift + self._noise.normal(0, 0.03, len(activity)), 0.02, None)
 
     def _see(self, key: str, times: Curve, labels: Mapping[str, str], figures: Mapping[str, Curve]) -> None:
-        """Take figures of a listener, `key` being ``LISTENER of HOST``."""
+        """Take figures of an exporter, `key` being ``LISTENER of HOST``."""
         if not len(times):
             return
         listener, host = key.split(" of ")

@@ -1,4 +1,4 @@
-"""What the listener ``nvml`` says of readings made by hand, and runs for the processes in these."""
+"""What the exporter ``nvml`` says of readings made by hand, and runs for the processes in these."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Told:
 
 
 class Page:
-    """The listener as its text goes over the wire."""
+    """The exporter as its text goes over the wire."""
 
     def __init__(self, home: Path, *, own_runs: bool = False) -> None:
         self.told = Told()

@@ -19,7 +19,7 @@ from tests.support.rows import HEADER, Write
 
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
-    """Make listeners whose ``dcgmi`` plays a folder of `DCGMI`, of which they have a copy to change."""
+    """Make exporters whose ``dcgmi`` plays a folder of `DCGMI`, of which they have a copy to change."""
     monkeypatch.setattr(
         "hypergauge.exporters.dcgm.dmon._FIRST_SECONDS", 20.0
     )  # where many tests run, a program starts slowly

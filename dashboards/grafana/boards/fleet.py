@@ -13,7 +13,7 @@ from hypergauge.dashboards.grafana.states import named, shares, states
 __all__ = ["board"]
 
 _HOSTS = texts("host")
-_NO_DEVICES = "No GPU was measured: `bench up` starts the listeners, `bench doctor` says what is missing."
+_NO_DEVICES = "No GPU was measured: `bench up` starts the exporters, `bench doctor` says what is missing."
 _LIVE = link(
     "Open the run", "/d/bench-run?var-run=${__data.fields.run_id}&from=${__data.fields.from_ms}&to=now&refresh=5s"
 )
@@ -208,7 +208,7 @@ def _hosts() -> Json:
             *(for_name(name, decimals=0, custom__width=70) for name in ("Runs", "GPUs", "Busy", "Cores")),
             for_name("Memory", unit="bytes"),
         ],
-        empty="No host was measured in the last minutes: `bench up` starts the listeners.",
+        empty="No host was measured in the last minutes: `bench up` starts the exporters.",
         width=24,
         height=5,
     )

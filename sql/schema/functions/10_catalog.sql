@@ -57,8 +57,8 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_page_faults_total', '{}', 'page_faults', 'events/s', 1, 'counter', 'sum', 1, false, 'Page faults; of a run under perf.'),
     ('bench_process_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run began, Unix time.'),
     ('bench_process_end_time_seconds', '{}', 'end_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run ended, Unix time.'),
-    -- the listeners of themselves
-    ('bench_exporter_cpu_seconds_total', '{}', 'listener_cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores that the listeners kept busy.'),
+    -- the exporters of themselves
+    ('bench_exporter_cpu_seconds_total', '{}', 'listener_cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores that the exporters kept busy.'),
     -- the collector of itself
     ('bench_collector_samples_total', '{}', 'collector_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Samples written to the database.'),
     ('bench_collector_scraped_samples_total', '{}', 'collector_scraped_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Lines scraped.'),
@@ -123,7 +123,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('DCGM_FI_DEV_PSTATE', '{}', 'gpu_performance_state', 'code', 1, 'gauge', 'max', 20, true, 'Number of the performance state, 0 for the fastest.'),
     ('DCGM_FI_DEV_XID_ERRORS', '{}', 'gpu_last_xid', 'code', 1, 'gauge', 'max', 20, true, 'Number of the last XID error, 0 for none.'),
     ('DCGM_FI_DEV_VGPU_LICENSE_STATUS', '{}', 'gpu_vgpu_licensed', 'flag', 1, 'gauge', 'max', 20, true, '1 where a virtual GPU has its licence.'),
-    -- GPUs, in the names of our own listener `nvml`
+    -- GPUs, in the names of our own exporter `nvml`
     ('bench_gpu_graphics_active_ratio', '{}', 'gpu_utilization', 'ratio', 1, 'gauge', 'mean', 15, false, 'Share of time in which the graphics or compute engine was active.'),
     ('bench_gpu_utilization_ratio', '{}', 'gpu_utilization', 'ratio', 1, 'gauge', 'mean', 16, false, 'Share of time in which a kernel ran.'),
     ('bench_gpu_sm_active_ratio', '{}', 'gpu_sm_active', 'ratio', 1, 'gauge', 'mean', 15, false, 'Share of time in which a multiprocessor had a warp, mean over all.'),

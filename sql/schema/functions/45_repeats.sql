@@ -1,4 +1,4 @@
--- Targets that give the same: node_exporter beside our own listener, say. Of these one counts, or they would be added up.
+-- Targets that give the same: node_exporter beside our own exporter, say. Of these one counts, or they would be added up.
 
 -- Whether a series is one of several that say the same figure of one device, which counts once: that of a board, repeated on
 -- each of its instances; whatever dcgm-exporter says of a GPU, repeated for each pod, job and virtual GPU on it; and a disk
@@ -31,7 +31,7 @@ end $$;
 
 -- The series that do not count for runs, of some quantities or of all where null: another target gives the same metric of
 -- the same place, of a GPU's the same device. Of those that cover the run the one counts that was there first. What the
--- catalog does not know is no place's: two servers on a host may each count their own requests, and so does each listener
+-- catalog does not know is no place's: two servers on a host may each count their own requests, and so does each exporter
 -- its own CPU time.
 --
 -- What was found when a run's summary was written stays. Until then it is asked when a target was last seen; `p_measured`

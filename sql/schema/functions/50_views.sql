@@ -221,7 +221,7 @@ returns setof stored_summaries language sql stable as $$
     where r.run_id = any(p_runs)
 $$;
 
--- Whether a run's GPUs are simulated: it was started on such, or a listener says so of what it measured there.
+-- Whether a run's GPUs are simulated: it was started on such, or an exporter says so of what it measured there.
 create or replace function on_simulated_gpus(r runs) returns boolean language sql stable as $$
     select r.simulated or exists (select from run_sets rs join series s using (place_id)
                                   where rs.run_id = r.run_id and rs.scope <> 'host' and s.labels ->> 'simulated' = 'true')
@@ -239,7 +239,7 @@ from runs r where r.started_at is not null;
 
 -- How far a run's figures can be trusted. `coverage` is the share of its duration in which its processes were measured
 -- (of a gap no more than the total is known), `throttled` whether something kept the clocks of its GPUs down at any time, and
--- `overhead` the share of what its host's cores had to give that the listeners used while it went on, known of what has its
+-- `overhead` the share of what its host's cores had to give that the exporters used while it went on, known of what has its
 -- summary: a host's cores are many series.
 create or replace view run_quality as
 select r.run_id,
@@ -262,7 +262,7 @@ cross join lateral (
     from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
           where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) figures) q;
 
--- The listeners that runs were measured by: of a run that goes on those of all series of its places.
+-- The exporters that runs were measured by: of a run that goes on those of all series of its places.
 create or replace function run_listeners(p_runs text[])
 returns table (run_id text, listeners text[]) language sql stable as $$
     with placed as materialized (

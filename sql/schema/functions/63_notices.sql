@@ -142,7 +142,7 @@ returns table (about text, notice text) language sql stable as $$
         from trusted where held_down > 0 having count(*) > 0
         union all
         select 9, 'overhead', null,
-               format('the listeners took more than 1%% of the host''s cores in %s.',
+               format('the exporters took more than 1%% of the host''s cores in %s.',
                       some_of(array_agg(format('%s (%s%%)', run, round(overhead::numeric * 100, 1)) order by nth)))
         from trusted where overhead > 0.01 having count(*) > 0
         union all

@@ -10,7 +10,7 @@ from targets t cross join lateral (
                                   'node_load1', 'DCGM_FI_DEV_GPU_TEMP'], metric), series_id desc
     limit 1) s;
 
--- What a target is called: its listener, with the host where there are several, and its address where those are not enough.
+-- What a target is called: its exporter, with the host where there are several, and its address where those are not enough.
 create or replace view target_names as
 select target_id,
        concat_ws(' ', listener, case when count(*) over (partition by listener) > 1 then host end,

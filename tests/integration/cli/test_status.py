@@ -58,7 +58,7 @@ def test_clocks_that_are_surely_off_are_named(database: Database) -> None:
 def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     run = world.run(time.time() - 60)
     settings = world.database.settings
-    words = f"runs go on at {HOST}, and no listener of it answers"
+    words = f"runs go on at {HOST}, and no exporter of it answers"
     assert words in " ".join(bench(settings, "status").split())
     found = {one["what"]: one for one in json.loads(bench(settings, "doctor", "--json"))}[f"host {HOST}"]
     assert not found["ok"]

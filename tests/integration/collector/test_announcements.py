@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from hypergauge.cli.serving.listeners import LocalListeners, answers
+from hypergauge.cli.serving.local_exporters import LocalExporters, answers
 from hypergauge.collector.discovery.announced import announced
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import write_atomically
@@ -104,7 +104,7 @@ def test_hosts_on_which_nothing_is_measured_are_known_by_name(world: World) -> N
 
 @pytest.fixture
 def listen(tmp_path: Path) -> Iterator[Listen]:
-    """Start the listener `host` with the database that is named; what it says goes to a file of the test."""
+    """Start the exporter `host` with the database that is named; what it says goes to a file of the test."""
     started: list[subprocess.Popen[str]] = []
 
     def start(dsn: str, *words: str) -> subprocess.Popen[str]:
@@ -197,7 +197,7 @@ def test_a_stack_scrapes_what_its_host_has_announced_and_leaves_to_each_home_wha
     here = socket.gethostname()
     for host, listener, port in ((here, "host", 1), (here, "host", 2), (here, "process", 3), ("n7", "rapl", 4)):
         announcements.announce(database, Announcement(host, listener, f"http://127.0.0.1:{port}/metrics"))
-    listeners = LocalListeners(settings, database)
+    listeners = LocalExporters(settings, database)
     assert {key: target.url for key, target in listeners().items()} == {
         (here, "host", ""): "http://127.0.0.1:1/metrics"
     }
@@ -216,7 +216,7 @@ def test_a_listener_works_while_the_database_is_away(flavour: Flavour, tmp_path:
             pass
         server.stop("fast")
         started = listen(server.dsn, "--bind", "127.0.0.1")
-        wait_for(lambda: "listening on http://127.0.0.1:" in said.read_text(), "the listener")
+        wait_for(lambda: "listening on http://127.0.0.1:" in said.read_text(), "the exporter")
         wait_for(lambda: "failed, and is tried again: the database at" in said.read_text(), "word of the database")
         server.start()
         wait_for(lambda: len(announced(database)) == 1, "its announcement")

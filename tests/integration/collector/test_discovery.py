@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from hypergauge.collector.discovery.discovery import Discovery, read_targets
-from hypergauge.collector.discovery.targets import Shard
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.schema.flavour import Flavour
@@ -112,22 +111,6 @@ scrape_configs:
             wait_for(lambda: silent("file3"), "the end of a file's targets")
             collector.stop()
             assert "hunter2" not in collector.said()
-
-
-def test_every_target_is_in_one_shard_and_stays_there(tmp_path: Path) -> None:
-    path = tmp_path / "targets.json"
-    path.write_text(json.dumps([{"targets": [f"n{number}:9100" for number in range(1000)]}]))
-    parts = [set(Discovery(path, 1.0, CollectorMetrics(), Shard.parse(f"{number}/3")).targets) for number in (1, 2, 3)]
-    assert set.union(*parts) == {target.key for target in read_targets(path, 1.0)}
-    assert sum(map(len, parts)) == 1000
-    assert all(250 < len(part) < 420 for part in parts)
-    assert ("n0", "targets", "n0:9100") in parts[2], "the same on every host, today and tomorrow"
-
-
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "a/b", "1/0", "-1/3", "1/3/5"])
-def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(BadRequest, match="is not a shard: write 1/3, 2/3 and 3/3 for three collectors"):
-        Shard.parse(text)
 
 
 def test_a_file_that_is_named_and_not_there(tmp_path: Path) -> None:

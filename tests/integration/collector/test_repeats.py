@@ -1,4 +1,4 @@
-"""Targets that give the same metric of one place, node_exporter beside our own listener: one of them counts."""
+"""Targets that give the same metric of one place, node_exporter beside our own exporter: one of them counts."""
 
 from __future__ import annotations
 

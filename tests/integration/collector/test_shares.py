@@ -35,7 +35,7 @@ LEFT_SECONDS = 3.0
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """A targets file with listeners that answer."""
+    """A targets file with exporters that answer."""
     with BadExporters() as exporters:
         path = tmp_path / "targets.json"
         groups = [

@@ -78,7 +78,7 @@ def test_what_measuring_a_run_cost_and_what_held_it_back_stand_on_its_card(world
         ),
     )
     card = dict(asked(world, "select what, value from run_card(%s)", run))
-    assert card["overhead"] == "0.5 % of the host's cores, for the listeners"
+    assert card["overhead"] == "0.5 % of the host's cores, for the exporters"
     assert card["throttled"] == "the clocks of its GPUs were kept down at some time"
 
 

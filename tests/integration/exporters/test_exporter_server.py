@@ -27,7 +27,7 @@ from tests.support.waiting import HUNG_SECONDS
 
 
 class Thermometer:
-    """A listener whose source can be broken and slow, and that notices two reads at once."""
+    """An exporter whose source can be broken and slow, and that notices two reads at once."""
 
     name = "thermometer"
 
@@ -51,7 +51,7 @@ class Thermometer:
 
 
 class Hanging(Thermometer):
-    """A listener whose source does not answer before it is told to."""
+    """An exporter whose source does not answer before it is told to."""
 
     name = "hanging"
     hangs = threading.Event()
@@ -121,7 +121,7 @@ def test_the_source_is_read_by_one_at_a_time() -> None:
 
 
 class Valve(Thermometer):
-    """A listener whose source is held open, and that notices a reading or a second close of a closed one."""
+    """An exporter whose source is held open, and that notices a reading or a second close of a closed one."""
 
     name = "valve"
 
@@ -207,7 +207,7 @@ def test_a_close_that_fails_is_logged_and_the_listener_ends(caplog: pytest.LogCa
 
     with caplog.at_level(logging.WARNING), serve(Stuck()):
         pass
-    assert [record.getMessage() for record in caplog.records] == ["listener 'valve' cannot be closed"]
+    assert [record.getMessage() for record in caplog.records] == ["exporter 'valve' cannot be closed"]
 
 
 def test_start_and_stop_are_safe_twice_and_before_a_start() -> None:
@@ -275,7 +275,7 @@ def test_a_taken_port_is_named() -> None:
 def test_a_listener_that_cannot_work_here_says_why() -> None:
     exporter = Thermometer()
     exporter.reason = "there is no room"
-    with pytest.raises(ExporterUnavailable, match="listener 'thermometer' cannot work here: there is no room"):
+    with pytest.raises(ExporterUnavailable, match="exporter 'thermometer' cannot work here: there is no room"):
         serve(exporter)
 
 
@@ -306,7 +306,7 @@ def test_names_of_ours_follow_the_rules(tmp_path: Path) -> None:
 
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Lay out a third party's module with a listener and one that cannot be imported."""
+    """Lay out a third party's module with an exporter and one that cannot be imported."""
     name = "third_party_listeners"
     (tmp_path / f"{name}.py").write_text("def room(options): return ('room', options)\n")
     (tmp_path / f"{name}_broken.py").write_text("import no_such_driver\n")
@@ -324,7 +324,7 @@ def test_listeners_come_by_entry_point(module: str, tmp_path: Path) -> None:
     )
     assert list(registry) == ["host", "room"]
     assert registry.create("host", ExporterOptions(home=tmp_path)).name == "host"
-    with pytest.raises(BadRequest, match=re.escape("unknown listener 'hots' (did you mean 'host'?)")):
+    with pytest.raises(BadRequest, match=re.escape("unknown exporter 'hots' (did you mean 'host'?)")):
         registry.create("hots", ExporterOptions(home=tmp_path))
 
 
@@ -338,6 +338,6 @@ def test_a_broken_one_is_logged_and_left_out(module: str, caplog: pytest.LogCapt
 
 def test_a_name_that_is_taken_is_refused(module: str) -> None:
     taken = [entry("host", "hypergauge.exporters.host.exporter:HostExporter"), entry("host", f"{module}:room")]
-    both = "two listeners are called 'host': hypergauge.exporters.host.exporter:HostExporter and third_party_listeners:room"
+    both = "two exporters are called 'host': hypergauge.exporters.host.exporter:HostExporter and third_party_listeners:room"
     with pytest.raises(BadRequest, match=re.escape(both)):
         Registry.load(taken)

@@ -1,4 +1,4 @@
-"""The listener ``nvml`` over simulated GPUs that real processes keep busy: what runs have of them, and no joule too many."""
+"""The exporter ``nvml`` over simulated GPUs that real processes keep busy: what runs have of them, and no joule too many."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Body:
 
 
 class Host:
-    """A home with simulated GPUs, its listener, and runs."""
+    """A home with simulated GPUs, its exporter, and runs."""
 
     def __init__(self, home: Path, specification: str, stack: contextlib.ExitStack) -> None:
         self.home, self.specification = home, f"{BEFORE}xT4,{specification}"
@@ -295,7 +295,7 @@ def test_a_driver_that_is_restarted_begins_anew(host: MakeHost) -> None:
         try:
             if is_back(one.read()):
                 break
-        except Exception as error:  # noqa: BLE001 - whatever the driver says: the listener's server counts it
+        except Exception as error:  # noqa: BLE001 - whatever the driver says: the exporter's server counts it
             errors.append(error)
     assert is_back(one.read())
     assert len(errors) <= 1

@@ -33,7 +33,7 @@ def attributed(
 ) -> None:
     """Write the power that is a run's own, a figure for each stretch of so many seconds from its start."""
     times = [start + every * (1 + at) for at in range(len(watts))]
-    times[-1] -= 0.001  # as the listener does: to the last millisecond of the run
+    times[-1] -= 0.001  # as the exporter does: to the last millisecond of the run
     labels = {"UUID": gpu, "run_id": run, "method": "sm_time"}
     world.write(world.gauge(ATTRIBUTED, times, watts, labels, "nvml", dt=every))
 

@@ -152,7 +152,7 @@ IDLE, OTHER = {FIRST: 60.0, SECOND: 70.0}, {FIRST: 0.0, SECOND: 5.0}
 
 @pytest.fixture
 def shared(world: World, start: float) -> dict[int, str]:
-    """One run alone on a MIG instance, two that share a GPU, and a minute of a listener on both GPUs."""
+    """One run alone on a MIG instance, two that share a GPU, and a minute of an exporter on both GPUs."""
     runs = {
         1: world.run(start, start + SECONDS, gpu=FIRST, gpu_instance=7, name="alone"),
         2: world.run(start, start + SECONDS, gpu=SECOND, position=2, name="shares"),
@@ -163,7 +163,7 @@ def shared(world: World, start: float) -> dict[int, str]:
 
 
 def body(runs: Mapping[int, str], at: int) -> bytes:
-    """Return what the listener says `at` seconds after the start."""
+    """Return what the exporter says `at` seconds after the start."""
     instance, other = 'GPU_I_ID="7",GPU_I_PROFILE="1g.10gb"', 'GPU_I_ID="8",GPU_I_PROFILE="1g.10gb"'
     lines = [
         f'bench_gpu_graphics_active_ratio{{UUID="{FIRST}",gpu="0",{instance}}} 0.25',

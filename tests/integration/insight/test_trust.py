@@ -26,7 +26,7 @@ def run(world: World, number: int, *, seconds: int = SECONDS, every: int = 1, gp
 
 
 def host(world: World, listeners: float) -> None:
-    """Write that a host of four cores was measured all the time, and what the listeners took of one."""
+    """Write that a host of four cores was measured all the time, and what the exporters took of one."""
     times = [START + at for at in range(1500)]
     for mode, cores in (("user", 1.0), ("idle", 3.0)):
         world.write(world.gauge("node_cpu_seconds_total", times, [cores] * 1500, {"cpu": "0", "mode": mode}))
@@ -45,7 +45,7 @@ def test_runs_that_were_measured_alike_are_one_sentence(world: World) -> None:
     for number in (1, 2, 3):
         run(world, number)
     assert remarks(world) == [
-        "measured every 1 s by host and process, 99% of the time; the listeners took 0.1% of the host's cores."
+        "measured every 1 s by host and process, 99% of the time; the exporters took 0.1% of the host's cores."
     ]
 
 

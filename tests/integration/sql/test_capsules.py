@@ -246,7 +246,7 @@ def _counts(connection: Connection) -> dict[str, int]:
 
 
 def test_what_is_measured_here_stays_apart_from_it(told: World, flavour: Flavour, empty: Empty, tmp_path: Path) -> None:
-    """The same host, GPU, listener and moments in both databases, and a run here that goes on."""
+    """The same host, GPU, exporter and moments in both databases, and a run here that goes on."""
     expected = answers(told.connection, "20")
     export(told.connection, tmp_path / "all.capsule", "20")
     there = empty(OTHER[flavour]).open()

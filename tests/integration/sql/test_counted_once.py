@@ -186,7 +186,7 @@ def test_disks_and_networks_count_once_whatever_stands_on_them(world: World, sta
 
 
 def test_a_label_knows_better_than_a_name(world: World, start: float) -> None:
-    """Our own listener reads in /sys what an interface stands on; a rule of relabeling may say it of any other."""
+    """Our own exporter reads in /sys what an interface stands on; a rule of relabeling may say it of any other."""
     run = world.run(start, start + SECONDS)
     labels = {'device="eth0"': 100, 'device="lan",virtual="true"': 100, 'device="bond7",virtual="false"': 30}
     name = "node_network_receive_bytes_total"

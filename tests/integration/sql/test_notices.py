@@ -190,7 +190,7 @@ def test_runs_that_were_held_back_and_runs_that_the_listeners_held_back(world: W
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, runs, ["threads"]) == [
         ("throttled", "something kept the clocks of the GPUs down for a part of the time in 20/1/1 (51%)."),
-        ("overhead", "the listeners took more than 1% of the host's cores in 20/2/1 (5.0%)."),
+        ("overhead", "the exporters took more than 1% of the host's cores in 20/2/1 (5.0%)."),
     ]
     going = world.run(START + 600, workload=9, gpu="GPU-2")
     world.write(world.gauge("bench_gpu_throttled", [START + 601], [1.0], {"UUID": "GPU-2", "reason": "sw_power_cap"}))

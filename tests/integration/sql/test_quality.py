@@ -22,7 +22,7 @@ def quality(world: World) -> list[tuple[Any, ...]]:
 
 
 def host(world: World, *, busy: float, idle: float, waiting: float = 0.0, listeners: tuple[float, ...] = ()) -> None:
-    """Write what the cores of the host did in these seconds, and what each of the listeners took."""
+    """Write what the cores of the host did in these seconds, and what each of the exporters took."""
     for mode, cores in (("user", busy), ("idle", idle), ("iowait", waiting)):
         world.write(world.gauge("node_cpu_seconds_total", TIMES, [cores] * SECONDS, {"cpu": "0", "mode": mode}))
     for name, cores in zip(("process", "nvml"), listeners, strict=False):

@@ -1,4 +1,4 @@
-"""Whether listeners can work on this host, also those of third parties."""
+"""Whether exporters can work on this host, also those of third parties."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypergauge.exporters.serving.registry import ExporterOptions, Registry
 
 
 class Listener:
-    """A listener that has something open once it was asked."""
+    """An exporter that has something open once it was asked."""
 
     name = "theirs"
     opened = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hypergauge.cli.serving.listeners import LocalListeners
+from hypergauge.cli.serving.local_exporters import LocalExporters
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.core.services import Service
@@ -30,12 +30,12 @@ def start(settings: Settings, name: str, port: int, simulate: str | None = None)
     write_atomically(settings.stack_dir / f"{name}.service", json.dumps(asdict(service)))
 
 
-def scraped(listeners: LocalListeners) -> dict[str, str]:
+def scraped(listeners: LocalExporters) -> dict[str, str]:
     return {target.listener: target.url.split("/")[2] for target in listeners().values()}
 
 
 def test_a_listener_that_is_started_later_is_scraped_too(settings: Settings) -> None:
-    listeners = LocalListeners(settings)
+    listeners = LocalExporters(settings)
     assert scraped(listeners) == {}
     start(settings, "exporter-host", 1001)
     start(settings, "mlflow", 1002)
@@ -50,13 +50,13 @@ def test_a_listener_that_is_started_later_is_scraped_too(settings: Settings) -> 
 @pytest.mark.parametrize(("interval", "every"), [(0.1, 10), (1, 10), (30, 30)])
 def test_a_collector_scrapes_itself_and_less_often(settings: Settings, interval: float, every: float) -> None:
     start(settings, "collector", 1001)
-    [target] = LocalListeners(replace(settings, interval=interval))().values()
+    [target] = LocalExporters(replace(settings, interval=interval))().values()
     assert (target.listener, target.url, target.interval) == ("collector", "http://127.0.0.1:1001/metrics", every)
     assert target.instance == str(settings.home), "those of several homes are told apart"
 
 
 def test_a_folder_that_stays_as_it_is_is_not_read_again(settings: Settings) -> None:
-    listeners = LocalListeners(settings)
+    listeners = LocalExporters(settings)
     start(settings, "exporter-host", 1001)
     long_ago = time.time() - 60
     os.utime(settings.stack_dir, (long_ago, long_ago))
@@ -70,8 +70,8 @@ def test_a_folder_that_stays_as_it_is_is_not_read_again(settings: Settings) -> N
     ("simulate", "own"), [(None, {"process"}), ("1xH100", {"process", "nvml", "dcgm"})], ids=["real", "simulated"]
 )
 def test_simulated_gpus_are_the_homes_own(settings: Settings, simulate: str | None, own: set[str]) -> None:
-    """Whatever the collector was started with: it goes on while the listeners are started anew for other GPUs."""
+    """Whatever the collector was started with: it goes on while the exporters are started anew for other GPUs."""
     for port, name in enumerate(["process", "nvml", "dcgm", "host"], 1001):
         start(settings, f"exporter-{name}", port, simulate)
-    targets = LocalListeners(settings)().values()
+    targets = LocalExporters(settings)().values()
     assert {target.listener for target in targets if target.instance} == own

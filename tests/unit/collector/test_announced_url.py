@@ -1,4 +1,4 @@
-"""Where a listener says that it is reached."""
+"""Where an exporter says that it is reached."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_a_runs_counters_began_with_it(metric: str) -> None:
     ("began", "before", "started_at", "counts"),
     [
         (990, 999, 999.5, True),
-        (990, 999, 995, True),  # it took a while until the listener saw it
+        (990, 999, 995, True),  # it took a while until the exporter saw it
         (990, 999, 993, False),  # somebody has measured it before
         (996, 999, 995, False),
         (999.5, None, 999.6, True),

@@ -8,7 +8,7 @@ import pytest
 
 from hypergauge.collector.discovery.config_file import read_config
 from hypergauge.collector.discovery.discovery import read_targets
-from hypergauge.collector.discovery.scrape_config import Announced, Limits, ScrapeConfig, Slurm, Web
+from hypergauge.collector.discovery.scrape_config import Announced, Limits, ScrapeConfig, Web
 from hypergauge.core.errors import BadRequest
 
 
@@ -45,7 +45,6 @@ scrape_configs:
     file_sd_configs: [{files: [nodes/*.json], refresh_interval: 1m}]
     http_sd_configs: [{url: "https://sd/targets", authorization: {type: Token, credentials: abc}}]
     announced_sd_configs: [{}]
-    slurm_sd_configs: [{port: 9701, partitions: [gpu], refresh_interval: 30s}, {port: 9702}]
   - job_name: bare
 """
     one, bare = read(tmp_path, text)
@@ -62,7 +61,7 @@ scrape_configs:
     assert (access.tls.server_name, access.tls.insecure_skip_verify, access.follow_redirects) == ("n1", True, False)
     assert (one.files[0].patterns, one.files[0].refresh_interval) == (("nodes/*.json",), 60.0)
     web, *others = one.services
-    assert others == [Announced(), Slurm(9701, ("gpu",), 30.0), Slurm(9702)]
+    assert others == [Announced()]
     assert isinstance(web, Web)
     assert web.access.headers() == {"Authorization": "Token abc"}
     assert (bare.metrics_path, bare.scheme, bare.scraping.honor_labels) == ("/metrics", "http", False)
@@ -203,8 +202,6 @@ BAD = [
     (job("file_sd_configs: [{files: [x.txt]}]"), "3:32", "'x.txt' does not end in .json, .yml or .yaml"),
     (job("file_sd_configs: [{files: ['*/x.yml']}]"), "3:32", "has a wildcard that is not in its last part"),
     (job("announced_sd_configs: [{refresh: 1s}]"), "3:29", "unknown key 'refresh' (did you mean 'refresh_interval'?)"),
-    (job("slurm_sd_configs: [{partitions: [a]}]"), "3:24", "there is no port: that of the listeners on the nodes"),
-    (job("slurm_sd_configs: [{port: 70000}]"), "3:31", "the port is 70000, but must lie between 1 and 65535"),
     (job("http_sd_configs: [{url: ftp://x}]"), "3:29", "this is no address of a service discovery"),
     (job("http_sd_configs: [{url: 'http://me:secret@x'}]"), "3:29", "log in by basic_auth"),
     (job("static_configs: [{targets: ['a/b']}]"), "3:33", "'a/b' has a path"),

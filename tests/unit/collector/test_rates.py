@@ -230,7 +230,7 @@ def test_a_gauge_never_claims_more_time_than_there_was(gaps: list[float], interv
 
 
 def test_what_another_collector_was_shown_is_not_told_again() -> None:
-    # A listener shows an ended run's last figures for a minute, dated to its end: a collector that starts within that
+    # An exporter shows an ended run's last figures for a minute, dated to its end: a collector that starts within that
     # minute would write them a second time.
     parser, rates = Parser(), Rates(1.0, since=1000.0)
     scrape = parser.parse(b'peak{run="a"} 7 999000\npeak{run="b"} 8 1001000\npeak{run="c"} 9\n')

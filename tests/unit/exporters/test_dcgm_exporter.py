@@ -1,4 +1,4 @@
-"""The listener ``dcgm`` against captured output, hand-made readings and dcgm-exporter's own body, to the byte."""
+"""The exporter ``dcgm`` against captured output, hand-made readings and dcgm-exporter's own body, to the byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listener ``dcgm`` and its child ``dcgmi dmon``, which may end, hang, or be told of other GPUs."""
+"""The exporter ``dcgm`` and its child ``dcgmi dmon``, which may end, hang, or be told of other GPUs."""
 
 # ruff: noqa: N802 - stubs have the names of NVML
 
@@ -87,7 +87,7 @@ def change(folder: Path, entity: str, texts: dict[str, str]) -> None:
 
 
 def child(listener: DcgmExporter) -> int:
-    """Return the pid of the listener's one child, which may just be about to begin."""
+    """Return the pid of the exporter's one child, which may just be about to begin."""
     deadline = time.monotonic() + HUNG_SECONDS
     while len(found := _children()) != 1:
         assert time.monotonic() < deadline, found

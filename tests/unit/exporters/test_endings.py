@@ -1,4 +1,4 @@
-"""What listeners know of runs by their folders."""
+"""What exporters know of runs by their folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the listener ``nvml`` shows of readings made by hand, with real processes as the runs on the GPUs."""
+"""What the exporter ``nvml`` shows of readings made by hand, with real processes as the runs on the GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What perf writes, as the listener ``process`` shows it: totals that never fall, dated to when they were counted."""
+"""What perf writes, as the exporter ``process`` shows it: totals that never fall, dated to when they were counted."""
 
 from __future__ import annotations
 
@@ -126,11 +126,11 @@ def test_a_run_without_perf(tmp_path: Path) -> None:
     assert (counters.totals, counters.is_current) == ({}, False)
 
 
-# --- the listener -----------------------------------------------------------------------------------------------------
+# --- the exporter -----------------------------------------------------------------------------------------------------
 
 
 class Page(Collector):
-    """The listener as its text goes over the wire, parsed again."""
+    """The exporter as its text goes over the wire, parsed again."""
 
     def __init__(self, home: Path) -> None:
         self._exporter = ProcessExporter(ExporterOptions(home))

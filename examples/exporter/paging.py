@@ -1,4 +1,4 @@
-"""A listener for hypergauge: page faults and swapping, which show a data set that does not fit into memory."""
+"""An exporter for hypergauge: page faults and swapping, which show a data set that does not fit into memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PagingExporter:
     Parameters
     ----------
     options
-        What a listener may need to know about its surroundings; this one needs nothing.
+        What an exporter may need to know about its surroundings; this one needs nothing.
     path
         Where the counters are, so that a test can lay out its own.
     """
@@ -30,7 +30,7 @@ class PagingExporter:
         self._path = path
 
     def check(self) -> str | None:
-        """Return why this listener cannot work on this host, ``None`` where it can."""
+        """Return why this exporter cannot work on this host, ``None`` where it can."""
         return None if self._path.exists() else f"there is no {self._path}: only Linux has it"
 
     def collect(self) -> Iterator[Metric]:

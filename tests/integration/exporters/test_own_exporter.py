@@ -1,4 +1,4 @@
-"""The listener in `examples` is installed as a third party's would be, and scraped."""
+"""The exporter in `examples` is installed as a third party's would be, and scraped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.waiting import HUNG_SECONDS
 from tests.support.world import World
 
 ROOT = Path(__file__).parents[3]
-EXAMPLE = ROOT / "examples/listener"
+EXAMPLE = ROOT / "examples/exporter"
 VMSTAT = "pgfault 1000\npgmajfault 7\npswpin 2\npswpout 3\nnr_free_pages 5\n"
 
 
@@ -68,7 +68,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shown(language: str) -> str:
     """Return what the page shows in a language."""
-    page = (ROOT / "docs/listeners.md").read_text()
+    page = (ROOT / "docs/exporters.md").read_text()
     [text] = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     return str(text)
 
@@ -125,7 +125,7 @@ def test_the_page_shows_it_as_it_is() -> None:
 
 
 def test_the_page_names_every_listener_and_each_by_its_own_name(tmp_path: Path) -> None:
-    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/listeners.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/exporters.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(LISTENERS)
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][GROUP]
     assert set(points) <= set(LISTENERS)

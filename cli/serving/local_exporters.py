@@ -19,7 +19,7 @@ from hypergauge.sql.server.database import Database
 if TYPE_CHECKING:
     from hypergauge.collector.discovery.targets import Key, Target
 
-__all__ = ["LocalListeners", "announced_here", "answers"]
+__all__ = ["LocalExporters", "announced_here", "answers"]
 
 # A folder that has just changed may change again before its time of change does.
 _SETTLED_SECONDS = 1.0
@@ -31,7 +31,7 @@ _ANSWER_SECONDS = 2.0
 
 
 def announced_here(database: Database, settings: Settings) -> dict[str, str]:
-    """Return the URLs of the listeners that run on this host as services, by name, without those that each home has its own of.
+    """Return the URLs of the exporters that run on this host as services, by name, without those that each home has its own of.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def announced_here(database: Database, settings: Settings) -> dict[str, str]:
 
 
 def answers(url: str) -> bool:
-    """Return whether a listener gives its figures to whoever asks."""
+    """Return whether an exporter gives its figures to whoever asks."""
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=_ANSWER_SECONDS):  # noqa: S310 - as announced
         return True
     return False
@@ -63,8 +63,8 @@ def _is_own(listener: str, simulate: str | None) -> bool:
     return listener == "process" or (simulate is not None and listener in ("nvml", "dcgm"))
 
 
-class LocalListeners:
-    """The listeners of a stack, and its collector; what the stack has written down is read again when it has changed.
+class LocalExporters:
+    """The exporters of a stack, and its collector; what the stack has written down is read again when it has changed.
 
     With a `database` also those that the host has announced and the stack does not run itself. A collector of the site that
     has them keeps them.
@@ -120,5 +120,5 @@ class LocalListeners:
         return found
 
     def _owner(self, listener: str, service: Service) -> str:
-        """Return whose the listener's figures are: the host's, which are measured by whoever is first, or the home's."""
+        """Return whose the exporter's figures are: the host's, which are measured by whoever is first, or the home's."""
         return str(self._settings.home) if _is_own(listener, service.simulate) else ""
