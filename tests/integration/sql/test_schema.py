@@ -41,8 +41,8 @@ RELATIONS = {
     "accounting": "run_id step state elapsed_seconds cpu_seconds max_rss_bytes energy_joules",
     "owned_devices": "owned_id kind host boot_id home simulated holder_pid holder_created run_ids gpu_uuids profile start "
     "gpu_instance_id mig_uuid folder made_at",
-    "targets": "target_id host exporter url last_seen up",
-    "announcements": "host exporter url announced_at renewed_at",
+    "targets": "target_id host listener url last_seen up",
+    "announcements": "host listener url announced_at renewed_at",
 }
 
 
