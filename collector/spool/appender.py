@@ -57,12 +57,17 @@ class Appender:
 
     def _append(self, records: Sequence[SpoolRecord]) -> None:
         for record in _joined(records):
-            try:
-                with self._lock:
+            problem: BenchError | None = None
+            with self._lock:
+                try:
                     self._spool.append(record)
-            except BenchError as error:
+                except BenchError as error:
+                    problem = error
+                # At once: the writer may be in a long statement, and the collector killed before its end.
+                self._metrics.count_spool(self._spool)
+            if problem is not None:
                 self._metrics.dropped.labels("spool").inc(len(record))
-                _log.error("%s", error)
+                _log.error("%s", problem)
 
 
 def _joined(records: Iterable[SpoolRecord]) -> Iterator[SpoolRecord]:
