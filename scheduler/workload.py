@@ -37,8 +37,8 @@ __all__ = ["Workload"]
 
 # The least between two looks at how the runs go on.
 _LOOK_SECONDS = 0.005
-# How much earlier than they begin runs may start by the database.
-_EARLY_SECONDS = 0.01
+# Runs that begin this soon after they were placed start at that moment.
+_SOON_SECONDS = 0.01
 
 
 class Workload:
@@ -164,14 +164,14 @@ class Workload:
         placements = [placement for active in starting for placement in active.placements]
         placed_at = session(runs.start_runs, workload_id, placements, lease=self.settings.lease)
         # One moment for all, from which their durations count: however long the database took, no run has that time.
-        released_at = time.time()
+        now = time.time()
+        released_at = placed_at if 0 <= now - placed_at <= _SOON_SECONDS else now
         self.began = self.began or released_at
         for active in starting:
             active.release(released_at)
-        if not 0 <= released_at - placed_at <= _EARLY_SECONDS:
-            session(
-                runs.move_starts, workload_id, [active.folder.run_id for active in starting], placed_at, released_at
-            )
+        if released_at != placed_at:
+            run_ids = [active.folder.run_id for active in starting]
+            session(runs.move_starts, workload_id, run_ids, placed_at, released_at)
         for active in starting:
             self._tell("started", active)
 
