@@ -13,15 +13,15 @@ __all__ = ["COMMANDS", "Catalog", "DeferredCommand"]
 
 # By command: its module in `hypergauge.cli`, whose `register` adds it, and the first line of its help. A test compares both.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "schedule": ("running.schedule", "Run every row of an experiment file that is still to do, workload by workload."),
+    "schedule": ("running.schedule", "Run all rows of an experiment file that are still to do, workload by workload."),
     "run": ("running.schedule", "Run one command without a file; it is measured like any other run."),
     "stop": (
         "running.stop",
-        "End runs, with everything they started, and say so in their status; what is queued does not begin.",
+        "Stop runs with all of their processes. Queued runs do not begin.",
     ),
     "job": (
         "running.remote",
-        "Run the workload that an executor's job was ordered to, on this host; the order is what it reads.",
+        "Run the workload of an executor's job on this host. The order comes from standard input.",
     ),
     "sweep": ("running.sweep", "Write the experiment file of a grid or a random search."),
     "status": (
@@ -29,64 +29,64 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Show what runs now, and whether database, collector, exporters, MLflow and Grafana answer.",
     ),
     "list": ("asking.read", "List experiments, or the runs of one, with status and duration."),
-    "metrics": ("asking.read", "Show the quantities there are, with unit, scope and source."),
-    "note": ("run_annotations", "Note something about a run, or show what is noted."),
+    "metrics": ("asking.read", "Show the available quantities, with unit, scope and source."),
+    "note": ("run_annotations", "Add a note to a run, or show it."),
     "keep": ("run_annotations", "Protect runs from retention and from `bench rm`."),
-    "rm": ("run_annotations", "Remove runs with their samples, their output and what MLflow has of them."),
+    "rm": ("run_annotations", "Remove runs with their samples, their output and their MLflow runs."),
     "logs": ("logs", "Write a run's output to standard output."),
     "compare": (
         "asking.compare",
-        "Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did.",
+        "Compare runs, rows (mean of all attempts) or workloads by hardware metrics.",
     ),
     "highlights": (
         "asking.highlights",
-        "Tell a run in ten lines: its phases, what came time and again, where it changed, what was far off.",
+        "Show a run in ten lines: phases, repetitions, changes, outliers.",
     ),
     "interference": (
         "asking.interference",
-        "Say what running side by side cost each configuration, against the same alone, and whether it paid.",
+        "Show what collocation cost each configuration, and whether it paid off.",
     ),
-    "watch": ("asking.watch", "Show runs while they go on, until all have ended; Ctrl-C leaves, and stops nothing."),
+    "watch": ("asking.watch", "Show running runs live, until all have ended. Ctrl-C leaves and stops nothing."),
     "plot": (
         "asking.plot",
-        "Draw what runs, or workloads, did over the time, steps or epochs that they have in common.",
+        "Plot runs or workloads over their common time, steps or epochs.",
     ),
     "report": (
         "asking.report",
-        "Tell the whole story of runs on one page: what ran, how it compares, curves, phases, environment.",
+        "Write a report on runs as one page: comparison, curves, phases, environment.",
     ),
     "share": (
         "asking.view",
-        "Write what is to be looked at to a small file: which metrics of which runs, never the data.",
+        "Write a view file: a selection of runs and metrics, without the data.",
     ),
     "open": (
         "asking.view",
-        "Show what a small file holds, with what the database has of it by now, as a page in the browser.",
+        "Open a view file in the browser, with the current data.",
     ),
     "export": (
         "asking.export",
-        "Write runs to a file: their samples, all there is of them for another database, or a trace.",
+        "Export runs to a file: samples, a capsule for another database, or a trace.",
     ),
-    "import": ("asking.export", "Bring the runs of another database in: all that are not here yet, or none."),
+    "import": ("asking.export", "Import the runs of another database: all new ones, or none."),
     "up": (
         "serving.serve",
         "Start the local stack (database, collector, exporters, MLflow, Grafana where it is installed) and keep it.",
     ),
     "down": (
         "serving.serve",
-        "Stop the local stack. Runs that go on are not ended, but no longer measured, and cannot log to MLflow.",
+        "Stop the local stack. Running runs go on unmeasured, and cannot log to MLflow.",
     ),
     "demo": (
         "setup",
-        "Run a small real experiment, from training to comparison; it is experiment 0, or the next free one.",
+        "Run a small real experiment, from training to comparison. It is experiment 0, or the next free one.",
     ),
     "init": ("setup", "Write a commented experiments.csv and a script that run as they are."),
-    "doctor": ("setup", "Show what is missing on this host, and the command that mends it."),
-    "exporter": ("serving.serve", "Exporters: what can be measured here, and one of them alone."),
+    "doctor": ("setup", "Show what is missing on this host, and the command that fixes it."),
+    "exporter": ("serving.serve", "Exporters: list them, or run one."),
     "collector": ("serving.serve", "The collector: scrapes targets into the database."),
     "db": ("database", "The database: schema, address, shell, backup."),
-    "dashboards": ("dashboards", "Grafana's dashboards: their files, and how they get there."),
-    "rules": ("asking.rules", "What to look for in runs: bottlenecks, idle devices, outliers."),
+    "dashboards": ("dashboards", "Grafana dashboards: build, check, push."),
+    "rules": ("asking.rules", "Rules on runs: bottlenecks, idle devices, outliers."),
 }
 _HIDDEN = frozenset({"job"})
 

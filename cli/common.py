@@ -47,7 +47,7 @@ Selectors = Annotated[
 ]
 Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 'latest'.")]
 
-TariffFile = Annotated[Path | None, typer.Option("--tariff", help="The file that says what electricity and GPUs cost.")]
+TariffFile = Annotated[Path | None, typer.Option("--tariff", help="Tariff file: prices of electricity and GPUs.")]
 TargetOption = Annotated[
     str | None, typer.Option("--target", help="Time and energy until a software metric reached it: 'accuracy>=0.95'.")
 ]

@@ -21,7 +21,7 @@ from hypergauge.dashboards.grafana.queries import Json as Dashboard
 
 __all__ = ["register"]
 
-app = typer.Typer(help="Grafana's dashboards: their files, and how they get there.", no_args_is_help=True)
+app = typer.Typer(help="Grafana dashboards: build, check, push.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Option("-o", "--folder", help="Where the files are; by default in the package itself.")]
 

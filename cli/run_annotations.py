@@ -43,7 +43,7 @@ def note(
     remove: Annotated[bool, typer.Option("--remove", help="Take the note away.")] = False,
     json: Json = False,
 ) -> None:
-    """Note something about a run, or show what is noted."""
+    """Add a note to a run, or show it."""
     text = " ".join(words) if words else None
     chosen_options = [name for name, given in (("--append", append), ("--force", force), ("--remove", remove)) if given]
     if len(chosen_options) > 1:
@@ -73,7 +73,7 @@ def note(
 
 def keep(
     selectors: Chosen,
-    undo: Annotated[bool, typer.Option("--undo", help="No longer.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Remove the protection.")] = False,
     attempts: Attempts = "latest",
     json: Json = False,
 ) -> None:
@@ -89,13 +89,13 @@ def keep(
 
 def rm(
     selectors: Chosen,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
-    others: Annotated[bool, typer.Option("--others", help="Those of other people too.")] = False,
+    others: Annotated[bool, typer.Option("--others", help="Include other users' runs.")] = False,
     attempts: Attempts = "latest",
     json: Json = False,
 ) -> None:
-    """Remove runs with their samples, their output and what MLflow has of them."""
+    """Remove runs with their samples, their output and their MLflow runs."""
     settings = Settings.load()
     with asking_primary(settings) as connection:
         runs = select_runs(connection, selectors, every_attempt=every_attempt(attempts))

@@ -61,7 +61,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo() -> None:
-    """Run a small real experiment, from training to comparison; it is experiment 0, or the next free one.
+    """Run a small real experiment, from training to comparison. It is experiment 0, or the next free one.
 
     Where there is no GPU, one is simulated: the training is real, the GPU's figures are not.
     """
@@ -136,7 +136,7 @@ def doctor(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what is missing on this host, and the command that mends it."""
+    """Show what is missing on this host, and the command that fixes it."""
     if host and not tls:
         raise BadRequest("--host is for --tls")
     if tls:

@@ -58,7 +58,7 @@ def compare(
     target: TargetOption = None,
     json: Json = False,
 ) -> None:
-    """Compare runs, rows by the mean of all their attempts, or workloads, by what the hardware did."""
+    """Compare runs, rows (mean of all attempts) or workloads by hardware metrics."""
     conditions = [Condition.parse(text) for text in fail_on or ()]
     every = _check(by, attempts, scope)
     if conditions and by != "run":

@@ -53,7 +53,7 @@ def export(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write runs to a file: their samples, all there is of them for another database, or a trace."""
+    """Export runs to a file: samples, a capsule for another database, or a trace."""
     _refuse_name(output.name, trace=trace, metrics=metrics)
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
@@ -75,7 +75,7 @@ def import_(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring the runs of another database in: all that are not here yet, or none."""
+    """Import the runs of another database: all new ones, or none."""
     from hypergauge.sql.transfer.importing import import_capsule  # numpy, as below: for nothing in other commands
 
     with Database(Settings.load()) as database, Bar("importing") as bar:

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def highlights(run: Annotated[str, typer.Argument(help="A run.")], json: Json = False) -> None:
-    """Tell a run in ten lines: its phases, what came time and again, where it changed, what was far off."""
+    """Show a run in ten lines: phases, repetitions, changes, outliers."""
     # With scipy and ruptures, which other commands do without.
     from hypergauge.insight.highlights import highlight
 

@@ -37,10 +37,10 @@ def interference(
         str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib's, or a file in its form.")
     ] = "paper",
     size: Annotated[str | None, typer.Option(metavar="WIDTHxHEIGHT", help="In inches, such as 3.5x2.5.")] = None,
-    title: Annotated[str, typer.Option(help="What stands above the heat map.")] = "",
+    title: Annotated[str, typer.Option(help="Title of the heat map.")] = "",
     json: Json = False,
 ) -> None:
-    """Say what running side by side cost each configuration, against the same alone, and whether it paid."""
+    """Show what collocation cost each configuration, and whether it paid off."""
     if output is not None and output.suffix.lower() not in _ENDINGS:
         raise BadRequest(f"a heat map is a file that ends in {', '.join(_ENDINGS)}; {output.name!r} does not")
     if output is not None:

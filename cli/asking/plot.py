@@ -50,11 +50,11 @@ def plot(
         str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib's, or a file in its form.")
     ] = "paper",
     size: Annotated[str | None, typer.Option(metavar="WIDTHxHEIGHT", help="In inches, such as 3.5x2.5.")] = None,
-    title: Annotated[str, typer.Option(help="What stands above it.")] = "",
-    notes: Annotated[bool, typer.Option(help="Whether what has to be said of the figures stands below them.")] = True,
+    title: Annotated[str, typer.Option(help="Title.")] = "",
+    notes: Annotated[bool, typer.Option(help="Show notes below the figure.")] = True,
     json: Json = False,
 ) -> None:
-    """Draw what runs, or workloads, did over the time, steps or epochs that they have in common."""
+    """Plot runs or workloads over their common time, steps or epochs."""
     ending = output.suffix.lower()
     if ending not in _POINTS:
         raise BadRequest(f"a plot is a file that ends in {', '.join(_POINTS)}; {output.name!r} does not")

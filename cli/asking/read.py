@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def list_(
     selector: Annotated[str | None, typer.Argument(help="EXPERIMENT[/WORKLOAD[/RUN]].")] = None,
     attempts: Attempts = "latest",
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only this person's; 'me' are you.")] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this user; 'me' for your own.")] = None,
     json: Json = False,
 ) -> None:
     """List experiments, or the runs of one, with status and duration."""
@@ -50,7 +50,7 @@ def list_(
 
 
 def metrics(selectors: Selectors = None, json: Json = False) -> None:
-    """Show the quantities there are, with unit, scope and source."""
+    """Show the available quantities, with unit, scope and source."""
     with reading(measured=selectors or []) as connection:
         ids = [run.run_id for run in select_runs(connection, selectors)] if selectors else None
         found = coverage(connection, ids)

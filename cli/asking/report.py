@@ -27,15 +27,15 @@ def report(
     selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write, which ends in .html.")],
     metrics: Annotated[
-        list[str] | None, typer.Option("-m", "--metric", help="What is drawn; by default what most people ask for.")
+        list[str] | None, typer.Option("-m", "--metric", help="Quantity to plot; by default the most common ones.")
     ] = None,
     baseline: Annotated[str | None, typer.Option(help="Show differences to this run.")] = None,
-    title: Annotated[str, typer.Option(help="What stands above it.")] = "",
+    title: Annotated[str, typer.Option(help="Title.")] = "",
     tariff: TariffFile = None,
     target: TargetOption = None,
     json: Json = False,
 ) -> None:
-    """Tell the whole story of runs on one page: what ran, how it compares, curves, phases, environment."""
+    """Write a report on runs as one page: comparison, curves, phases, environment."""
     if output.suffix.lower() not in (".html", ".htm"):
         raise BadRequest(f"a report is a file that ends in .html; {output.name!r} does not")
     check_folder(output)

@@ -29,7 +29,7 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["register"]
 
-app = typer.Typer(help="What to look for in runs: bottlenecks, idle devices, outliers.", no_args_is_help=True)
+app = typer.Typer(help="Rules on runs: bottlenecks, idle devices, outliers.", no_args_is_help=True)
 
 Preset = Annotated[str | None, typer.Option(help=f"Published defaults: {' or '.join(rules.PRESETS)}.")]
 Folder = Annotated[Path | None, typer.Option(help=f"Rules of your own; by default rules/ beside {CONFIG_FILE}.")]
@@ -111,13 +111,13 @@ def replay(
     swept: Annotated[
         str | None,
         typer.Option(
-            "--sweep", metavar="RULE.PARAMETER=VALUE,…", help="On how many runs it would fire with each value."
+            "--sweep", metavar="RULE.PARAMETER=VALUE,…", help="Count the runs on which it would fire with each value."
         ),
     ] = None,
     preset: Preset = None,
     folder: Folder = None,
     limit: Limit = "30 s",
-    store: Annotated[bool, typer.Option("--store", help="Keep what is found, as if it had been found then.")] = False,
+    store: Annotated[bool, typer.Option("--store", help="Store the findings.")] = False,
     json: Json = False,
 ) -> None:
     """Ask rules about past runs; without a selector, about all."""

@@ -53,7 +53,7 @@ def share(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Write what is to be looked at to a small file: which metrics of which runs, never the data."""
+    """Write a view file: a selection of runs and metrics, without the data."""
     from hypergauge.insight.charts.chart import chart
     from hypergauge.insight.charts.view import View, ViewChart
 
@@ -89,7 +89,7 @@ def open_(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what a small file holds, with what the database has of it by now, as a page in the browser."""
+    """Open a view file in the browser, with the current data."""
     from hypergauge.insight.charts.view import View
 
     settings = Settings.load()

@@ -32,7 +32,7 @@ def watch(
     selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, workloads or runs.")],
     json: Annotated[bool, typer.Option("--json", help="Write a line of JSON a second.")] = False,
 ) -> None:
-    """Show runs while they go on, until all have ended; Ctrl-C leaves, and stops nothing."""
+    """Show running runs live, until all have ended. Ctrl-C leaves and stops nothing."""
     out = console()
     show = _json if json else _screen if out.is_terminal else _lines
     try:

@@ -104,7 +104,7 @@ def scheduling_elsewhere(
 
 
 def job() -> None:
-    """Run the workload that an executor's job was ordered to, on this host; the order is what it reads."""
+    """Run the workload of an executor's job on this host. The order comes from standard input."""
     from hypergauge.scheduler.executors.job_runner import run_job
     from hypergauge.scheduler.executors.order import WorkloadOrder
 

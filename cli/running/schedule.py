@@ -42,9 +42,7 @@ __all__ = ["register", "run_file"]
 COOLDOWN_SECONDS = 300.0
 
 Timeout = Annotated[float | None, typer.Option(help="Seconds after which a run is ended, with status timeout.")]
-OutputLimit = Annotated[
-    str | None, typer.Option(help="How much is kept of a run's output, such as 512MiB; 0 for all of it.")
-]
+OutputLimit = Annotated[str | None, typer.Option(help="Limit of a run's output, such as 512MiB; 0 for none.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -63,11 +61,11 @@ def schedule(
     workload_timeout: Annotated[
         float | None, typer.Option(help="Seconds after which all runs of a workload are ended, with status timeout.")
     ] = None,
-    retries: Annotated[int, typer.Option(help="How often the failed runs of a workload are repeated.")] = 0,
+    retries: Annotated[int, typer.Option(help="Retries of a workload's failed runs.")] = 0,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast/--keep-going", help="Whether the first failure ends the schedule.")
+        bool, typer.Option("--fail-fast/--keep-going", help="End the schedule at the first failure, or keep going.")
     ] = False,
-    repeat: Annotated[int, typer.Option(help="How often each workload is run: all of them in turn, then again.")] = 1,
+    repeat: Annotated[int, typer.Option(help="Repetitions of all workloads, in turn.")] = 1,
     cooldown: Annotated[
         bool,
         typer.Option("--cooldown", help="Wait before each workload until the machine is as it was before the first."),
@@ -77,9 +75,7 @@ def schedule(
     ] = None,
     into: Annotated[bool, typer.Option("--into", help="Add to an experiment that belongs to another file.")] = False,
     output_limit: OutputLimit = None,
-    executor: Annotated[
-        str | None, typer.Option(help="What runs the workloads: 'local', 'slurm', or another that is installed.")
-    ] = None,
+    executor: Annotated[str | None, typer.Option(help="Executor: 'local', 'slurm', or an installed one.")] = None,
     max_jobs: Annotated[
         int,
         typer.Option("--max-jobs", min=1, help="How many jobs an executor is given at once; 1 keeps the file's order."),
@@ -88,7 +84,7 @@ def schedule(
         str | None, typer.Option("--from-run", help="Instead of a file: this run once more, from its record.")
     ] = None,
 ) -> None:
-    """Run every row of an experiment file that is still to do, workload by workload."""
+    """Run all rows of an experiment file that are still to do, workload by workload."""
     settings = Settings.load(output_limit=output_limit, executor=executor)
     if rerun not in (None, "failed", "all"):
         raise BadRequest(f"--rerun is 'failed' or 'all', not {rerun!r}")

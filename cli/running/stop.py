@@ -37,7 +37,7 @@ def register(app: typer.Typer) -> None:
 
 
 def stop(selector: Annotated[str, typer.Argument(help="An experiment, a workload or a run.")]) -> None:
-    """End runs, with everything they started, and say so in their status; what is queued does not begin.
+    """Stop runs with all of their processes. Queued runs do not begin.
 
     Of an experiment nothing more begins either: its schedule goes on with other experiments alone.
     """

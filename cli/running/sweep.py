@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(
-    spec: Annotated[Path, typer.Argument(help="What is to be varied, TOML; or a sweep of radT's, YAML.")],
+    spec: Annotated[Path, typer.Argument(help="Sweep specification in TOML, or radT's in YAML.")],
     output: Annotated[Path | None, typer.Option("-o", "--output", help="The experiment file to write, CSV.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the rows, and write nothing.")] = False,
 ) -> None:

@@ -39,7 +39,7 @@ WebConfigFile = Annotated[
 ]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for one that is free.")]
 
-exporter_app = typer.Typer(help="Exporters: what can be measured here, and one of them alone.", no_args_is_help=True)
+exporter_app = typer.Typer(help="Exporters: list them, or run one.", no_args_is_help=True)
 collector_app = typer.Typer(help="The collector: scrapes targets into the database.", no_args_is_help=True)
 
 
@@ -74,8 +74,8 @@ def up() -> None:
         raise error
 
 
-def down(force: Annotated[bool, typer.Option("--force", help="Even while runs go on.")] = False) -> None:
-    """Stop the local stack. Runs that go on are not ended, but no longer measured, and cannot log to MLflow."""
+def down(force: Annotated[bool, typer.Option("--force", help="Even while runs are running.")] = False) -> None:
+    """Stop the local stack. Running runs go on unmeasured, and cannot log to MLflow."""
     settings = Settings.load()
     stack = Stack(settings)
     going = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if goes_on(folder)]

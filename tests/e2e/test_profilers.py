@@ -113,10 +113,10 @@ def test_profilers_that_cannot_be_used_are_refused_at_their_cell(home: Home, pro
     column = sheet.path.read_text().splitlines()[1].index("top+") + 1
     said = " ".join(home.bench("schedule", sheet.path, status=2).split())
     place = f"{sheet.path}:2:{column}:"
-    assert f"{place} Exporters: nsys and ncu exclude each other" in said
+    assert f"{place} Listeners: nsys and ncu exclude each other" in said
     (programs / "nsys").unlink()
     (programs / "ncu").unlink()
     said = " ".join(home.bench("schedule", sheet.path, status=2).split())
     if shutil.which("nsys") is None:
-        assert f"{place} Exporters: there is no program nsys in PATH: sudo apt-get install nsight-systems" in said
+        assert f"{place} Listeners: there is no program nsys in PATH: sudo apt-get install nsight-systems" in said
     assert home.runs(74) == []
