@@ -1,8 +1,9 @@
--- The roles of hypergauge, made by an administrator in a database of its own, before its schema and again at any time:
+-- The roles of hypergauge. An administrator creates them in an empty database, before the schema, and may run the file again:
 --
 --   psql -d bench -f sql/roles.sql
 --
--- No password is set here: `\password bench_writer` does, in psql. TimescaleDB's jobs run as the owner, so it may log in.
+-- The file sets no passwords; use `\password bench_writer` in psql. TimescaleDB runs its jobs as the owner, so the owner may
+-- log in.
 \set ON_ERROR_STOP on
 set client_min_messages = warning;
 begin;
@@ -20,11 +21,11 @@ alter role mlflow login;
 alter role bench_reader set default_transaction_read_only = on;
 alter role bench_reader set statement_timeout = '30s';
 
-select format('alter role %I in database %I set search_path = %s', role, current_database(), path)
-from (values ('bench_owner', 'bench, public'), ('bench_writer', 'bench, public'), ('bench_reader', 'bench, public'),
-             ('bench_reader_own', 'bench_own, bench, public')) as paths(role, path) \gexec
+select format('alter role %I in database %I set search_path = %sbench, bench_internal, bench_dashboard, public', role, current_database(), own)
+from (values ('bench_owner', ''), ('bench_writer', ''), ('bench_reader', ''), ('bench_reader_own', 'bench_own, ')) as paths(role, own) \gexec
 
--- Servers compile costly queries by default (JIT). Ours are short and have many parts: that takes seconds, and saves none.
+-- Servers compile costly queries by default (JIT). Our queries are short with many parts: compilation takes seconds and saves
+-- none.
 select format('alter database %I set jit = off', current_database()) \gexec
 
 revoke create on schema public from public;
@@ -33,12 +34,12 @@ select format('grant connect on database %I to bench_owner, bench_writer, bench_
               current_database()) \gexec
 select format('grant create on database %I to bench_owner', current_database()) \gexec
 
--- Who writes SQL may lift a time limit of their own role: what they ask for too long is cancelled in the owner's name.
+-- A reader may lift the time limit of its own role, so the owner cancels reads that run too long.
 grant bench_reader to bench_owner;
--- Who may write gives that up for the rules that it asks, which are files of users.
+-- The writer drops its own rights before it runs rules, since rules are files of users.
 grant bench_reader to bench_writer;
 
--- MLflow's tables are MLflow's; the owner backs them up and restores them with the rest.
+-- MLflow owns its tables. The owner of the database backs them up and restores them with the rest.
 grant mlflow to bench_owner;
 create schema if not exists mlflow authorization mlflow;
 

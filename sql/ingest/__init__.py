@@ -1,1 +1,1 @@
-"""Samples, targets and software metrics on their way in."""
+"""Ingest of samples, targets and software metrics."""

@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import psycopg
-from psycopg.rows import class_row
 
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
+from hypergauge.sql.server.rows import records
 
 __all__ = ["SILENT_SECONDS", "Announcement", "announce", "announcements", "withdraw", "withdraw_silent"]
 
-# A listener that was killed is withdrawn when a collector has tried it for so long in vain. Longer than a service takes
-# to be started again, so that its target stays the same.
+# A killed exporter is withdrawn after a collector has failed to scrape it for this long. The limit exceeds the restart
+# time of a service, so a restarted exporter keeps its target.
 SILENT_SECONDS = 60.0
-# How long a database that does not answer may hold up a listener's end.
+# Longest delay of an exporter's shutdown by a database that does not answer.
 _PATIENCE_SECONDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A listener of a host; its `url` is on 127.0.0.1 where nobody else reaches it."""
+    """Exporter of a host; `url` is on 127.0.0.1 where no other host reaches the exporter."""
 
     host: str
     listener: str
@@ -30,12 +30,12 @@ class Announcement:
 
 
 def announce(database: Database, one: Announcement) -> None:
-    """Say that a listener is there, for the first time or again.
+    """Announce an exporter, or renew its announcement.
 
     Raises
     ------
     DatabaseUnavailable
-        It cannot be said within `_PATIENCE_SECONDS`.
+        The database does not answer within `_PATIENCE_SECONDS`.
     """
     with _briefly(database) as connection:
         connection.execute(
@@ -48,7 +48,7 @@ def announce(database: Database, one: Announcement) -> None:
 
 
 def withdraw(database: Database, one: Announcement) -> None:
-    """Say that a listener is gone; nothing where that is known.
+    """Withdraw an announcement; safe to repeat.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def withdraw(database: Database, one: Announcement) -> None:
 
 @contextlib.contextmanager
 def _briefly(database: Database) -> Iterator[Connection]:
-    """Connect for one statement: thousands of listeners would be thousands of connections."""
+    """Connect for one statement: with thousands of exporters, open connections would exhaust the server."""
     with database.connect(timeout=_PATIENCE_SECONDS) as connection:
         try:
             connection.execute(f"set statement_timeout = '{_PATIENCE_SECONDS}s'")
@@ -73,15 +73,16 @@ def _briefly(database: Database) -> Iterator[Connection]:
 
 
 def announcements(connection: Connection) -> list[Announcement]:
-    """Return all that is announced, the oldest first."""
-    with connection.cursor(row_factory=class_row(Announcement)) as cursor:
-        return cursor.execute(
-            "select host, listener, url from announcements order by announced_at, host, listener, url"
-        ).fetchall()
+    """Return all announcements, oldest first."""
+    return records(
+        connection,
+        Announcement,
+        "select host, listener, url from announcements order by announced_at, host, listener, url",
+    )
 
 
 def withdraw_silent(connection: Connection) -> None:
-    """Withdraw listeners that have been tried for `SILENT_SECONDS` in vain, and have not spoken up since."""
+    """Withdraw exporters whose scrapes have failed for `SILENT_SECONDS` without a renewed announcement."""
     connection.execute(
         """
         with tried as (

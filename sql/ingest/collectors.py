@@ -12,7 +12,7 @@ __all__ = ["Peer", "leave_collectors", "live_collectors", "renew_collector"]
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A collector that lives, and where."""
+    """Live collector, with its host and process."""
 
     source: str
     host: str
@@ -20,7 +20,7 @@ class Peer:
 
 
 def renew_collector(connection: Connection, peer: Peer, targets: str, lease: float = LEASE_SECONDS) -> None:
-    """Say that a collector lives, and which targets it is given, by a digest of them."""
+    """Renew a collector's lease; `targets` is a digest of its configured targets."""
     connection.execute(
         """
         with gone as (delete from collectors where lease_until < now() - interval '1 day')
@@ -34,7 +34,7 @@ def renew_collector(connection: Connection, peer: Peer, targets: str, lease: flo
 
 
 def live_collectors(connection: Connection, targets: str) -> list[Peer]:
-    """Return the collectors that live and are given these targets."""
+    """Return the live collectors with these configured targets."""
     rows = connection.execute(
         "select source, host, pid from collectors where targets = %s and lease_until > now() order by source",
         (targets,),
@@ -43,5 +43,5 @@ def live_collectors(connection: Connection, targets: str) -> list[Peer]:
 
 
 def leave_collectors(connection: Connection, source: str) -> None:
-    """Say that a collector has ended: the others have its targets at once."""
+    """End a collector's lease, so that other collectors take its targets at once."""
     connection.execute("delete from collectors where source = %s", (source,))

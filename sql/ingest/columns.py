@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 __all__ = ["Columns", "decoded", "encoded"]
 
-_EPOCH_2000 = 946_684_800  # PostgreSQL counts from 2000-01-01
+_EPOCH_2000 = 946_684_800  # PostgreSQL's epoch: 2000-01-01
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _TRAILER = struct.pack(">h", -1)
 _FIELDS = [
@@ -24,16 +24,16 @@ _FIELDS = [
         ("dt_size", ">i4"), ("dt", ">f4"),
 ]  # fmt: skip
 _ROW = np.dtype(_FIELDS)
-# A null has a size of -1 and no bytes, so rows with one need a layout of their own.
+# A null has a size of -1 and no bytes, so rows with a null need their own layout.
 _NULL_ROW = np.dtype([field for field in _FIELDS if field[0] != "value"])
 _SIZES = {"fields": 5, "time_size": 8, "series_size": 4, "runset_size": 4, "value_size": 8, "dt_size": 4}
-# Messages that are joined at once: enough that joining costs little, few enough to be no weight.
+# Messages per join: enough to make joining cheap, few enough to need little memory.
 _MESSAGES = 20_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Columns:
-    """Samples in arrays of one shape ``(n,)``: Unix seconds, ids, figures (NaN for null), seconds."""
+    """Samples in arrays of one shape ``(n,)``: Unix seconds, ids, values (NaN for null), seconds."""
 
     times: npt.NDArray[np.float64]
     series_ids: npt.NDArray[np.int32]
@@ -45,14 +45,14 @@ class Columns:
         return len(self.times)
 
     def where(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Columns:
-        """Return some of them, by a mask or by position."""
+        """Return some of the samples, by mask or by position."""
         return Columns(
             self.times[which], self.series_ids[which], self.runset_ids[which], self.values[which], self.dts[which]
         )
 
 
 def encoded(columns: Columns) -> Iterator[bytes | memoryview]:
-    """Yield what a binary COPY of ``time, series_id, runset_id, value, dt`` takes."""
+    """Yield the input of a binary COPY of ``time, series_id, runset_id, value, dt``."""
     missing = np.isnan(columns.values)
     yield _SIGNATURE
     if missing.any():
@@ -77,9 +77,9 @@ def _rows(layout: np.dtype[np.void], columns: Columns) -> memoryview:
 
 
 def decoded(messages: Iterable[bytes | bytearray | memoryview], at_once: int) -> Iterator[Columns]:
-    """Yield what a binary COPY of the same columns gave, `at_once` samples each but for the last.
+    """Yield the output of a binary COPY of the same columns, in blocks of `at_once` samples; the last is shorter.
 
-    In it a figure that is null has to be NaN: so all rows are of one size.
+    The query must return NaN for a null value, so that all rows have one size.
     """
     waiting = bytearray()
     left = iter(messages)

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from hypergauge.sql.ingest.columns import Columns, encoded
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import value
 
 __all__ = [
     "Columns",
@@ -31,13 +32,13 @@ __all__ = [
     "written_batches",
 ]
 
-# Samples of a series in one transaction from which on they are worth being compressed as they are written.
+# Least samples per series and transaction for which compression on write pays off.
 _COMPRESSED_FROM = 100
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSeries:
-    """A series in the database: its id, and the place it belongs to."""
+    """Series in the database: its id and its resource."""
 
     series_id: int
     place_id: int
@@ -45,9 +46,9 @@ class OpenedSeries:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One run set's span on its place, in Unix seconds; it goes on where `ended_at` is infinite.
+    """Interval of a run set on its resource, in Unix seconds; `ended_at` is infinite while the run set is active.
 
-    `own` is whether the place is the process tree of one run.
+    `own` marks a resource that is the process tree of one run.
     """
 
     place_id: int
@@ -59,22 +60,22 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class WriteState:
-    """State when writing begins: the version of the run sets, and the raw cutoff, which stays.
+    """State at the start of a write: the version of the run sets, and the raw cutoff, fixed until the transaction ends.
 
-    `fresh` are the batches that were not written before, `now` is the database's time. All times are Unix seconds; the edge
-    is ``-inf`` where nothing was ever deleted.
+    `fresh` holds the batches that were not written before. `now` is the database's time. All times are Unix seconds;
+    `raw_cutoff` is ``-inf`` if retention has never deleted samples.
     """
 
     fresh: frozenset[int]
     version: int
-    edge: float
+    raw_cutoff: float
     now: float
 
 
 def open_series(
     connection: Connection, target_id: int, series: Sequence[tuple[str, Mapping[str, str], str]]
 ) -> list[OpenedSeries]:
-    """Open series of one target, given as metric, labels and kind, or find them; the answer has their order."""
+    """Create or find series of one target, given as metric, labels and kind. The result keeps their order."""
     items = [{"metric": metric, "labels": dict(labels), "counts": kind == "counter"} for metric, labels, kind in series]
     rows = connection.execute(
         "select series_id, place_id from open_series(%s, %s) order by ord", (target_id, Jsonb(items))
@@ -83,28 +84,26 @@ def open_series(
 
 
 def begin_write(connection: Connection, source: str, batches: Sequence[int]) -> WriteState:
-    """Enter batches into the ledger, in the transaction that writes them; the edge of retention stays until it is over.
+    """Record batches in the ledger, in the transaction that writes them. The raw cutoff is fixed until it ends.
 
-    Series are to be opened before it: a scheduler that makes the same place would wait for the whole transaction.
+    Open series before this call: otherwise a scheduler that creates the same resource waits for the whole transaction.
     """
     row = connection.execute(
-        "select fresh, version, edge, now from begin_write(%s, %s)", (source, list(batches))
+        "select fresh, version, raw_cutoff, now from begin_write(%s, %s)", (source, list(batches))
     ).fetchone()
     assert row is not None
     return WriteState(frozenset(row[0]), *row[1:])
 
 
 def end_write(connection: Connection) -> int:
-    """Keep the run sets from changing until the transaction is over, and return their version by now."""
-    row = connection.execute("select end_write()").fetchone()
-    assert row is not None
-    return int(row[0])
+    """Lock the run sets until the transaction ends, and return their current version."""
+    return value(connection, int, "select end_write()")
 
 
 def taken_over(connection: Connection, source: str, since: float) -> dict[int, float]:
-    """Return the targets that other collectors have had since a time later than `since`, with that time. Unix seconds.
+    """Return the targets that other collectors have taken since `since`, with the time of the takeover. Unix seconds.
 
-    Both are by the clock of the target's host, which samples go by.
+    Both times are on the clock of the target's host, as are sample times.
     """
     rows = connection.execute(
         """
@@ -120,7 +119,7 @@ def taken_over(connection: Connection, source: str, since: float) -> dict[int, f
 
 
 def run_set_segments(connection: Connection, since: float) -> list[Segment]:
-    """Return the spans of all run sets that reach beyond `since` (Unix seconds)."""
+    """Return the intervals of all run sets that end after `since` (Unix seconds)."""
     rows = connection.execute(
         """
         select distinct place_id, runset_id, extract(epoch from started_at)::float8,
@@ -133,35 +132,37 @@ def run_set_segments(connection: Connection, since: float) -> list[Segment]:
 
 
 def written_batches(connection: Connection, source: str, since: int) -> set[int]:
-    """Return the batches of the ledger from `since` on."""
+    """Return the recorded batches from number `since` on."""
     rows = connection.execute("select batch from batches where source = %s and batch >= %s", (source, since))
     return {batch for (batch,) in rows}
 
 
 def forget_batches(connection: Connection, source: str, below: int) -> None:
-    """Take batches out of the ledger that can never be sent again."""
+    """Delete batches below `below` from the ledger: the collector never sends them again."""
     connection.execute("delete from batches where source = %s and batch < %s", (source, below))
 
 
 def worth_compressing(columns: Columns) -> bool:
-    """Return whether samples are many enough a series to be compressed as they are written."""
+    """Return whether the samples per series suffice for compression on write."""
     return len(columns) >= _COMPRESSED_FROM * int(np.count_nonzero(np.bincount(columns.series_ids)))
 
 
-def copy_samples(connection: Connection, columns: Columns, *, edge: float = -np.inf, compressed: bool = False) -> None:
+def copy_samples(
+    connection: Connection, columns: Columns, *, raw_cutoff: float = -np.inf, compressed: bool = False
+) -> None:
     """Write samples.
 
     Parameters
     ----------
-    edge
-        Of retention, Unix seconds: what lies below goes to the aggregates as well, since no refresh will bring it there.
+    raw_cutoff
+        Cutoff of retention, Unix seconds. Older samples go directly to the aggregates, since no refresh covers them.
     compressed
-        Whether they are written into the columnstore at once, see `worth_compressing`; nothing in plain PostgreSQL.
+        Whether to write directly into the columnstore, see `worth_compressing`. No effect in plain PostgreSQL.
     """
-    behind = columns.times < edge
+    behind = columns.times < raw_cutoff
     if behind.any():
         _copy(connection, "late_samples", columns.where(behind))
-        connection.execute("select write_below_edge()")
+        connection.execute("select write_below_cutoff()")
         columns = columns.where(~behind)
     if compressed:
         columns = columns.where(np.lexsort((columns.times, columns.series_ids)))
@@ -178,30 +179,30 @@ def _copy(connection: Connection, table: str, columns: Columns) -> None:
 
 
 def request_retag(connection: Connection, places: Mapping[int, float]) -> None:
-    """Have the samples of places tagged anew, from a time in Unix seconds on, by the next `retag` after this transaction."""
+    """Queue resources for the next `retag` after this transaction, each from a time in Unix seconds on."""
     with connection.cursor() as cursor:
         cursor.executemany(
-            "insert into retags (place_id, from_time) values (%s, to_timestamp(%s))", list(places.items())
+            "insert into retag_queue (place_id, from_time) values (%s, to_timestamp(%s))", list(places.items())
         )
 
 
 def retag(connection: Connection) -> int:
-    """Give all samples the tags that the run sets say by now, wherever these have changed; return how many moved."""
-    if connection.execute("select from retags limit 1").fetchone() is None:
+    """Update the tags of samples to the current run sets, for all queued resources. Return the number of changed samples."""
+    if connection.execute("select from retag_queue limit 1").fetchone() is None:
         return 0
     with connection.transaction():
-        rows = connection.execute("delete from retags returning place_id, from_time").fetchall()
+        rows = connection.execute("delete from retag_queue returning place_id, from_time").fetchall()
         earliest = {place: min(time for other, time in rows if other == place) for place, _ in rows}
         moved = [connection.execute("select retag(%s, %s)", change).fetchone() for change in earliest.items()]
     return sum(int(row[0]) for row in moved if row is not None)
 
 
 def mark_unsummarised(connection: Connection, runset_ids: Sequence[int]) -> None:
-    """Have the summaries written again of the runs in these sets: samples have come since."""
+    """Mark the summaries of the runs in these sets as outdated, since new samples have arrived."""
     connection.execute(
         """
         update runs set summarised = false
-        where summarised and started_at >= (select edge from retention)
+        where summarised and started_at >= (select raw_cutoff from retention)
           and run_id in (select run_id from run_sets where runset_id = any(%s))
         """,
         (list(runset_ids),),
@@ -209,9 +210,9 @@ def mark_unsummarised(connection: Connection, runset_ids: Sequence[int]) -> None
 
 
 def summarise_ended_runs(connection: Connection, settled: float) -> int:
-    """Write the summaries of runs that ended `settled` seconds ago or earlier; return how many.
+    """Write the summaries of runs that ended at least `settled` seconds ago. Return their number.
 
-    Of several collectors one writes the summary of a run, and the others pass it over.
+    With several collectors, one writes the summary of a run and the rest skip the run.
     """
     rows = connection.execute(
         """

@@ -13,7 +13,7 @@ __all__ = ["SoftwareMetric", "SpanRecord", "store_software_metrics", "store_span
 
 @dataclass(frozen=True, slots=True)
 class SoftwareMetric:
-    """One logged figure; `time` in Unix seconds."""
+    """Logged value; `time` in Unix seconds."""
 
     key: str
     step: int
@@ -23,7 +23,7 @@ class SoftwareMetric:
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:
-    """One span; `started_at` and `ended_at` in Unix seconds, the latter ``None`` where the run ended within it."""
+    """Span with times in Unix seconds; `ended_at` is ``None`` if the run ended within the span."""
 
     span_id: str
     parent_id: str | None
@@ -37,7 +37,7 @@ class SpanRecord:
 
 
 def store_software_metrics(connection: Connection, run_id: str, metrics: Sequence[SoftwareMetric]) -> None:
-    """Add figures of one run; those that are there already stay as they are. A figure that is no number is null."""
+    """Store values of one run and keep existing ones. Infinity and NaN become null."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """
@@ -54,7 +54,7 @@ def store_software_metrics(connection: Connection, run_id: str, metrics: Sequenc
 
 
 def store_spans(connection: Connection, run_id: str, spans: Iterable[SpanRecord]) -> None:
-    """Add spans of one run; a span that is there already gets its end."""
+    """Store spans of one run. An existing open span receives its end."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """

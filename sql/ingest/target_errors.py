@@ -1,20 +1,19 @@
-"""Scrape errors of targets, as their collectors report them."""
+"""Scrape errors of targets, reported by collectors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
 __all__ = ["FailingTarget", "failing_targets", "report_errors"]
 
 
 @dataclass(frozen=True, slots=True)
 class FailingTarget:
-    """A target whose last scrape failed, and why."""
+    """Target whose last scrape failed, with the error."""
 
     host: str
     listener: str
@@ -23,7 +22,7 @@ class FailingTarget:
 
 
 def report_errors(connection: Connection, errors: Mapping[int, str], source: str) -> None:
-    """Record why scrapes failed, by target; empty where they did not. Those of another collector than `source` are left."""
+    """Store the error of each target's last scrape, empty for success. Targets of other collectors than `source` are skipped."""
     connection.execute(
         """
         update targets t set last_error = nullif(r.error, '')
@@ -35,11 +34,12 @@ def report_errors(connection: Connection, errors: Mapping[int, str], source: str
 
 
 def failing_targets(connection: Connection) -> list[FailingTarget]:
-    """Return the targets that a collector tries by now, and cannot scrape."""
-    with connection.cursor(row_factory=class_row(FailingTarget)) as cursor:
-        return cursor.execute(
-            """
+    """Return the targets that a live collector fails to scrape."""
+    return records(
+        connection,
+        FailingTarget,
+        """
             select host, listener, url, last_error as error from targets
             where last_error is not null and lease_until > now() order by host, listener, url
-            """
-        ).fetchall()
+            """,
+    )

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from hypergauge.core.config.settings import LEASE_SECONDS
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import column, value
 
 __all__ = [
     "ClockOffset",
@@ -26,12 +27,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """A target as the database knows it.
+    """Target in the database.
 
     Attributes
     ----------
     says_host
-        Whether its labels say `host`, which then goes before the one that its lines name.
+        Whether the target's labels set `host`. That value then overrides the host label of the exposition.
     """
 
     host: str
@@ -48,13 +49,13 @@ class TargetState:
     Attributes
     ----------
     up
-        Whether its last scrape worked; ``None`` before there was one.
+        Whether the last scrape succeeded; ``None`` before the first scrape.
     last_seen
-        When one last did, in Unix seconds.
+        Time of the last successful scrape, in Unix seconds.
     clock_offset, clock_uncertainty
-        Seconds by which its clock is ahead, more or less; ``None`` where it does not tell.
+        Seconds by which the target's clock is ahead, and their uncertainty; ``None`` if unknown.
     error
-        Why its last scrape failed, empty where it did not.
+        Error of the last scrape; empty after a success.
     """
 
     up: bool | None = None
@@ -66,12 +67,13 @@ class TargetState:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The collector that has a target, and for how many seconds more if it is gone.
+    """Collector that leases a target, with the remaining seconds of its lease.
 
     Attributes
     ----------
     of_the_site
-        Whether it has it by an address that is not ours: it measures the host for all, and ours is left to it.
+        Whether the collector scrapes the target at another address than ours. A site-wide collector then measures the
+        host, and ours leaves the target to it.
     """
 
     host: str
@@ -82,7 +84,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ClockOffset:
-    """A host's clock against that of the collector that scrapes it, in seconds."""
+    """Offset of a host's clock from its collector's clock, in seconds."""
 
     host: str
     offset: float
@@ -90,23 +92,23 @@ class ClockOffset:
 
 
 def register_target(connection: Connection, *, host: str, listener: str, instance: str, url: str) -> int:
-    """Return the id of a target, made where it is new; a listener of our own keeps it when its port changes."""
-    row = connection.execute(
+    """Return the id of a target, created if new. Our own exporters keep the id when their port changes."""
+    return value(
+        connection,
+        int,
         """
         insert into targets (host, listener, instance, url) values (%s, %s, %s, %s)
         on conflict (host, listener, instance) do update set url = excluded.url
         returning target_id
         """,
         (host, listener, instance, url),
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
+    )
 
 
 def find_target(connection: Connection, source: str, target: TargetRow) -> int | None:
-    """Return the id of a target that the collector `source` has scraped unasked, made where it is new.
+    """Return the id of a target that the collector `source` scraped without a lease, created if new.
 
-    ``None`` where another collector has hold of it, and so the same figures.
+    Return ``None`` if another collector leases the target and so stores the same samples.
     """
     row = connection.execute(
         """
@@ -133,22 +135,23 @@ def claim_targets(
     targets: Sequence[TargetRow],
     lease: float = LEASE_SECONDS,
 ) -> list[int | None]:
-    """Register targets and take hold of them; return their ids in the same order, ``None`` for those of another.
+    """Register and lease targets. Return their ids in the same order, ``None`` for a target that another collector leases.
 
     Parameters
     ----------
     source
-        What tells the collector from others and stays the same when it is started again.
+        Unique name of the collector, the same after a restart.
     host, pid
-        Where it runs, for people.
+        Host and process of the collector, for display.
     targets
-        No two of the same host, listener and instance.
+        Targets, unique by host, listener and instance.
     lease
-        Seconds after which another collector may take them over; one that was killed goes on at once.
+        Seconds until another collector may take over. A restarted collector resumes its own targets at once.
     """
     names = ("host", "listener", "instance", "url", "says_host")
     columns = {f"{name}s": [getattr(one, name) for one in targets] for name in names}
-    rows = connection.execute(
+    return column(
+        connection,
         """
         with wanted as (
             select * from unnest(%(hosts)s::text[], %(listeners)s::text[], %(instances)s::text[], %(urls)s::text[],
@@ -172,12 +175,11 @@ def claim_targets(
         select target_id from wanted left join claimed using (host, listener, instance) order by ord
         """,
         {**columns, "source": source, "host": host, "pid": pid, "lease": lease},
-    ).fetchall()
-    return [target_id for (target_id,) in rows]
+    )
 
 
 def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[str, str, str], Holder]:
-    """Return who has which of the targets, by host, listener and instance."""
+    """Return the collectors that lease the targets, by host, listener and instance."""
     keys = [[getattr(one, name) for one in targets] for name in ("host", "listener", "instance")]
     rows = connection.execute(
         """
@@ -197,13 +199,14 @@ def holders(connection: Connection, targets: Sequence[TargetRow]) -> dict[tuple[
 def report_targets(
     connection: Connection, states: Mapping[int, TargetState], source: str, lease: float = LEASE_SECONDS
 ) -> list[int]:
-    """Record how targets are, and keep hold of them; return those that another collector has by now."""
+    """Store the state of targets and renew their leases. Return the targets that another collector has taken."""
     ids = sorted(states)
     columns = {
         name: [getattr(states[one], name) for one in ids]
         for name in ("up", "last_seen", "clock_offset", "clock_uncertainty")
     }
-    rows = connection.execute(
+    return column(
+        connection,
         """
         with reported as (
             select * from unnest(%(ids)s::int[], %(up)s::bool[], %(last_seen)s::float8[], %(clock_offset)s::float8[],
@@ -222,12 +225,11 @@ def report_targets(
             or scraped_elsewhere(t.host, t.listener, t.instance, %(source)s)
         """,
         {**columns, "ids": ids, "source": source, "lease": lease},
-    ).fetchall()
-    return [target_id for (target_id,) in rows]
+    )
 
 
 def release_targets(connection: Connection, source: str, ids: Sequence[int] | None = None) -> None:
-    """Let go of targets, so that another collector may have them at once; of all where `ids` is ``None``."""
+    """Release the leases of targets, so that another collector can take them at once. ``None`` releases all."""
     connection.execute(
         """
         update targets set lease_until = null
@@ -238,7 +240,7 @@ def release_targets(connection: Connection, source: str, ids: Sequence[int] | No
 
 
 def clock_offsets(connection: Connection) -> list[ClockOffset]:
-    """Return the offset of each host's clock that is measured by now, by its surest target."""
+    """Return the current clock offset of each host, from its target with the least uncertainty."""
     rows = connection.execute(
         """
         select distinct on (host) host, clock_offset, clock_uncertainty from targets
@@ -250,8 +252,9 @@ def clock_offsets(connection: Connection) -> list[ClockOffset]:
 
 
 def unmeasured_hosts(connection: Connection, run_ids: Sequence[str] | None = None) -> list[str]:
-    """Return the hosts on which runs go on, all or these, and of which no listener answers or is about to be tried."""
-    rows = connection.execute(
+    """Return the hosts of running runs, all or these, without an exporter that answers or awaits its first scrape."""
+    return column(
+        connection,
         """
         select distinct p.host from placements p join runs r using (run_id)
         where r.status = 'running' and p.ended_at is null and p.origin = '' and run_id = any(coalesce(%s, array[run_id]))
@@ -261,5 +264,4 @@ def unmeasured_hosts(connection: Connection, run_ids: Sequence[str] | None = Non
         order by p.host
         """,
         (None if run_ids is None else list(run_ids),),
-    ).fetchall()
-    return [host for (host,) in rows]
+    )

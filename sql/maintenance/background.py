@@ -1,4 +1,4 @@
-"""Background jobs that fail, and whether their work is done all the same. TimescaleDB only."""
+"""Failing background jobs, with a check of their results. TimescaleDB only."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["FailingJob", "failing_jobs"]
 
-# Some pairs of versions end every job with this, when its work is done and committed.
+# Some pairs of versions fail every job with this error after the job has committed its work.
 _PORTAL = 'cannot drop portal "" while it is being set up'
 _SOUND = "PostgreSQL 18.4 with TimescaleDB 2.29.2"
 
 
 @dataclass(frozen=True, slots=True)
 class FailingJob:
-    """A background job whose last runs failed.
+    """Background job whose last runs failed.
 
     Attributes
     ----------
     name
-        What it does, and to what.
+        Task and relation of the job.
     error
-        The last one, as far as the user may see it.
+        Last error; ``None`` if the user may not see it.
     since
-        When it failed first after its last success, as far as that is on record.
+        Time of the first failure after the last success; ``None`` if not recorded.
     done
-        Whether its work is done all the same, ``None`` where that cannot be told.
+        Whether the job's work is done despite the failure; ``None`` if unknown.
     remedy
-        What to do.
+        Advice to the user.
     """
 
     job_id: int
@@ -44,7 +44,7 @@ class FailingJob:
     remedy: str
 
     def describe(self) -> str:
-        """Return one line for people."""
+        """Return a one-line description."""
         since = f" since {self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.since else ""
         work = {
             True: "its work is done all the same",
@@ -56,9 +56,9 @@ class FailingJob:
 
 
 def failing_jobs(connection: Connection) -> list[FailingJob]:
-    """Return each job of the database that failed twice in a row, or as every job does on a faulty pair of versions.
+    """Return the jobs that failed twice in a row, or once with the error of a faulty pair of versions.
 
-    Otherwise once says little: a chunk that `maintain` has in its hands is left to the next turn.
+    Any other single failure is normal: a job fails on a chunk that `maintain` has locked, and its next run retries.
     """
     server = inspect(connection)
     if server.flavour is not Flavour.TIMESCALEDB:
@@ -89,7 +89,7 @@ def failing_jobs(connection: Connection) -> list[FailingJob]:
     ]  # fmt: skip
 
 
-# Whether what a job is for has been done, however late a job in order would do it.
+# Checks of the jobs' results, with tolerance for the delay of a healthy job.
 _DONE: dict[str, LiteralString] = {
     "refresh": """
         select not exists (select from bench.series s where exists (
@@ -100,10 +100,10 @@ _DONE: dict[str, LiteralString] = {
               where user_view_schema = 'bench' and user_view_name = 'samples_10s') w (watermark)
         """,
     "retain": """
-        select coalesce(edge >= date_trunc('day', now() - keep_raw - interval '1 day', 'UTC'), true) from bench.retention
+        select coalesce(raw_cutoff >= date_trunc('day', now() - keep_raw - interval '1 day', 'UTC'), true) from bench_internal.retention
         """,
     "policy_compression": """
-        select not exists (select from bench.chunks_to_compress(interval '1 day') c
+        select not exists (select from bench_internal.chunks_to_compress(interval '1 day') c
                            where c.job_id = %(job)s and not c.is_compressed)
         """,
 }
@@ -114,7 +114,7 @@ def _done(connection: Connection, program: str, job: int) -> bool | None:
         return None
     try:
         row = connection.execute(_DONE[program], {"job": job}).fetchone()
-    except InsufficientPrivilege:  # who sees own runs alone
+    except InsufficientPrivilege:  # the user sees only their own runs
         return None
     return None if row is None else row[0]
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import psycopg
 
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import value
 
 __all__ = ["CostlySetting", "costly_settings"]
 
 
 @dataclass(frozen=True, slots=True)
 class CostlySetting:
-    """A setting, what it costs, and the command that mends it."""
+    """Costly server setting, with its cost and the command that fixes it."""
 
     setting: str
     value: str
@@ -21,25 +22,23 @@ class CostlySetting:
     remedy: str
 
     def describe(self) -> str:
-        """Return one line for people."""
+        """Return a one-line description."""
         return f"{self.setting} = {self.value}: {self.cost}; {self.remedy}"
 
 
 def costly_settings(connection: Connection) -> list[CostlySetting]:
-    """Return the settings under which other connections of this user, such as Grafana's, work."""
+    """Return the costly settings of this user's other connections, such as Grafana's."""
     return [setting for setting in (_jit(connection), _locks(connection)) if setting is not None]
 
 
 def _setting(connection: Connection, name: str) -> str:
-    row = connection.execute("select reset_val from pg_settings where name = %s", (name,)).fetchone()
-    assert row is not None
-    return str(row[0])
+    return value(connection, str, "select reset_val from pg_settings where name = %s", (name,))
 
 
 def _jit(connection: Connection) -> CostlySetting | None:
     if _setting(connection, "jit") != "on":
         return None
-    # Only where it is on the server tells whether it has a compiler at all.
+    # The server reports the availability of a compiler only while jit is on.
     with connection.transaction():
         connection.execute("set local jit = on")
         available = connection.execute("select pg_jit_available()").fetchone() == (True,)
@@ -54,14 +53,14 @@ def _jit(connection: Connection) -> CostlySetting | None:
 
 
 def _locks(connection: Connection) -> CostlySetting | None:
-    """Look whether a backup, which locks every chunk and its indexes at once, finds room for its locks."""
+    """Check the lock table for a backup, which locks every chunk and its indexes at once."""
     row = connection.execute(
         """
         select current_setting('max_locks_per_transaction')::bigint,
                current_setting('max_locks_per_transaction')::bigint
                * (current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint),
                (select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
-                where n.nspname in ('bench', '_timescaledb_internal') and c.relkind in ('r', 'i'))
+                where n.nspname in ('bench', 'bench_internal', '_timescaledb_internal') and c.relkind in ('r', 'i'))
         """
     ).fetchone()
     assert row is not None

@@ -1,1 +1,1 @@
-"""Questions to the database: charts, summaries, traces."""
+"""Queries for charts, summaries, reports and traces."""

@@ -13,7 +13,6 @@ __all__ = [
     "Curve",
     "Measured",
     "measured",
-    "notices",
     "run_curves",
     "software_curves",
     "software_keys",
@@ -23,14 +22,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A metric of a run or workload over the axis of a chart: `x` in seconds, steps or epochs, the rest in its unit.
+    """Metric of a run or workload over a chart's axis: `x` in seconds, steps or epochs, the rest in the metric's unit.
 
     Attributes
     ----------
     label
-        Of its run or workload: ``20/1/3``, ``20/1/3@2``, ``20/1``.
+        Label of the run or workload: ``20/1/3``, ``20/1/3@2``, ``20/1``.
     low, high
-        The least and the greatest of each point.
+        Minimum and maximum of each point.
     """
 
     label: str
@@ -49,9 +48,9 @@ class Measured:
     Attributes
     ----------
     interval
-        The seconds between two samples.
+        Seconds between two samples.
     mean, min, max, p95
-        What it came to, over all devices.
+        Statistics over all devices.
     """
 
     run_id: str
@@ -68,7 +67,7 @@ class Measured:
 def measured(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], scopes: Sequence[str] | None
 ) -> list[Measured]:
-    """Return how each of the quantities of each run was measured, in the scopes that `run_chart` would take."""
+    """Return the measurements of each run's quantities, in the scopes that `run_chart` selects."""
     with connection.cursor(row_factory=class_row(Measured)) as cursor:
         return cursor.execute(
             """
@@ -90,24 +89,11 @@ def measured(
         ).fetchall()
 
 
-def notices(
-    connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], scopes: Sequence[str] | None
-) -> list[tuple[str, str]]:
-    """Return what has to be known before the runs are compared: what each thing is about, and a sentence.
-
-    That a replica is behind is not among it: who opened the connection says so, once for all.
-    """
-    return connection.execute(
-        "select about, notice from chart_notice(%s, %s, null, p_scopes => %s) where about <> 'behind'",
-        (list(run_ids), list(quantities), None if scopes is None else list(scopes)),
-    ).fetchall()
-
-
 def run_curves(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None,
     align: str,
 ) -> list[Curve]:  # fmt: skip
-    """Return the curves of quantities on an axis, a point every `step` seconds, steps or epochs, or less often."""
+    """Return the curves of quantities on an axis, with a point every `step` seconds, steps or epochs, or fewer."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """
@@ -130,7 +116,7 @@ def workload_curves(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], step: float, scopes: Sequence[str] | None,
     align: str,
 ) -> list[Curve]:  # fmt: skip
-    """Return the curves of quantities of the workloads that the runs belong to: the mean over their runs, and the range."""
+    """Return the curves of the runs' workloads: mean and range over the runs of each workload."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """
@@ -152,7 +138,7 @@ def workload_curves(
 
 
 def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, set[str]]:
-    """Return the names of the runs' software metrics, each with the runs that have it."""
+    """Return the names of the runs' software metrics, each with its runs."""
     rows = connection.execute(
         """
         select key, array_agg(one) from software_keys(%(runs)s) cross join unnest(%(runs)s::text[]) as one
@@ -165,7 +151,7 @@ def software_keys(connection: Connection, run_ids: Sequence[str]) -> dict[str, s
 
 
 def software_curves(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], points: int) -> list[Curve]:
-    """Return the curves of software metrics over the seconds since each run's start, each in no more than so many points."""
+    """Return the curves of software metrics over seconds since each run's start, each with at most `points` points."""
     with connection.cursor(row_factory=class_row(Curve)) as cursor:
         return cursor.execute(
             """

@@ -1,4 +1,4 @@
-"""Inputs of cost: power over time, hours of hardware, time to a target."""
+"""Inputs of a cost calculation: power over time, hardware hours, time to a target."""
 
 from __future__ import annotations
 
@@ -6,26 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
 __all__ = ["Hours", "Reached", "hours", "power_by_minute", "reached"]
 
-# How a value is held against a target.
+# Comparisons of a metric with a target.
 COMPARISONS = (">=", "<=", ">", "<")
 
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """For how many hours a run has had a GPU or a host; what runs have at the same time counts in equal parts.
+    """Hours of a run on a GPU or a host. Concurrent runs on the same hardware divide the time equally.
 
     Attributes
     ----------
     kind
         ``gpu`` or ``host``.
     name
-        The GPU's model, ``None`` where nobody says, or the host.
+        Model of the GPU, ``None`` if unknown, or the host.
     """
 
     run_id: str
@@ -36,7 +35,7 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """When a software metric of a run was first as good as a target, ``None`` for never, and the best that it was."""
+    """First time that a run's software metric met a target, ``None`` for never, and its best value."""
 
     run_id: str
     time: datetime | None
@@ -44,10 +43,11 @@ class Reached:
 
 
 def hours(connection: Connection, spans: Mapping[str, tuple[datetime, datetime]]) -> list[Hours]:
-    """Return the hours of GPUs and hosts of runs, each between two times."""
-    with connection.cursor(row_factory=class_row(Hours)) as cursor:
-        return cursor.execute(
-            """
+    """Return the GPU and host hours of runs, each between two times."""
+    return records(
+        connection,
+        Hours,
+        """
             with asked as materialized (
                 select * from unnest(%s::text[], %s::timestamptz[], %s::timestamptz[]) as asked (run_id, starts, ends)
             ), had as (
@@ -62,16 +62,16 @@ def hours(connection: Connection, spans: Mapping[str, tuple[datetime, datetime]]
             where p.kind in ('gpu', 'host') and h.seconds > 0
             group by h.run_id, h.place_id, p.kind, d.model, p.host
             """,
-            (list(spans), [start for start, _ in spans.values()], [stop for _, stop in spans.values()]),
-        ).fetchall()
+        (list(spans), [start for start, _ in spans.values()], [stop for _, stop in spans.values()]),
+    )
 
 
 def power_by_minute(
     connection: Connection, run_ids: Sequence[str], quantity: str, scope: str
 ) -> dict[str, list[tuple[datetime, float]]]:
-    """Return by run the mean watts of a quantity in each minute that it was measured in, by when the minute, or the run, began.
+    """Return by run the mean power in watts of each measured minute, with the start of the minute or of the run.
 
-    Of a run that lasted for months, of some minutes together.
+    For a run of months, each value covers several minutes.
     """
     rows = connection.execute(
         """
@@ -89,16 +89,17 @@ def power_by_minute(
 def reached(
     connection: Connection, run_ids: Sequence[str], key: str, comparison: str, value: float
 ) -> dict[str, Reached]:
-    """Return by run when a software metric first met a target; a run that has not logged it is left out."""
+    """Return by run the first time that a software metric met a target. Runs without the metric are missing."""
     if comparison not in COMPARISONS:
         raise ValueError(comparison)
     best = "max" if comparison.startswith(">") else "min"
-    with connection.cursor(row_factory=class_row(Reached)) as cursor:
-        rows = cursor.execute(
-            f"""
+    rows = records(
+        connection,
+        Reached,
+        f"""
             select run_id, min(time) filter (where value {comparison} %s) as time, {best}(value) as best
             from software_metrics where run_id = any(%s) and key = %s group by run_id
-            """.encode(),  # noqa: S608 - text of ours alone
-            (value, list(run_ids), key),
-        ).fetchall()
+            """,  # noqa: S608 - text of ours alone
+        (value, list(run_ids), key),
+    )
     return {row.run_id: row for row in rows}

@@ -1,4 +1,4 @@
-"""Whole relations by run, for data frames and exports."""
+"""Complete relations by run, for data frames and exports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Table = tuple[list[str], list[tuple[Any, ...]]]
 
 
 def check_quantities(connection: Connection, quantities: Sequence[str]) -> None:
-    """Refuse a quantity that neither the catalog nor a series has, naming the nearest one.
+    """Check that the catalog or a series has each quantity.
 
     Raises
     ------
     BadRequest
-        There is no such quantity.
+        A quantity is unknown. The message suggests the most similar name.
     """
     known = {name for (name,) in connection.execute("select distinct quantity from metrics").fetchall()}
     for quantity in quantities:
@@ -32,7 +32,7 @@ def check_quantities(connection: Connection, quantities: Sequence[str]) -> None:
 
 
 def samples_of(connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None) -> Table:
-    """Return columns and rows of ``run_samples``, in the order of time."""
+    """Return columns and rows of ``run_samples``, in order of time."""
     return _table(
         connection,
         """

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
-__all__ = ["Position", "Recent", "holding_rules", "positions", "recent_figures"]
+__all__ = ["Position", "Recent", "holding_rules", "positions", "recent_values"]
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where a run is: the innermost phase that it is in, and its newest epoch and step."""
+    """Position of a run: its innermost phase, and its newest epoch and step."""
 
     run_id: str
     phase: str | None
@@ -35,10 +34,11 @@ class Recent:
 
 
 def positions(connection: Connection, run_ids: Sequence[str]) -> dict[str, Position]:
-    """Return where runs are, those that have said so; of phases the newest hundred are looked at."""
-    with connection.cursor(row_factory=class_row(Position)) as cursor:
-        rows = cursor.execute(
-            """
+    """Return the positions of runs that track phases, epochs or steps. Only the newest hundred phases count."""
+    rows = records(
+        connection,
+        Position,
+        """
             select run_id, phase, epoch, step
             from unnest(%s::text[]) as asked(run_id)
             left join lateral (
@@ -54,13 +54,13 @@ def positions(connection: Connection, run_ids: Sequence[str]) -> dict[str, Posit
                 order by started_at desc limit 1) steps on true
             where num_nonnulls(phase, epoch, step) > 0
             """,
-            (list(run_ids),),
-        ).fetchall()
+        (list(run_ids),),
+    )
     return {row.run_id: row for row in rows}
 
 
 def holding_rules(connection: Connection, run_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the rules that hold in runs now, in the order in which they began to."""
+    """Return the firing rules of runs, in order of start."""
     rows = connection.execute(
         """
         select run_id, array_agg(rule order by started_at, rule)
@@ -71,13 +71,11 @@ def holding_rules(connection: Connection, run_ids: Sequence[str]) -> dict[str, t
     return {run_id: tuple(rules) for run_id, rules in rows}
 
 
-def recent_figures(
+def recent_values(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str], seconds: float, step: float
 ) -> list[Recent]:
     """Return means over `step` seconds of the last `seconds`, in order of time; see `run_chart`."""
-    with connection.cursor(row_factory=class_row(Recent)) as cursor:
-        return cursor.execute(
-            """
+    return records(connection, Recent, """
             select run_id, quantity, scope, extract(epoch from time)::float8 as at,
                    extract(epoch from now() - time)::float8 as age, value
             from run_chart(%(runs)s, %(quantities)s, now() - make_interval(secs => %(seconds)s), null, %(step)s, false,
@@ -89,5 +87,4 @@ def recent_figures(
             {
                 "runs": list(run_ids), "quantities": list(quantities), "seconds": seconds, "step": step * 1000,
                 "series": len(run_ids) * len(quantities),
-            },
-        ).fetchall()  # fmt: skip
+            })  # fmt: skip

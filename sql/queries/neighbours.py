@@ -1,32 +1,31 @@
-"""Neighbours of a run, and when they changed."""
+"""Neighbours of a run: concurrent runs, with the times of their starts and ends."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
-__all__ = ["NeighbourChange", "neighbour_changes", "strangers"]
+__all__ = ["NeighbourChange", "neighbour_changes", "other_runs"]
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourChange:
-    """A run that began or ended beside the run `run_id`.
+    """Start or end of a neighbour during the run `run_id`.
 
     Attributes
     ----------
     at
         Seconds since the start of `run_id`.
     run
-        What selects the neighbour: ``20/1/2``, and ``20/1/2@1`` where that is no longer its latest attempt. ``another run``
-        where nothing else is known of it: an import brings no more of those that were not exported.
+        Selector of the neighbour: ``20/1/2``, or ``20/1/2@1`` for an earlier attempt. ``another run`` for an unknown
+        neighbour: an import has no details of runs that were not exported.
     what
         ``began`` or ``ended``.
     status
-        How the neighbour ended; ``None`` where it began.
+        Final status of the neighbour; ``None`` for a start.
     """
 
     run_id: str
@@ -39,19 +38,20 @@ class NeighbourChange:
 def neighbour_changes(
     connection: Connection, run_ids: Sequence[str], margin: float = 1.0
 ) -> dict[str, list[NeighbourChange]]:
-    """Return what changed beside runs in the middle of them, by run and in the order of time.
+    """Return the starts and ends of neighbours during runs, by run and in order of time.
 
-    Neighbours are the runs of the same workload on the same host, and those of any workload on the same GPU.
+    Neighbours are the runs of the same workload on the same host, and runs of any workload on the same GPU.
 
     Parameters
     ----------
     margin
-        Seconds at both ends of a run that are not its middle: runs of a workload are released together, but do not end
-        at the same moment to the millisecond.
+        Seconds at both ends of a run to ignore: runs of a workload are released together, but do not end at exactly
+        the same millisecond.
     """
-    with connection.cursor(row_factory=class_row(NeighbourChange)) as cursor:
-        rows = cursor.execute(
-            """
+    rows = records(
+        connection,
+        NeighbourChange,
+        """
             select distinct mine.run_id, extract(epoch from c.at - mine.started_at)::float8 as at,
                    format('%%s/%%s/%%s', w.experiment_id, w.workload, other.position)
                    || case when exists (select from runs later where later.workload_id = other.workload_id
@@ -82,18 +82,18 @@ def neighbour_changes(
               and x.started_at <= coalesce(mine.ended_at, now()) - make_interval(secs => %(margin)s)
             order by 1, 2, 3
             """,
-            {"runs": list(run_ids), "margin": margin},
-        ).fetchall()
+        {"runs": list(run_ids), "margin": margin},
+    )
     found: dict[str, list[NeighbourChange]] = {}
     for row in rows:
         found.setdefault(row.run_id, []).append(row)
     return found
 
 
-def strangers(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return by run what selects the runs of other workloads that were on its GPU meanwhile; most have none.
+def other_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[str]]:
+    """Return by run the selectors of other workloads' concurrent runs on the same GPU. Runs without any are missing.
 
-    Of an imported run, ``another run`` stands for those that were not exported with it.
+    For an imported run, ``another run`` stands for runs that were not exported with it.
     """
     rows = connection.execute(
         """

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
-__all__ = ["Newest", "newest_figures"]
+__all__ = ["NewestValue", "newest_values"]
 
 _SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
-    """A quantity's newest sample, in the canonical unit.
+class NewestValue:
+    """Newest sample of a quantity, in the canonical unit.
 
-    `gpu_uuid` is ``None`` for the host's; `at` is the time of its scrape in Unix seconds.
+    `gpu_uuid` is ``None`` for a host's value; `at` is the scrape time in Unix seconds.
     """
 
     quantity: str
@@ -27,14 +26,15 @@ class Newest:
     at: float
 
 
-def newest_figures(connection: Connection, host: str, gpu_uuids: Sequence[str], now: float) -> list[Newest]:
-    """Return temperature and power of GPUs and the load of `host`, as far as they were measured in the last minute.
+def newest_values(connection: Connection, host: str, gpu_uuids: Sequence[str], now: float) -> list[NewestValue]:
+    """Return temperature and power of GPUs and the load of `host`, as measured in the last minute.
 
-    Of several sources of one quantity the preferred one counts. `now` is in Unix seconds.
+    With several sources of a quantity, the preferred source counts. `now` is in Unix seconds.
     """
-    with connection.cursor(row_factory=class_row(Newest)) as cursor:
-        return cursor.execute(
-            """
+    return records(
+        connection,
+        NewestValue,
+        """
             select distinct on (n.quantity, p.gpu_uuid) n.quantity, p.gpu_uuid, n.value,
                    extract(epoch from n.time)::float8 as at
             from newest(array(select place_id from places
@@ -45,5 +45,5 @@ def newest_figures(connection: Connection, host: str, gpu_uuids: Sequence[str], 
             where (p.kind = 'host') = (n.quantity = 'load')
             order by n.quantity, p.gpu_uuid, n.time desc
             """,
-            {"now": now, "seconds": _SECONDS, "gpus": list(gpu_uuids), "host": host},
-        ).fetchall()
+        {"now": now, "seconds": _SECONDS, "gpus": list(gpu_uuids), "host": host},
+    )

@@ -1,4 +1,4 @@
-"""Content of a report beside the curves: phases, steps, findings, data quality."""
+"""Content of a report other than curves: phases, steps, findings, data quality."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
 __all__ = ["Device", "Finding", "Phase", "Quality", "Steps", "devices", "findings", "phases", "qualities", "steps"]
 
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A GPU, or an instance of one, that a run was placed on, by what people call it."""
+    """GPU or MIG instance of a run, with its display name."""
 
     run_id: str
     name: str
@@ -26,7 +25,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A phase of a run: seconds since the run's start, and how long; one that has not ended goes on until now."""
+    """Phase of a run: seconds since the run's start, and duration in seconds; a current phase lasts until now."""
 
     run_id: str
     name: str
@@ -57,7 +56,7 @@ class Steps:
 class Finding:
     """Finding of a rule, in seconds since the run's start; `ended` is ``None`` while it holds.
 
-    `done` is what was done about it, in words; ``None`` where nothing was asked for.
+    `done` describes the actions in plain text; ``None`` if no action was requested.
     """
 
     run_id: str
@@ -71,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """Data quality of a run, and the listeners that measured it; see the view ``run_quality``."""
+    """Data quality of a run, and the exporters that measured it; see the view ``run_quality``."""
 
     run_id: str
     coverage: float
@@ -85,7 +84,7 @@ class Quality:
 
 
 def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
-    """Return the GPUs and instances that runs were placed on."""
+    """Return the GPUs and MIG instances of runs."""
     return _rows(
         connection,
         Device,
@@ -102,7 +101,7 @@ def devices(connection: Connection, run_ids: Sequence[str]) -> list[Device]:
 
 
 def phases(connection: Connection, run_ids: Sequence[str]) -> list[Phase]:
-    """Return the phases of runs in the order of time."""
+    """Return the phases of runs in order of time."""
     return _rows(
         connection,
         Phase,
@@ -118,7 +117,7 @@ def phases(connection: Connection, run_ids: Sequence[str]) -> list[Phase]:
 
 
 def steps(connection: Connection, run_ids: Sequence[str]) -> list[Steps]:
-    """Return how long the steps and epochs of runs took that have ended."""
+    """Return the durations of the runs' finished steps and epochs."""
     return _rows(
         connection,
         Steps,
@@ -135,7 +134,7 @@ def steps(connection: Connection, run_ids: Sequence[str]) -> list[Steps]:
 
 
 def findings(connection: Connection, run_ids: Sequence[str]) -> list[Finding]:
-    """Return what rules found in runs, in the order of time."""
+    """Return the findings of rules in runs, in order of time."""
     return _rows(
         connection,
         Finding,
@@ -151,7 +150,7 @@ def findings(connection: Connection, run_ids: Sequence[str]) -> list[Finding]:
 
 
 def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
-    """Return how far the figures of runs can be trusted."""
+    """Return the data quality of runs."""
     return _rows(
         connection,
         Quality,
@@ -167,5 +166,4 @@ def qualities(connection: Connection, run_ids: Sequence[str]) -> list[Quality]:
 
 
 def _rows(connection: Connection, kind: type[T], statement: str, run_ids: Sequence[str]) -> list[T]:
-    with connection.cursor(row_factory=class_row(kind)) as cursor:
-        return cursor.execute(statement.encode(), (list(run_ids),)).fetchall()
+    return records(connection, kind, statement, (list(run_ids),))

@@ -1,7 +1,7 @@
 """Raw samples of runs, streamed source by source.
 
-A source is a series within one run set: what `run_samples` joins, without the samples. Each is read by index, between
-literals that are wider than the run set by a scrape's longest interval: the tag decides.
+A source is a series within one run set: the joins of `run_samples` without the samples. Each source is read by index,
+between literal times. These exceed the run set by a scrape's longest interval; the tag decides.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["AT_ONCE", "Source", "copied", "expected", "sources", "sources_of", "stream"]
 
-# Samples in one block: some 12 MiB in arrays, and enough that each costs next to nothing besides.
+# Samples per block: about 12 MiB in arrays, with negligible overhead per block.
 AT_ONCE = 250_000
 
 _ALL = sql.SQL("true")
@@ -25,7 +25,7 @@ _ALL = sql.SQL("true")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of samples, with the columns of ``run_samples``; `scale` leads to the canonical unit."""
+    """Source of samples, with the columns of ``run_samples``; `scale` converts to the canonical unit."""
 
     series_id: int
     runset_id: int
@@ -39,7 +39,7 @@ class Source:
 
 
 def sources_of(connection: Connection, run_id: str, quantities: Sequence[str] | None = None) -> list[Source]:
-    """Return the sources of one run, by quantity, metric and device."""
+    """Return the sources of a run, by quantity, metric and device."""
     with connection.cursor(row_factory=class_row(Source)) as cursor:
         return cursor.execute(
             """
@@ -57,10 +57,10 @@ def stream(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None,
     condition: sql.Composable = _ALL,
 ) -> Generator[Columns]:  # fmt: skip
-    """Yield the samples of runs, `AT_ONCE` of them in one block; what several of the runs share comes once.
+    """Yield the samples of runs in blocks of `AT_ONCE`. Samples shared by several runs come once.
 
-    They come in the order of `sources_of`, each source's in that of time. `condition` is one on samples, all literal. To be
-    closed where it is not read to its end: the connection is for nothing else until then.
+    The order is that of `sources_of`, then time. `condition` filters samples and must be literal. The caller must
+    close a generator that is not exhausted: the connection is busy until then.
     """
     query = sql.SQL(
         """
@@ -75,7 +75,7 @@ def stream(
 
 
 def copied(connection: Connection, query: sql.Composable) -> Iterator[Columns]:
-    """Yield the answer of a query with the columns of samples, a figure that is null as NaN."""
+    """Yield the result of a query with the columns of samples; a null value is NaN."""
     with connection.cursor().copy(sql.SQL("copy ({}) to stdout (format binary)").format(query)) as copy:
         yield from decoded(copy, AT_ONCE)
 
@@ -83,10 +83,10 @@ def copied(connection: Connection, query: sql.Composable) -> Iterator[Columns]:
 def expected(
     connection: Connection, run_ids: Sequence[str], quantities: Sequence[str] | None = None, *, each: bool = False
 ) -> int:
-    """Return about how many samples there are of runs: as many as each source's span has of its interval.
+    """Return an estimate of the number of samples of runs: each source's duration divided by its interval.
 
-    Counting them would take as long as reading them. Where a source was away for a part of the time there are fewer. What
-    several of the runs share counts once, or for `each` of them.
+    An exact count would take as long as reading the samples. Gaps in a source make the estimate too high. Samples
+    shared by several runs count once, or with `each` once per run.
     """
     query = sql.SQL(
         """
@@ -106,7 +106,7 @@ def expected(
 
 
 def sources(run_ids: Sequence[str], quantities: Sequence[str] | None = None) -> sql.Composed:
-    """Return the common table of the sources of runs; all in it is literal, since COPY takes no parameters."""
+    """Return the common table expression of the runs' sources, with literals, since COPY takes no parameters."""
     wanted = _ALL if quantities is None else sql.SQL("s.quantity = any({})").format(list(quantities))
     return sql.SQL(
         """

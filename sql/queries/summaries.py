@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg.rows import class_row
 
-from hypergauge.sql.queries.axes import Stretch
+from hypergauge.sql.queries.axes import Interval
 from hypergauge.sql.server.database import Connection
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A quantity of a run over its devices, in the canonical unit; `seen` are its seconds less gaps."""
+    """Summary of a run's quantity over all devices, in the canonical unit; `seen` is the duration without gaps, in seconds."""
 
     run_id: str
     quantity: str
@@ -53,7 +53,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class FinalMetric:
-    """The last value of a software metric, and the range of all of them."""
+    """Last value of a software metric, with the range of all its values."""
 
     run_id: str
     key: str
@@ -65,7 +65,7 @@ class FinalMetric:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """A quantity that there are samples of."""
+    """Quantity that has been measured."""
 
     quantity: str
     unit: str
@@ -77,7 +77,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """The newest figures of a run's own processes: cores, and bytes."""
+    """Newest usage of a run's own processes: cores, and bytes."""
 
     run_id: str
     cpu_usage: float | None
@@ -91,11 +91,11 @@ class GpuFacts:
     Attributes
     ----------
     gpus
-        How many GPUs, or MIG instances, it is placed on.
+        Number of GPUs or MIG instances of the run.
     simulated
-        Whether they are.
+        Whether the GPUs are simulated.
     energy_method
-        How its share of their energy was found, as the exporter says; several are joined by ``+``.
+        Method of energy attribution, as labelled by the exporter; several are joined by ``+``.
     """
 
     gpus: int
@@ -110,7 +110,7 @@ class BoardEnergy:
     Attributes
     ----------
     seconds
-        For how long that was measured.
+        Measured duration.
     """
 
     run_id: str
@@ -120,7 +120,7 @@ class BoardEnergy:
 
 
 def board_energy(connection: Connection, run_ids: Sequence[str]) -> list[BoardEnergy]:
-    """Return what the boards of runs used while each was alone on them (``instance``), and while it was not (``device``)."""
+    """Return the energy of runs' boards: with exclusive use (``instance``), and with other runs (``device``)."""
     with connection.cursor(row_factory=class_row(BoardEnergy)) as cursor:
         return cursor.execute(
             """
@@ -132,7 +132,7 @@ def board_energy(connection: Connection, run_ids: Sequence[str]) -> list[BoardEn
 
 
 def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFacts]:
-    """Return by run what is to be known of its figures on GPUs."""
+    """Return by run the notes on its GPU metrics."""
     rows = connection.execute(
         """
         select r.run_id, (select count(*) from placements where run_id = r.run_id and gpu_uuid is not null),
@@ -149,7 +149,7 @@ def gpu_facts(connection: Connection, run_ids: Sequence[str]) -> dict[str, GpuFa
 
 
 def gpus(connection: Connection, run_ids: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Return by run the UUIDs of the GPUs that it is placed on, or on an instance of."""
+    """Return by run the UUIDs of its GPUs, including the GPUs of its MIG instances."""
     rows = connection.execute(
         """
         select run_id, array_remove(array_agg(p.gpu_uuid), null) from runs left join placements p using (run_id)
@@ -161,22 +161,22 @@ def gpus(connection: Connection, run_ids: Sequence[str]) -> dict[str, frozenset[
 
 
 def summaries(connection: Connection, run_ids: Sequence[str]) -> list[Summary]:
-    """Return the summaries of runs, each quantity over its devices: first in the narrowest scope that covers the run."""
+    """Return the summaries of runs over all devices. For each quantity the narrowest scope that covers the run comes first."""
     return _summaries(connection, "run_summary_of(%(runs)s, null) s", {"runs": list(run_ids)})
 
 
 def summaries_between(
-    connection: Connection, stretches: Sequence[Stretch], quantities: Sequence[str] | None = None
+    connection: Connection, intervals: Sequence[Interval], quantities: Sequence[str] | None = None
 ) -> list[Summary]:
-    """Return the same of a stretch of each run, of all quantities or some, from its raw samples."""
+    """Return summaries of an interval of each run from its raw samples, for all quantities or some."""
     source = """
-        unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as stretch (run, starts, ends)
+        unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as interval (run, starts, ends)
         cross join lateral summary_between(run, %(quantities)s::text[], starts, ends) s
     """
     values = {
-        "runs": [one.run_id for one in stretches],
-        "starts": [one.started_at for one in stretches],
-        "ends": [one.ended_at for one in stretches],
+        "runs": [one.run_id for one in intervals],
+        "starts": [one.started_at for one in intervals],
+        "ends": [one.ended_at for one in intervals],
         "quantities": None if quantities is None else list(quantities),
     }
     return _summaries(connection, source, values)
@@ -200,7 +200,7 @@ def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> l
 
 
 def just_ended(connection: Connection, seconds: float) -> list[str]:
-    """Return the runs that have ended no longer than so many seconds ago."""
+    """Return the runs that ended in the last `seconds` seconds."""
     rows = connection.execute(
         "select run_id from runs where started_at is not null and ended_at > now() - make_interval(secs => %s)",
         (seconds,),
@@ -209,7 +209,7 @@ def just_ended(connection: Connection, seconds: float) -> list[str]:
 
 
 def unsummarised(connection: Connection, run_ids: Sequence[str]) -> list[str]:
-    """Return those of these runs whose summaries are not final: the collector has still to write what they said last."""
+    """Return the runs among `run_ids` whose summaries are not final, since the collector has yet to write the last samples."""
     if not run_ids:
         return []
     rows = connection.execute(
@@ -221,7 +221,7 @@ def unsummarised(connection: Connection, run_ids: Sequence[str]) -> list[str]:
 def final_metrics(
     connection: Connection, run_ids: Sequence[str], before: Mapping[str, datetime | None] | None = None
 ) -> list[FinalMetric]:
-    """Return the last value of each software metric of each run, or its last one before a time."""
+    """Return the last value of each software metric of each run, optionally before a time."""
     with connection.cursor(row_factory=class_row(FinalMetric)) as cursor:
         return cursor.execute(
             """
@@ -235,7 +235,7 @@ def final_metrics(
 
 
 def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Coverage]:
-    """Return the quantities that there are series of, for some runs or at all."""
+    """Return the quantities with series, for some runs or for the whole database."""
     with connection.cursor(row_factory=class_row(Coverage)) as cursor:
         return cursor.execute(
             """
@@ -252,7 +252,7 @@ def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Cove
 
 
 def live_figures(connection: Connection, run_ids: Sequence[str]) -> dict[str, Live]:
-    """Return the newest figures of runs that go on; a run without one of the last 10 s is left out."""
+    """Return the newest usage of running runs. A run without a sample in the last 10 s is missing."""
     with connection.cursor(row_factory=class_row(Live)) as cursor:
         rows = cursor.execute(
             """

@@ -14,13 +14,13 @@ __all__ = ["Figure", "TracedRun", "TracedSpan", "Xid", "counters_of", "spans_of"
 
 T = TypeVar("T")
 
-# Rows that are in memory at a time: a training has millions of steps.
+# Rows in memory at a time: a training has millions of steps.
 _ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class TracedRun:
-    """A run on the time of its workload's pass: microseconds since that began. One that goes on ends now."""
+    """Run in a trace; times are microseconds since the start of its workload's pass. A running run ends now."""
 
     run_id: str
     label: str
@@ -30,7 +30,7 @@ class TracedRun:
 
 @dataclass(frozen=True, slots=True)
 class TracedSpan:
-    """A span; `end` is ``None`` where the run ended within it."""
+    """Span; `end` is ``None`` if the run ended within the span."""
 
     pid: int | None
     thread: str | None
@@ -55,7 +55,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """An XID error of a GPU of a run."""
+    """XID error of a run's GPU."""
 
     at: int
     number: str
@@ -63,7 +63,7 @@ class Xid:
 
 
 def traced_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, TracedRun]:
-    """Return those of the runs that have begun, by id."""
+    """Return the started runs by id."""
     with connection.cursor(row_factory=class_row(TracedRun)) as cursor:
         rows = cursor.execute(
             """
@@ -78,7 +78,7 @@ def traced_runs(connection: Connection, run_ids: Sequence[str]) -> dict[str, Tra
 
 
 def spans_of(connection: Connection, run_id: str) -> Iterator[TracedSpan]:
-    """Yield the spans of a run by process and thread, in the order of time and with parents before their children."""
+    """Yield the spans of a run by process and thread, in order of time, parents before children."""
     return _stream(
         connection,
         TracedSpan,
@@ -95,37 +95,21 @@ def spans_of(connection: Connection, run_id: str) -> Iterator[TracedSpan]:
 
 
 def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] | None) -> Iterator[Figure]:
-    """Yield a run's samples by quantity and device, each from the scope and the source that a chart takes.
+    """Yield a run's samples by quantity and device, from the same scope and source as a chart.
 
-    A sample counts from the beginning of the time that it stands for. Without `quantities` these are all that the run
-    has more narrowly than for its host, and the software metrics.
+    A sample is placed at the start of its interval. Without `quantities`, the result has all quantities with a scope
+    narrower than the host, and the software metrics.
     """
     yield from _stream(
         connection,
         Figure,
         """
-        with measured as (  -- as in `compute_summary`
-            select quantity, scope, metric,
-                   covers(sum(seconds), max(sum(seconds)) over (partition by quantity, scope)) as covering
-            from run_summary where run_id = %(run)s and metric is not null group by quantity, scope, metric
-        ), candidates as (
-            select s.series_id, s.quantity, coalesce(m.unit, '') as unit, rs.scope, coalesce(s.device, '') as device,
-                   coalesce(m.scale, 1) as scale, rs.runset_id, rs.started_at, rs.ended_at,
-                   case when counts_once(m.board, s.metric, s.device, s.labels) then 'max' else coalesce(m.combine, 'sum') end as combine,
-                   dense_rank() over (partition by s.quantity order by scope_width(rs.scope, a.alone)) as width,
-                   dense_rank() over (partition by s.quantity, rs.scope, case when s.quantity like 'gpu\\_%%' then s.device end
-                                      order by coalesce(x.covering, false) desc, coalesce(m.preference, 1), s.metric)
-                   as rank
-            from (select mostly_alone(%(run)s) as alone) a
-            cross join run_sets rs join series s using (place_id) left join metrics m using (metric_id)
-            left join measured x on (x.quantity, x.scope, x.metric) = (s.quantity, rs.scope, s.metric)
-            where rs.run_id = %(run)s
-              and s.series_id not in (select series_id from repeats_of(array[%(run)s], %(quantities)s))
-              and case when %(quantities)s::text[] is null then s.quantity not in ('start_time', 'end_time')
-                       else s.quantity = any(%(quantities)s) end
-        ), chosen as (
-            select * from candidates
-            where width = 1 and rank = 1 and (scope <> 'host' or %(quantities)s::text[] is not null)
+        with chosen as (
+            select quantity, unit, scope, coalesce(device, '') as device, series_id, scale, runset_ids, started_at, ended_at,
+                   case when once then 'max' else combine end as combine
+            from run_sources(array[%(run)s], %(quantities)s)
+            where counts and narrowest
+              and (%(quantities)s::text[] is not null or scope <> 'host' and quantity not in ('start_time', 'end_time'))
         )
         select quantity, unit, scope, device,
                greatest(microseconds(time - max(dt) * interval '1 s' - p.zero),
@@ -136,9 +120,9 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
         -- Bounds on time only narrow the search; the tag decides. A minute is a scrape's longest interval.
         cross join lateral (
             select time, value, dt::float8 from samples
-            where series_id = chosen.series_id and runset_id = chosen.runset_id
-              and time >= chosen.started_at - interval '1 min'
-              and time < coalesce(chosen.ended_at, 'infinity') + interval '1 min' and value is not null
+            where series_id = chosen.series_id and runset_id = any(chosen.runset_ids)
+              and time >= chosen.started_at - interval '1 min' and time < chosen.ended_at + interval '1 min'
+              and value is not null
             offset 0) x
         join runs r on r.run_id = %(run)s cross join (select pass_start(%(run)s) as zero) p
         group by quantity, unit, scope, device, combine, time, p.zero, r.started_at
@@ -161,7 +145,7 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
 
 
 def xids_of(connection: Connection, run_id: str) -> list[Xid]:
-    """Return the XID errors of a run's GPUs, in the order of time."""
+    """Return the XID errors of a run's GPUs, in order of time."""
     return list(
         _stream(
             connection,

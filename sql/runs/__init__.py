@@ -1,1 +1,1 @@
-"""Experiments, workloads and runs, and the rows that belong to them."""
+"""Experiments, workloads and runs, with their dependent rows."""

@@ -1,20 +1,21 @@
-"""Workloads of several files in one experiment, numbered anew where numbers are taken."""
+"""Workloads of several files in one experiment, renumbered to avoid conflicts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import column
 
 __all__ = ["files_of_runs", "record", "take_over", "workload_numbers"]
 
 
 def workload_numbers(connection: Connection, experiment: int, source: str, written: Sequence[int]) -> dict[int, int]:
-    """Return the numbers in an experiment by those that are written in the file `source`.
+    """Return the workload numbers in an experiment by the numbers in the file `source`.
 
-    They are the same, unless a workload of another file has that number: then it is the next that nobody has.
+    Both are equal, unless a workload of another file has the number. The workload then receives the next free number.
     """
-    # A workload that came without a file, in a capsule, is of the file that the experiment belongs to.
+    # An imported workload has no file; it counts as part of the experiment's file.
     known = connection.execute(
         """
         select coalesce(f.source, e.source), f.written, workload
@@ -40,7 +41,7 @@ def workload_numbers(connection: Connection, experiment: int, source: str, writt
 
 
 def record(connection: Connection, experiment: int, source: str, numbers: Mapping[int, int]) -> None:
-    """Keep the numbers of a file's workloads for it."""
+    """Store the numbers of a file's workloads."""
     with connection.cursor() as cursor:
         cursor.executemany(
             "insert into file_workloads (experiment_id, source, written, workload) values (%s, %s, %s, %s)"
@@ -50,8 +51,9 @@ def record(connection: Connection, experiment: int, source: str, numbers: Mappin
 
 
 def files_of_runs(connection: Connection, experiment: int, run_ids: Sequence[str]) -> list[str]:
-    """Return the files whose rows had these runs of an experiment, by our ids or MLflow's."""
-    rows = connection.execute(
+    """Return the files that defined these runs of an experiment; `run_ids` are our ids or MLflow's."""
+    return column(
+        connection,
         """
         select distinct coalesce(f.source, e.source)
         from runs join workloads using (workload_id) join experiments e using (experiment_id)
@@ -59,12 +61,11 @@ def files_of_runs(connection: Connection, experiment: int, run_ids: Sequence[str
         where experiment_id = %(experiment)s and (run_id = any(%(runs)s) or mlflow_run_id = any(%(runs)s)) order by 1
         """,
         {"experiment": experiment, "runs": list(run_ids)},
-    ).fetchall()
-    return [source for (source,) in rows]
+    )
 
 
 def take_over(connection: Connection, experiment: int, old: str, source: str) -> None:
-    """Make the workloads of a file that was moved those of its new place."""
+    """Assign the workloads of a moved file to its new path."""
     connection.execute(
         "update file_workloads set source = %s where experiment_id = %s and source = %s", (source, experiment, old)
     )

@@ -1,4 +1,4 @@
-"""Rule evaluation in SQL, as a role without rights, and the table of firings."""
+"""Rule evaluation in SQL with a read-only role, and the table of firings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
 __all__ = ["COLUMNS", "PLACEHOLDER", "Firing", "RuleFailed", "end_with_run", "evaluate", "store"]
 
@@ -22,20 +22,20 @@ PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 Found = tuple[datetime, datetime | None, Mapping[str, Any]]
 
-# What is found more often than this in one run is a rule gone wrong.
+# A rule with more intervals than this in one run is faulty.
 _MOST = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A stretch of a run in which a rule holds.
+    """Interval of a run in which a rule holds.
 
     Attributes
     ----------
     ended_at
-        ``None`` where it holds still.
+        ``None`` while the rule holds.
     evidence
-        The figures that it was found by.
+        Values that triggered the rule.
     """
 
     run_id: str
@@ -52,9 +52,9 @@ class RuleFailed(BenchError):
     Attributes
     ----------
     too_slow
-        It was given up at its time limit.
+        The evaluation exceeded its time limit.
     line
-        The line of its statement that is wrong, from 1, where the database says.
+        Line of the error in the rule's statement, from 1; ``None`` if the database reports none.
     """
 
     def __init__(self, message: str, *, too_slow: bool = False, line: int | None = None) -> None:
@@ -63,19 +63,20 @@ class RuleFailed(BenchError):
 
 
 def evaluate(connection: Connection, statement: str, values: Mapping[str, Any], limit: timedelta) -> list[Found]:
-    """Return what the statement of a rule answers with: `COLUMNS`, in the order of time.
+    """Run the statement of a rule, and return its rows of `COLUMNS` in order of time.
 
-    Stretches that overlap, such as those of several GPUs, become one, whose evidence lists the values that differ. It runs as ``bench_reader``, in a read-only transaction of its own and for no longer than `limit`, whoever `connection`
-    (in autocommit mode) logs in as. A placeholder ``%(name)s`` stands for a value by its name.
+    Overlapping intervals, such as those of several GPUs, are merged; the evidence then lists the values that differ.
+    The statement runs as ``bench_reader`` in its own read-only transaction, for at most `limit`. The login of
+    `connection` (in autocommit mode) does not matter. A placeholder ``%(name)s`` takes the value of that name.
 
     Raises
     ------
     RuleFailed
-        The database refuses it, it takes too long, or it answers with something else.
+        The database refuses the statement, it takes too long, or its result has other columns or types.
     """
     names = list(dict.fromkeys(PLACEHOLDER.findall(statement)))
     numbered = PLACEHOLDER.sub(lambda found: f"${names.index(found[1]) + 1}", statement)
-    # As a part of another it is one question and nothing else. What PostgreSQL takes more than one statement for, it refuses.
+    # As a subquery the text must be a single query: PostgreSQL refuses several statements here.
     asked = f"select {', '.join(COLUMNS)} from (\n{numbered}\n) found order by 1 limit ${len(names) + 1}"  # noqa: S608 - that is what it is for
     try:
         with connection.transaction():
@@ -89,7 +90,7 @@ def evaluate(connection: Connection, statement: str, values: Mapping[str, Any], 
                 rows = cursor.fetchall()
     except psycopg.Error as error:
         if isinstance(error, psycopg.OperationalError) and not isinstance(error, psycopg.errors.QueryCanceled):
-            raise  # that is no fault of the rule
+            raise  # a lost connection, not a fault of the rule
         raise _refused(error, asked, limit) from error
     return _together(_checked(rows))
 
@@ -112,18 +113,18 @@ def _become_reader(connection: Connection) -> None:
 
 
 def _refused(error: psycopg.Error, asked: str, limit: timedelta) -> RuleFailed:
-    """Return what the database says, with its hint."""
+    """Return the database's error message with its hint."""
     if isinstance(error, psycopg.errors.QueryCanceled):
         return RuleFailed(f"it took longer than {limit.total_seconds():g} s", too_slow=True)
     line = _line(error, asked)
-    if isinstance(error, psycopg.errors.UndefinedColumn) and line is None:  # not in its own statement
+    if isinstance(error, psycopg.errors.UndefinedColumn) and line is None:  # the error is in the enclosing query
         return RuleFailed(f"it has to answer with {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}")
     said = (error.diag.message_primary or str(error), error.diag.message_detail, error.diag.message_hint)
     return RuleFailed("; ".join(part for part in said if part), line=line)
 
 
 def _line(error: psycopg.Error, asked: str) -> int | None:
-    """Return the line of the rule's own statement that an error is about; it begins on the second one of what was asked."""
+    """Return the error's line in the rule's statement, which begins on the second line of `asked`."""
     position = error.diag.statement_position
     return asked.count("\n", 0, int(position) - 1) or None if position else None
 
@@ -169,10 +170,10 @@ def _merged(group: Sequence[Found]) -> Found:
 def store(
     connection: Connection, run_id: str, rule: str, found: Sequence[Firing], *, start: datetime, stop: datetime
 ) -> list[Firing]:
-    """Record what a rule found of a run between `start` and `stop`, and return those of it that are new.
+    """Store the firings of a rule in a run between `start` and `stop`, and return the new ones.
 
-    One that overlaps a stored one is the same again: that one keeps its beginning and has the new end and evidence. A
-    stored one that still held, and is no longer found, ended at `stop`.
+    A firing that overlaps a stored one extends it: the stored start stays, with the new end and evidence. An open
+    stored firing that is missing in `found` ends at `stop`.
     """
     with connection.transaction():
         stored = _stored(connection, run_id, rule, start)
@@ -195,7 +196,7 @@ def store(
 
 
 def end_with_run(connection: Connection, run_id: str) -> None:
-    """End what still held when a run ended."""
+    """End the open firings of a run that has ended."""
     connection.execute(
         """
         update rule_firings f set ended_at = greatest(r.ended_at, f.started_at)
@@ -213,15 +214,16 @@ def _overlap(one: Firing, other: Firing) -> bool:
 
 
 def _stored(connection: Connection, run_id: str, rule: str, start: datetime) -> list[Firing]:
-    with connection.cursor(row_factory=class_row(Firing)) as cursor:
-        return cursor.execute(
-            """
+    return records(
+        connection,
+        Firing,
+        """
             select run_id, rule, started_at, ended_at, severity, evidence from rule_firings
             where run_id = %s and rule = %s and (ended_at is null or ended_at >= %s)
             order by started_at for update
             """,
-            (run_id, rule, start),
-        ).fetchall()
+        (run_id, rule, start),
+    )
 
 
 def _insert(connection: Connection, firing: Firing) -> None:

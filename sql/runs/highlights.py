@@ -6,25 +6,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
 __all__ = ["Highlight", "SlowSteps", "load", "slow_steps", "store"]
 
 
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """A line of a run's story.
+    """Highlight of a run, shown as one line.
 
     Attributes
     ----------
     kind
         ``initialization``, ``training``, ``evaluation``, ``checkpoint``, ``pause``, ``ending``: a phase; ``repetition``:
-        several that follow each other time and again; ``level``, ``steady``: a stretch without a phase; ``change``,
-        ``trend``, ``outlier``, ``gap``; ``rest``: how many more there are.
+        a repeated sequence of phases; ``level``, ``steady``: an interval without a phase; ``change``, ``trend``,
+        ``outlier``, ``gap``; ``rest``: the number of omitted highlights.
     weight
-        How telling it is, from 0 to 1.
+        Importance, from 0 to 1.
     """
 
     started_at: datetime
@@ -36,14 +35,14 @@ class Highlight:
 
 @dataclass(frozen=True, slots=True)
 class SlowSteps:
-    """The steps, or epochs, of a run that took far longer than the others.
+    """Steps or epochs of a run that took far longer than the median.
 
     Attributes
     ----------
     n
-        How many they are; the slowest of them is `step`, from `started_at` to `ended_at`.
+        Number of slow steps or epochs. The slowest is `step`, from `started_at` to `ended_at`.
     usual, slowest
-        Seconds of the middle one of all, and of the slowest.
+        Median duration and duration of the slowest, in seconds.
     """
 
     kind: str
@@ -56,7 +55,7 @@ class SlowSteps:
 
 
 def store(connection: Connection, run_id: str, highlights: Iterable[Highlight]) -> None:
-    """Keep the highlights of a run in place of those that it had."""
+    """Replace the stored highlights of a run."""
     rows = [(run_id, one.started_at, one.ended_at, one.kind, one.text, one.weight) for one in highlights]
     with connection.transaction():
         connection.execute("delete from highlights where run_id = %s", (run_id,))
@@ -69,7 +68,7 @@ def store(connection: Connection, run_id: str, highlights: Iterable[Highlight]) 
 
 
 def load(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[Highlight]]:
-    """Return the highlights that are kept of runs, in the order of time."""
+    """Return the stored highlights of runs, in order of time."""
     found: dict[str, list[Highlight]] = {}
     for run_id, *columns in connection.execute(
         """
@@ -83,10 +82,11 @@ def load(connection: Connection, run_ids: Sequence[str]) -> dict[str, list[Highl
 
 
 def slow_steps(connection: Connection, run_id: str, *, times: float, least: float) -> list[SlowSteps]:
-    """Return of steps and of epochs those that took `times` as long as the middle one, and `least` seconds more."""
-    with connection.cursor(row_factory=class_row(SlowSteps)) as cursor:
-        return cursor.execute(
-            """
+    """Return the steps and epochs that exceed both `times` the median and the median plus `least` seconds."""
+    return records(
+        connection,
+        SlowSteps,
+        """
             with timed as materialized (
                 select kind, step, started_at, ended_at, extract(epoch from ended_at - started_at)::float8 as seconds
                 from spans where run_id = %(run)s and kind in ('step', 'epoch') and ended_at is not null
@@ -100,5 +100,5 @@ def slow_steps(connection: Connection, run_id: str, *, times: float, least: floa
             where seconds > %(times)s * usual and seconds > usual + %(least)s
             order by kind, seconds desc
             """,
-            {"run": run_id, "times": times, "least": least},
-        ).fetchall()
+        {"run": run_id, "times": times, "least": least},
+    )

@@ -1,14 +1,13 @@
-"""Jobs of executors: state, and their accounting of runs."""
+"""Jobs of executors: state, and accounting of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import column, first_record, records
 
 __all__ = [
     "Account",
@@ -33,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job; `job` is the name that we gave it, `native_id` its id there, ``None`` where we have not heard it."""
+    """Job of an executor; `job` is our name, `native_id` the executor's id, ``None`` until known."""
 
     job: str
     executor: str
@@ -46,7 +45,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A run of a job, as its submitter sees it; times are Unix seconds."""
+    """Run of a job, as the submitter sees it; times are Unix seconds."""
 
     run_id: str
     mlflow_run_id: str | None
@@ -76,7 +75,7 @@ class Account:
 def record_job(
     connection: Connection, job: str, executor: str, workload_id: int, new_runs: Sequence[runs.NewRun]
 ) -> None:
-    """Record a job that is about to be handed in, with its runs."""
+    """Record a job with its runs, before its submission."""
     with connection.transaction():
         connection.execute(
             "insert into jobs (job, executor, workload_id) values (%s, %s, %s) on conflict (job) do nothing",
@@ -87,19 +86,19 @@ def record_job(
 
 
 def submitted(connection: Connection, job: str, native_id: str) -> None:
-    """Record what a job is called there."""
+    """Record the executor's id of a job."""
     connection.execute("update jobs set native_id = %s where job = %s", (native_id, job))
 
 
 def set_job(connection: Connection, job: str, state: str, reason: str | None, host: str | None) -> None:
-    """Record how a job goes on; a host that is not known any more stays."""
+    """Record the state of a job. A known host stays if the executor no longer reports it."""
     connection.execute(
         "update jobs set state = %s, reason = %s, host = coalesce(%s, host) where job = %s", (state, reason, host, job)
     )
 
 
 def end_job(connection: Connection, job: str, reason: str | None, ended_at: float | None) -> None:
-    """Record that a job has ended, now or when it did (Unix seconds)."""
+    """Record the end of a job at `ended_at` (Unix seconds), by default now."""
     connection.execute(
         "update jobs set state = 'ended', reason = %s, ended_at = coalesce(to_timestamp(%s), now()) where job = %s",
         (reason, ended_at, job),
@@ -107,50 +106,51 @@ def end_job(connection: Connection, job: str, reason: str | None, ended_at: floa
 
 
 def ended_jobs(connection: Connection, names: Sequence[str]) -> set[str]:
-    """Return those of these jobs that have ended."""
-    rows = connection.execute("select job from jobs where state = 'ended' and job = any(%s)", (list(names),)).fetchall()
-    return {job for (job,) in rows}
+    """Return the jobs among `names` that have ended."""
+    return set(column(connection, "select job from jobs where state = 'ended' and job = any(%s)", (list(names),)))
 
 
 def fail_job(connection: Connection, job: str, failure: str) -> None:
-    """Record why a job could not begin its runs, as its own process says it."""
+    """Record why a job could not start its runs, as reported by the job's process."""
     connection.execute("update jobs set failure = %s where job = %s", (failure, job))
 
 
 def find_job(connection: Connection, run_id: str) -> JobRow | None:
-    """Return the job of a run, ``None`` where it has none."""
-    with connection.cursor(row_factory=class_row(JobRow)) as cursor:
-        return cursor.execute(
-            """
+    """Return the job of a run, ``None`` for a run without a job."""
+    return first_record(
+        connection,
+        JobRow,
+        """
             select job, executor, native_id, state, j.reason, j.host, failure
             from jobs j join runs r using (job) where run_id = %s
             """,
-            (run_id,),
-        ).fetchone()
+        (run_id,),
+    )
 
 
 def job_runs(connection: Connection, job: str) -> list[JobRun]:
-    """Return the runs of a job, by position and attempt: those that it has repeated after a restart are there too."""
-    with connection.cursor(row_factory=class_row(JobRun)) as cursor:
-        return cursor.execute(
-            """
+    """Return the runs of a job by position and attempt, including attempts before a restart."""
+    return records(
+        connection,
+        JobRun,
+        """
             select run_id, mlflow_run_id, position, attempt, name, status,
                    extract(epoch from started_at)::float8 as started_at,
                    extract(epoch from ended_at)::float8 as ended_at, exit_code, reason,
                    stop_reason
             from runs where job = %s order by position, attempt
             """,
-            (job,),
-        ).fetchall()
+        (job,),
+    )
 
 
 def give_to_job(connection: Connection, job: str, run_ids: Sequence[str]) -> None:
-    """Record that runs are those of a job."""
+    """Assign runs to a job."""
     connection.execute("update runs set job = %s where run_id = any(%s)", (job, list(run_ids)))
 
 
 def ask_to_stop(connection: Connection, run_ids: Sequence[str], reason: str) -> None:
-    """Ask for the end of runs that have not ended, wherever they are; the first reason stays."""
+    """Request the end of pending and running runs on any host. The first reason stays."""
     connection.execute(
         """
         update runs set stop_reason = coalesce(stop_reason, %s)
@@ -161,22 +161,23 @@ def ask_to_stop(connection: Connection, run_ids: Sequence[str], reason: str) -> 
 
 
 def withdraw(connection: Connection, job: str, reason: str) -> None:
-    """End the runs of a job that have not begun, since it will not run."""
+    """Stop the pending runs of a job that will not run."""
     for run in job_runs(connection, job):
         if run.status == "pending":
             connection.execute("select end_run(%s, 'stopped', now(), null, %s)", (run.run_id, reason))
 
 
 def open_runs(connection: Connection, run_ids: Sequence[str]) -> list[str]:
-    """Return those of these runs that have not ended."""
-    rows = connection.execute(
-        "select run_id from runs where run_id = any(%s) and status in ('pending', 'running')", (list(run_ids),)
-    ).fetchall()
-    return [run_id for (run_id,) in rows]
+    """Return the runs among `run_ids` that have not ended."""
+    return column(
+        connection,
+        "select run_id from runs where run_id = any(%s) and status in ('pending', 'running')",
+        (list(run_ids),),
+    )
 
 
 def asked_to_stop(connection: Connection, job: str) -> dict[str, str]:
-    """Return why runs of a job that have not ended are to be, by run id."""
+    """Return the stop requests of a job's pending and running runs: reason by run id."""
     rows = connection.execute(
         """
         select run_id, stop_reason from runs
@@ -188,7 +189,7 @@ def asked_to_stop(connection: Connection, job: str) -> dict[str, str]:
 
 
 def record_accounts(connection: Connection, accounts: Mapping[str, Account]) -> None:
-    """Record what runs have used by the executor's accounting, by run id; a later figure replaces an earlier one."""
+    """Store the executor's accounting by run id. Later values replace earlier ones."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import first_record, records
 
 __all__ = ["Holder", "ProvisionedDevice", "adopt", "complete", "forget", "join", "on_host", "record"]
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that is to remove what it has made; `created` tells it from a later one of the same pid.
+    """Process that owns provisioned devices and must remove them.
 
-    `simulated` is what its ``BENCH_SIMULATE`` says, empty for real GPUs.
+    `created` distinguishes it from a later process with the same pid. `simulated` is the value of its
+    ``BENCH_SIMULATE``, empty for real GPUs.
     """
 
     host: str
@@ -30,23 +30,23 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ProvisionedDevice:
-    """Something that was made for runs, or was about to be.
+    """MIG instance or MPS daemon for runs, recorded before its creation.
 
     Attributes
     ----------
     run_ids
-        The runs that it is for.
+        Runs that use the device.
     gpu_uuids
-        The GPUs that it is on, or serves.
+        GPUs of the instance, or GPUs that the daemon serves.
     profile, start
-        Of an instance; the memory slice on which it begins.
+        Profile and first memory slice of an instance.
     gpu_instance_id, mig_uuid
-        Of an instance that is known to have been made.
+        Ids of an instance; ``None`` until its creation is confirmed.
     folder
-        Of a daemon.
+        Folder of a daemon.
     """
 
-    owned_id: int
+    device_id: int
     kind: Literal["instance", "daemon"]
     host: str
     boot_id: str
@@ -74,43 +74,41 @@ def record(
     start: int | None = None,
     folder: str | None = None,
 ) -> ProvisionedDevice:
-    """Record what is about to be made."""
-    with connection.cursor(row_factory=class_row(ProvisionedDevice)) as cursor:
-        made = cursor.execute(
-            """
-            insert into owned_devices (kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids,
+    """Record a device before its creation."""
+    made = first_record(connection, ProvisionedDevice, """
+            insert into provisioned_devices (kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids,
                                        gpu_uuids, profile, start, folder)
             values (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-            returning owned_id, kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids, gpu_uuids,
+            returning device_id, kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids, gpu_uuids,
                       profile, start, gpu_instance_id, mig_uuid, folder
             """,
             (kind, holder.host, holder.boot_id, holder.home, holder.simulated, holder.pid, holder.created,
-             list(run_ids), list(gpu_uuids), profile, start, folder),
-        ).fetchone()  # fmt: skip
+             list(run_ids), list(gpu_uuids), profile, start, folder))  # fmt: skip
     assert made is not None
     return made
 
 
-def complete(connection: Connection, owned_id: int, gpu_instance_id: int, mig_uuid: str) -> None:
-    """Record what an instance was given when it was made."""
+def complete(connection: Connection, device_id: int, gpu_instance_id: int, mig_uuid: str) -> None:
+    """Record the ids of a created instance."""
     connection.execute(
-        "update owned_devices set gpu_instance_id = %s, mig_uuid = %s where owned_id = %s",
-        (gpu_instance_id, mig_uuid, owned_id),
+        "update provisioned_devices set gpu_instance_id = %s, mig_uuid = %s where device_id = %s",
+        (gpu_instance_id, mig_uuid, device_id),
     )
 
 
-def join(connection: Connection, owned_id: int, run_ids: Sequence[str]) -> None:
-    """Record that it is for these runs too."""
+def join(connection: Connection, device_id: int, run_ids: Sequence[str]) -> None:
+    """Add runs to a device."""
     connection.execute(
-        "update owned_devices set run_ids = run_ids || %s::text[] where owned_id = %s", (list(run_ids), owned_id)
+        "update provisioned_devices set run_ids = run_ids || %s::text[] where device_id = %s",
+        (list(run_ids), device_id),
     )
 
 
 def adopt(connection: Connection, holder: Holder, run_ids: Sequence[str]) -> None:
-    """Make `holder` the one to remove what there is for these runs."""
+    """Make `holder` responsible for removing the devices of these runs."""
     connection.execute(
         """
-        update owned_devices set holder_pid = %s, holder_created = %s
+        update provisioned_devices set holder_pid = %s, holder_created = %s
         where host = %s and home = %s and run_ids && %s::text[]
         """,
         (holder.pid, holder.created, holder.host, holder.home, list(run_ids)),
@@ -118,18 +116,19 @@ def adopt(connection: Connection, holder: Holder, run_ids: Sequence[str]) -> Non
 
 
 def on_host(connection: Connection, host: str) -> list[ProvisionedDevice]:
-    """Return what is recorded for a host, of all homes, in the order in which it was made."""
-    with connection.cursor(row_factory=class_row(ProvisionedDevice)) as cursor:
-        return cursor.execute(
-            """
-            select owned_id, kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids, gpu_uuids,
+    """Return the recorded devices of a host, of all homes, in order of creation."""
+    return records(
+        connection,
+        ProvisionedDevice,
+        """
+            select device_id, kind, host, boot_id, home, simulated, holder_pid, holder_created, run_ids, gpu_uuids,
                    profile, start, gpu_instance_id, mig_uuid, folder
-            from owned_devices where host = %s order by owned_id
+            from provisioned_devices where host = %s order by device_id
             """,
-            (host,),
-        ).fetchall()
+        (host,),
+    )
 
 
-def forget(connection: Connection, owned_id: int) -> None:
-    """Record that it is there no more."""
-    connection.execute("delete from owned_devices where owned_id = %s", (owned_id,))
+def forget(connection: Connection, device_id: int) -> None:
+    """Delete the record of a removed device."""
+    connection.execute("delete from provisioned_devices where device_id = %s", (device_id,))

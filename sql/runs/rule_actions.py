@@ -1,4 +1,4 @@
-"""Actions of rules that fired: to do and done. Each action runs once per firing, also after a crash."""
+"""Actions of fired rules, pending and done. Each action runs once per firing, also after a crash."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
 from hypergauge.sql.runs.firings import Firing
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import column, records
 
 __all__ = ["AskedAction", "Outcome", "ask", "asked_actions", "begin", "end", "running_in_workload"]
 
@@ -20,14 +20,14 @@ Outcome = Literal["done", "failed", "needless"]
 
 @dataclass(frozen=True, slots=True)
 class AskedAction:
-    """An action that is to be done, and what it is about.
+    """Pending action of a firing, with its run.
 
     Attributes
     ----------
     started_at
-        When the rule began to hold.
+        Start of the firing.
     attempt, experiment_id, workload, position, name, host
-        Those of the run.
+        Fields of the run.
     """
 
     run_id: str
@@ -45,12 +45,12 @@ class AskedAction:
 
     @property
     def label(self) -> str:
-        """Selector of its run and no other attempt: ``20/1/3@1``."""
+        """Selector of the run's attempt: ``20/1/3@1``."""
         return f"{self.experiment_id}/{self.workload}/{self.position}@{self.attempt}"
 
 
 def ask(connection: Connection, firing: Firing, actions: Iterable[str]) -> None:
-    """Record what is to be done about a firing; what was asked for already is not asked for again."""
+    """Request actions for a firing. A repeated request has no effect."""
     with connection.cursor() as cursor:
         cursor.executemany(
             """
@@ -65,22 +65,23 @@ def ask(connection: Connection, firing: Firing, actions: Iterable[str]) -> None:
 
 
 def asked_actions(connection: Connection, host: str) -> list[AskedAction]:
-    """Return what is to be done about runs of a host and was not begun, in the order in which it was asked for."""
-    with connection.cursor(row_factory=class_row(AskedAction)) as cursor:
-        return cursor.execute(
-            """
+    """Return the pending actions for runs of a host, in order of request."""
+    return records(
+        connection,
+        AskedAction,
+        """
             select a.run_id, a.rule, a.started_at, a.action, a.severity, a.evidence, experiment_id, workload, position,
                    attempt, r.name, host
             from rule_actions a join runs r using (run_id) join workloads using (workload_id)
             where begun_at is null and host = %s
             order by asked_at, a.run_id, a.rule, a.action
             """,
-            (host,),
-        ).fetchall()
+        (host,),
+    )
 
 
 def begin(connection: Connection, asked: AskedAction) -> bool:
-    """Record that an action is about to be done; return whether it is this process that has to."""
+    """Mark an action as started. Return whether this process must perform it."""
     done = connection.execute(
         """
         update rule_actions set begun_at = now()
@@ -92,7 +93,7 @@ def begin(connection: Connection, asked: AskedAction) -> bool:
 
 
 def end(connection: Connection, asked: AskedAction, outcome: Outcome, detail: str) -> None:
-    """Record how an action went."""
+    """Record the outcome of an action."""
     connection.execute(
         """
         update rule_actions set ended_at = now(), outcome = %s, detail = %s
@@ -103,12 +104,12 @@ def end(connection: Connection, asked: AskedAction, outcome: Outcome, detail: st
 
 
 def running_in_workload(connection: Connection, run_id: str) -> list[str]:
-    """Return the runs that go on in the workload of a run, itself among them."""
-    rows = connection.execute(
+    """Return the running runs in a run's workload, including the run itself."""
+    return column(
+        connection,
         """
         select run_id from runs
         where workload_id = (select workload_id from runs where run_id = %s) and status = 'running' order by position
         """,
         (run_id,),
-    ).fetchall()
-    return [one for (one,) in rows]
+    )

@@ -1,4 +1,4 @@
-"""Runs of a host that are due for rule evaluation: running ones, and just ended ones once more."""
+"""Runs of a host that are due for rule evaluation: running runs, and recently ended runs a last time."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.rows import class_row
-
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import records
 
 __all__ = ["RunToEvaluate", "mark_evaluated", "runs_to_evaluate"]
 
-# How long a run's last figures are waited for; the collector may be away.
+# Longest wait for a run's last samples; the collector may be away.
 _SETTLE_SECONDS = 60
-# What ended longer ago, while nobody judged, is for a replay: its actions would come too late.
+# Runs that ended earlier without an evaluation are left to a replay: actions would come too late.
 _LATE_SECONDS = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class RunToEvaluate:
-    """A run that goes on, or that has ended and was not judged since.
+    """Run that is running, or has ended without a final evaluation.
 
     Attributes
     ----------
     settled
-        Whether all that was measured of it is there, or will not come any more.
+        Whether all samples of the run have arrived, or the wait for them is over.
     actions
-        What its row wants to be done, names of actions by rule.
+        Actions that the run's row requests: names by rule.
     """
 
     run_id: str
@@ -38,21 +37,22 @@ class RunToEvaluate:
 
 
 def runs_to_evaluate(connection: Connection, host: str) -> list[RunToEvaluate]:
-    """Return the runs of a host that rules are to be asked about, those that began first in front."""
-    with connection.cursor(row_factory=class_row(RunToEvaluate)) as cursor:
-        return cursor.execute(
-            """
+    """Return the runs of a host that are due for evaluation, by start time."""
+    return records(
+        connection,
+        RunToEvaluate,
+        """
             select run_id, started_at, ended_at, actions,
                    ended_at is not null and (summarised or ended_at < now() - make_interval(secs => %(settle)s)) as settled
             from runs
-            where not judged and host = %(host)s and started_at is not null
+            where not evaluated and host = %(host)s and started_at is not null
               and (status = 'running' or ended_at > now() - make_interval(secs => %(late)s))
             order by started_at, run_id
             """,
-            {"host": host, "settle": _SETTLE_SECONDS, "late": _LATE_SECONDS},
-        ).fetchall()
+        {"host": host, "settle": _SETTLE_SECONDS, "late": _LATE_SECONDS},
+    )
 
 
 def mark_evaluated(connection: Connection, run_id: str) -> None:
-    """Record that rules have been asked about the whole of a run."""
-    connection.execute("update runs set judged = true where run_id = %s", (run_id,))
+    """Record the final evaluation of a run."""
+    connection.execute("update runs set evaluated = true where run_id = %s", (run_id,))

@@ -6,13 +6,13 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from psycopg.rows import class_row
 from psycopg.sql import SQL, Identifier
 from psycopg.types.json import Jsonb
 
 from hypergauge.core.config.settings import LEASE_SECONDS
 from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import column, first_value, records
 
 __all__ = [
     "KnownRun",
@@ -34,9 +34,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """Run before it begins.
+    """Run before its start.
 
-    `simulated` where its GPUs are; `profilers` joined by ``+``; `actions` that are asked for when rules fire, by rule.
+    `simulated` marks simulated GPUs; `profilers` are joined by ``+``; `actions` are names of actions by rule.
     """
 
     run_id: str
@@ -60,7 +60,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run of the past, as far as its row's next attempt needs it; `job` is that of the executor that has or had it."""
+    """Earlier run of a row, with the fields that the next attempt needs; `job` is the executor's job of the run."""
 
     run_id: str
     mlflow_run_id: str | None
@@ -75,7 +75,7 @@ class KnownRun:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a run is: its host, and a GPU or MIG instance where it has one."""
+    """Placement of a run: its host, and its GPU or MIG instance if any."""
 
     run_id: str
     host: str
@@ -86,20 +86,21 @@ class Placement:
 
 def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
     """Return all runs of an experiment, by position and attempt."""
-    with connection.cursor(row_factory=class_row(KnownRun)) as cursor:
-        return cursor.execute(
-            """
+    return records(
+        connection,
+        KnownRun,
+        """
             select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status, job,
                    coalesce(jobs.state <> 'ended', false) as job_goes_on
             from runs join workloads using (workload_id) left join jobs using (job) where experiment_id = %s
             order by workload, position, attempt
             """,
-            (experiment,),
-        ).fetchall()
+        (experiment,),
+    )
 
 
 def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
-    """Record runs that are about to begin; of one that was queued, what is only known where it begins."""
+    """Record runs before their start. A queued run receives the fields that only its host knows."""
     with connection.transaction(), connection.cursor() as cursor:
         cursor.executemany(
             """
@@ -119,7 +120,7 @@ def create_runs(connection: Connection, runs: Sequence[NewRun]) -> None:
 
 
 def set_mlflow_run(connection: Connection, run_id: str, mlflow_run_id: str) -> None:
-    """Record the run that MLflow has opened for ours, since it could not before that began."""
+    """Record the MLflow run of a run that started while MLflow was unavailable."""
     connection.execute("update runs set mlflow_run_id = %s where run_id = %s", (mlflow_run_id, run_id))
 
 
@@ -130,13 +131,14 @@ def start_runs(
     started_at: float | None = None,
     lease: float = LEASE_SECONDS,
 ) -> float:
-    """Place runs of a workload from `started_at` (Unix seconds) on, all or none: from then on samples carry their tags.
+    """Place runs of a workload from `started_at` (Unix seconds) on, all or none. Later samples carry their tags.
 
-    By default they start when nobody is in the way any more. Returns that moment. Again, before any of them is released, is
-    harmless.
+    By default the runs start once the transaction holds the tag lock. Return the start time. Repeating the call is
+    safe until the first run is released.
     """
     with connection.transaction(), connection.cursor() as cursor:
-        cursor.execute("select from tag_version for update")  # whoever writes samples has this for its last moment
+        # A writer of samples holds this lock only briefly, before its commit.
+        cursor.execute("select from tag_version for update")
         started_at = time.time() if started_at is None else started_at
         cursor.execute(
             """
@@ -165,14 +167,14 @@ def start_runs(
 
 
 def move_starts(connection: Connection, workload_id: int, run_ids: Sequence[str], before: float, now: float) -> None:
-    """Have runs of a workload that were placed at `before` start at `now`, both in Unix seconds; again is harmless."""
+    """Move the start of a workload's runs from `before` to `now`, both in Unix seconds; safe to repeat."""
     with connection.transaction():
         connection.execute("select from tag_version for update")
         connection.execute(
             "update workloads set started_at = to_timestamp(%s) where workload_id = %s and started_at = to_timestamp(%s)",
             (now, workload_id, before),
         )
-        for table in ("runs", "placements"):  # a lost run may have ended with its last sign of life, before that
+        for table in ("runs", "placements"):  # a lost run may have ended before `now`, at its last sign of life
             connection.execute(
                 SQL("""
                 update {} set started_at = to_timestamp(%(now)s),
@@ -184,7 +186,7 @@ def move_starts(connection: Connection, workload_id: int, run_ids: Sequence[str]
 
 
 def renew_lease(connection: Connection, run_id: str, root_pid: int, lease: float) -> None:
-    """Say that a run's supervisor is alive, and which process it watches."""
+    """Renew the lease of a run's supervisor, and record the watched process."""
     connection.execute(
         "update runs set lease_until = now() + make_interval(secs => %s) where run_id = %s and status = 'running'",
         (lease, run_id),
@@ -196,7 +198,7 @@ def renew_lease(connection: Connection, run_id: str, root_pid: int, lease: float
 
 
 def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
-    """Record a run's end as its supervisor saw it; again is harmless."""
+    """Record a run's end as its supervisor reports it; safe to repeat."""
     connection.execute(
         "select end_run(%s, %s, to_timestamp(%s), %s, %s)",
         (run_id, end.status, end.ended_at, end.exit_code, end.reason),
@@ -204,28 +206,28 @@ def end_run(connection: Connection, run_id: str, end: RunEnd) -> None:
 
 
 def end_lost_runs(connection: Connection, lease: float = LEASE_SECONDS) -> list[str]:
-    """End the runs whose supervisors and processes have been silent for longer than a lease; return their ids."""
+    """End the runs whose supervisors and processes have been silent for longer than a lease. Return their ids."""
     silent = connection.execute("select run_id from runs where status = 'running' and lease_until < now()").fetchall()
     ended = "select run_id from runs where run_id = %s and end_lost_run(run_id, make_interval(secs => %s))"
     return [run_id for (run_id,) in silent if connection.execute(ended, (run_id, lease)).fetchone()]
 
 
 def host_of(connection: Connection, run_id: str) -> str | None:
-    """Return the host that a run was started on."""
-    row = connection.execute("select host from runs where run_id = %s", (run_id,)).fetchone()
-    return None if row is None else row[0]
+    """Return the host of a run."""
+    return first_value(connection, str, "select host from runs where run_id = %s", (run_id,))
 
 
 def positions_started(connection: Connection, workload_id: int, host: str, since: float) -> set[int]:
-    """Return the positions of a workload that `host` has started a run of since a time in Unix seconds."""
-    rows = connection.execute(
-        "select distinct position from runs where workload_id = %s and host = %s and started_at >= to_timestamp(%s)",
-        (workload_id, host, since),
-    ).fetchall()
-    return {position for (position,) in rows}
+    """Return the positions of a workload whose runs started on `host` since `since` (Unix seconds)."""
+    return set(
+        column(
+            connection,
+            "select distinct position from runs where workload_id = %s and host = %s and started_at >= to_timestamp(%s)",
+            (workload_id, host, since),
+        )
+    )
 
 
 def last_sign_of_life(connection: Connection, run_id: str) -> float | None:
-    """Return when a run's processes were last measured, in Unix seconds."""
-    row = connection.execute("select extract(epoch from last_sign_of_life(%s))::float8", (run_id,)).fetchone()
-    return None if row is None else row[0]
+    """Return the time of the last sample of a run's processes, in Unix seconds."""
+    return first_value(connection, float, "select extract(epoch from last_sign_of_life(%s))::float8", (run_id,))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from psycopg.rows import class_row
-
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.core.selectors import Selector
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.server.rows import column, records, value
 
 __all__ = [
     "ExperimentInfo",
@@ -26,15 +25,15 @@ __all__ = [
     "workload_ids",
 ]
 
-# Of random ids, so many hex digits are shared by two of a million once in five hundred databases.
+# With this many hex digits, two of a million random ids collide in one of five hundred databases.
 _LEAST_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One run with its place in the experiment. Times are aware datetimes.
+    """Run with its position in the experiment. Times are aware datetimes.
 
-    `job` is that of the executor that has it, such as ``slurm 4711``, and `accounting` what that says of its consumption.
+    `job` is the executor's job, such as ``slurm 4711``; `accounting` is the executor's record of resource usage.
     """
 
     run_id: str
@@ -66,18 +65,18 @@ class RunInfo:
 
     @property
     def label(self) -> str:
-        """Selector of its position: ``20/1/3``."""
+        """Selector of the run's position: ``20/1/3``."""
         return f"{self.experiment_id}/{self.workload}/{self.position}"
 
     @property
     def full_label(self) -> str:
-        """Selector of this attempt, as ``run_label`` in SQL: ``20/1/3``, ``20/1/3@2`` where it is not the first."""
+        """Selector of this attempt, as ``run_label`` in SQL: ``20/1/3``, ``20/1/3@2`` after the first attempt."""
         return self.label if self.attempt == 1 else f"{self.label}@{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
 class ExperimentInfo:
-    """One experiment, and how its runs (latest attempts) stand."""
+    """Experiment with the states of its runs (latest attempts)."""
 
     experiment_id: int
     name: str
@@ -102,14 +101,14 @@ _RUNS = """
 
 
 def select_runs(connection: Connection, selectors: Sequence[str], *, every_attempt: bool = False) -> list[RunInfo]:
-    """Return the runs that `selectors` name, in their order and each once; all latest attempts where there are none.
+    """Return the selected runs in order, each once. Without selectors, return all latest attempts.
 
-    With `every_attempt`, a selector that names no attempt means all of them.
+    With `every_attempt`, a selector without an attempt selects all attempts.
 
     Raises
     ------
     BadRequest
-        A selector is malformed, names nothing, or is the prefix of several ids.
+        A selector is malformed, selects nothing, or is the prefix of several ids.
     """
     if not selectors:
         return _query(connection, _LATEST, {})
@@ -121,20 +120,22 @@ def select_runs(connection: Connection, selectors: Sequence[str], *, every_attem
 
 
 def has_runs(connection: Connection, experiment: int) -> bool:
-    """Return whether there is any run of an experiment."""
-    row = connection.execute(
-        "select exists (select from runs join workloads using (workload_id) where experiment_id = %s)", (experiment,)
-    ).fetchone()
-    return row is not None and bool(row[0])
+    """Return whether an experiment has runs."""
+    return value(
+        connection,
+        bool,
+        "select exists (select from runs join workloads using (workload_id) where experiment_id = %s)",
+        (experiment,),
+    )
 
 
 def select_run(connection: Connection, selector: str) -> RunInfo:
-    """Return the one run that `selector` names.
+    """Return the only run that `selector` selects.
 
     Raises
     ------
     BadRequest
-        It names several.
+        The selector is malformed, or does not select exactly one run.
     """
     runs = select_runs(connection, [selector])
     if len(runs) > 1:
@@ -143,12 +144,12 @@ def select_run(connection: Connection, selector: str) -> RunInfo:
 
 
 def runs_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, RunInfo]:
-    """Return the runs whose ids, ours or MLflow's, begin with each of `ids`; those that are gone are left out.
+    """Return runs by prefix of their id, ours or MLflow's. Prefixes without a run are left out.
 
     Raises
     ------
     BadRequest
-        Several runs' ids begin so.
+        A prefix fits several runs.
     """
     found: dict[str, RunInfo] = {}
     for run in _query(
@@ -165,15 +166,15 @@ def runs_by_id(connection: Connection, ids: Sequence[str]) -> dict[str, RunInfo]
 
 
 def abbreviated_ids(connection: Connection, run_ids: Sequence[str]) -> list[str]:
-    """Return what suffices of each id to tell it from all others, ours and MLflow's, and at least twelve digits."""
-    rows = connection.execute(
+    """Return the shortest unique prefix of each id among our and MLflow's ids, at least twelve digits."""
+    others = column(
+        connection,
         """
         select id from (select run_id as id from runs union all select mlflow_run_id from runs) ids
         where left(id, %(digits)s) in (select left(one, %(digits)s) from unnest(%(ids)s::text[]) as one)
         """,
         {"ids": list(run_ids), "digits": _LEAST_DIGITS},
-    ).fetchall()
-    others = [one for (one,) in rows]
+    )
 
     def digits(run_id: str) -> int:
         numbers = range(_LEAST_DIGITS, len(run_id))
@@ -184,31 +185,33 @@ def abbreviated_ids(connection: Connection, run_ids: Sequence[str]) -> list[str]
 
 
 def workload_ids(connection: Connection, run_ids: Sequence[str]) -> list[int]:
-    """Return the database's ids of the workloads of runs, in order."""
-    rows = connection.execute(
-        "select distinct workload_id from runs where run_id = any(%s) order by workload_id", (list(run_ids),)
-    ).fetchall()
-    return [one for (one,) in rows]
+    """Return the database's workload ids of runs, in order."""
+    return column(
+        connection,
+        "select distinct workload_id from runs where run_id = any(%s) order by workload_id",
+        (list(run_ids),),
+    )
 
 
 def check_owner(connection: Connection, owner: str) -> None:
-    """Refuse an owner who has no run here, naming the nearest one who has.
+    """Check that an owner has runs in this database.
 
     Raises
     ------
     BadRequest
-        There is no such owner.
+        The owner has no runs. The message suggests the owner with the most similar name.
     """
-    owners = [name for (name,) in connection.execute("select distinct owner from runs order by owner").fetchall()]
+    owners = column(connection, "select distinct owner from runs order by owner")
     if owner not in owners:
         raise BadRequest(f"{owner!r} has no runs here{did_you_mean(owner, owners)}")
 
 
 def list_experiments(connection: Connection, owner: str | None = None) -> list[ExperimentInfo]:
-    """Return experiments by id: all, or those in which `owner` has runs, as far as these go."""
-    with connection.cursor(row_factory=class_row(ExperimentInfo)) as cursor:
-        return cursor.execute(
-            """
+    """Return experiments by id. With `owner`, return that owner's experiments, with counts of that owner's runs only."""
+    return records(
+        connection,
+        ExperimentInfo,
+        """
             with latest as (
                 select distinct on (workload_id, position) * from runs
                 where %(owner)s::text is null or owner = %(owner)s order by workload_id, position, attempt desc)
@@ -220,8 +223,8 @@ def list_experiments(connection: Connection, owner: str | None = None) -> list[E
             where %(owner)s::text is null or l.run_id is not null
             group by e.experiment_id, e.name, e.source, e.created_at order by e.experiment_id
             """,
-            {"owner": owner},
-        ).fetchall()
+        {"owner": owner},
+    )
 
 
 _LATEST = f"""
@@ -266,7 +269,7 @@ def _select(connection: Connection, selector: Selector, text: str, every_attempt
 
 
 def _what_there_is(connection: Connection, selector: Selector) -> str:
-    """Return what would have been valid, at the level at which `selector` goes wrong."""
+    """Return the valid choices at the level where `selector` fails."""
     ids = [str(one.experiment_id) for one in list_experiments(connection)]
     if str(selector.experiment) not in ids:
         return f"; there are the experiments {', '.join(ids)}" if ids else "; there is no experiment yet"
@@ -280,5 +283,4 @@ def _what_there_is(connection: Connection, selector: Selector) -> str:
 
 
 def _query(connection: Connection, statement: str, values: dict[str, Any]) -> list[RunInfo]:
-    with connection.cursor(row_factory=class_row(RunInfo)) as cursor:
-        return cursor.execute(statement.encode(), values).fetchall()
+    return records(connection, RunInfo, statement, values)

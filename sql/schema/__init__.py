@@ -1,1 +1,1 @@
-"""The schema in its two flavours: migrations and functions."""
+"""Database schema in two flavours: migrations and functions."""

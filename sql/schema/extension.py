@@ -1,4 +1,4 @@
-"""TimescaleDB as an extension of one database: created where possible, else reported."""
+"""Extension TimescaleDB of a database: created if possible, else suggested to the user."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["advice", "create"]
 
 
 def create(connection: psycopg.Connection) -> None:
-    """Create the extension in a database without a schema of ours, where the server and the user's rights allow it.
+    """Create the extension in a database without our schema, if the server and the user's rights allow it.
 
-    Tables that were made in plain PostgreSQL never become hypertables, so a schema that is there is left alone.
+    Tables of plain PostgreSQL never become hypertables, so an existing schema stays unchanged.
     """
     if _unused(connection) is None or not _loaded(connection) or _has_schema(connection):
         return
@@ -20,13 +20,13 @@ def create(connection: psycopg.Connection) -> None:
         with connection.transaction():
             connection.execute("create extension timescaledb schema public")
             if inspect(connection).flavour is not Flavour.TIMESCALEDB:
-                raise psycopg.Rollback  # the Apache build would be of no use
+                raise psycopg.Rollback  # the Apache build lacks the needed features
     except (psycopg.ProgrammingError, psycopg.InternalError, psycopg.NotSupportedError):
-        return  # `advice` says what to do
+        return  # `advice` tells the user the remedy
 
 
 def advice(connection: psycopg.Connection) -> str | None:
-    """Return that the server has a TimescaleDB which this database does not use, and what to do; ``None`` where it has none."""
+    """Return advice if the server has a TimescaleDB that this database does not use, else ``None``."""
     version = _unused(connection)
     if version is None:
         return None
@@ -48,7 +48,7 @@ def advice(connection: psycopg.Connection) -> str | None:
 
 
 def _unused(connection: psycopg.Connection) -> str | None:
-    """Return the version that could be created here, ``None`` where there is none or it has been."""
+    """Return the available TimescaleDB version, ``None`` if there is none or it is already created."""
     row = connection.execute(
         "select default_version from pg_available_extensions where name = 'timescaledb' and installed_version is null"
     ).fetchone()
@@ -56,11 +56,11 @@ def _unused(connection: psycopg.Connection) -> str | None:
 
 
 def _loaded(connection: psycopg.Connection) -> bool:
-    # Without it `create extension` ends the connection. Which libraries are loaded is not told to everybody; a setting that
-    # this one alone defines is.
+    # Without the library, `create extension` ends the connection. Not every user may see the loaded libraries, but
+    # every user sees a setting that only this library defines.
     row = connection.execute("select from pg_settings where name = 'timescaledb.max_background_workers'").fetchone()
     return row is not None
 
 
 def _has_schema(connection: psycopg.Connection) -> bool:
-    return connection.execute("select to_regclass('bench.migrations')").fetchone() != (None,)
+    return connection.execute("select to_regclass('bench_internal.migrations')").fetchone() != (None,)

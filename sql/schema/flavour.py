@@ -1,4 +1,4 @@
-"""Flavour of a server, PostgreSQL or TimescaleDB. It is detected, never configured; only `sql` knows it."""
+"""Flavour of a server, PostgreSQL or TimescaleDB: detected, never configured, and known only to `sql`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Flavour", "Server", "inspect"]
 
 
 class Flavour(StrEnum):
-    """The two flavours of the one schema."""
+    """Flavour of the schema."""
 
     POSTGRESQL = "postgresql"
     TIMESCALEDB = "timescaledb"
@@ -19,7 +19,7 @@ class Flavour(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Server: its PostgreSQL version, and its TimescaleDB version where it has one."""
+    """Server with its PostgreSQL version, and its TimescaleDB version if installed."""
 
     flavour: Flavour
     version: str
@@ -27,7 +27,7 @@ class Server:
     licence: str | None
 
     def describe(self) -> str:
-        """Return one line for people."""
+        """Return a one-line description."""
         if self.timescaledb is None:
             return f"PostgreSQL {self.version}"
         note = (
@@ -41,10 +41,10 @@ class Server:
 
 
 def inspect(connection: psycopg.Connection) -> Server:
-    """Look at the server behind `connection`.
+    """Return the flavour and versions of the server behind `connection`.
 
-    The Apache build of TimescaleDB counts as PostgreSQL: continuous aggregates, columnstore and policies are in the
-    Community build alone. Which one it is says ``timescaledb.license``.
+    The Apache build of TimescaleDB counts as PostgreSQL: only the Community build has continuous aggregates,
+    columnstore and policies. The setting ``timescaledb.license`` names the build.
     """
     row = connection.execute(
         """

@@ -1,7 +1,6 @@
-"""Numbered, immutable migrations, and functions and views that are run again when they change.
+"""Numbered, immutable migrations, and functions and views that are recreated after a change.
 
-The shape is river's and telegraf's for the migrations (an applied table, an advisory lock) and promscale's for the
-idempotent folder.
+The migrations follow river and telegraf (an applied table, an advisory lock), the idempotent folder follows promscale.
 """
 
 from __future__ import annotations
@@ -16,11 +15,16 @@ import psycopg
 from hypergauge.core.errors import BenchError
 from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.schema.schemas import OURS, SEARCH_PATH
 
 __all__ = ["Migration", "MigrationFailed", "applied", "is_current", "lock", "migrate", "newest", "pending"]
 
-# Any constant will do, as long as nobody else in this database uses it.
+# Arbitrary constant that no other program uses in this database.
 _LOCK = 0x62656E6368
+_DEVELOPMENT = (
+    "the tables were made by a development version of hypergauge, before its first release: run `bench db backup FILE` with "
+    "that version, set BENCH_HOME to a new folder or BENCH_DSN to a new database, and run `bench db restore FILE` with this one"
+)
 
 
 class MigrationFailed(BenchError):
@@ -29,7 +33,7 @@ class MigrationFailed(BenchError):
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered file, in the variant of a flavour where it has variants."""
+    """Numbered migration file, in a flavour's variant if the file has variants."""
 
     version: int
     name: str
@@ -37,7 +41,7 @@ class Migration:
 
     @property
     def digest(self) -> str:
-        """Digest of the migration, which never changes once the migration has been applied anywhere."""
+        """Digest of the text, fixed after the first use of the migration on any database."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -51,24 +55,32 @@ def migrations(flavour: Flavour) -> list[Migration]:
 
 
 def newest() -> int:
-    """Return the version that this release brings a schema to."""
+    """Return the schema version of this release."""
     return max(migration.version for flavour in Flavour for migration in migrations(flavour))
 
 
 def applied(connection: psycopg.Connection) -> dict[int, str]:
-    """Return version → digest of what has been applied; empty where there is no schema yet."""
-    if connection.execute("select to_regclass('bench.migrations')").fetchone() == (None,):
-        return {}
-    return dict(connection.execute("select version, digest from bench.migrations order by version").fetchall())
-
-
-def pending(connection: psycopg.Connection) -> list[Migration]:
-    """Return the migrations that are still to be applied.
+    """Return version → digest of the applied migrations; empty without a schema.
 
     Raises
     ------
     MigrationFailed
-        The database is newer than this release, or an applied migration has been changed since.
+        A development version created the tables.
+    """
+    if connection.execute("select to_regclass('bench.migrations')").fetchone() != (None,):
+        raise MigrationFailed(_DEVELOPMENT)
+    if connection.execute("select to_regclass('bench_internal.migrations')").fetchone() == (None,):
+        return {}
+    return dict(connection.execute("select version, digest from bench_internal.migrations order by version").fetchall())
+
+
+def pending(connection: psycopg.Connection) -> list[Migration]:
+    """Return the migrations that have not been applied yet.
+
+    Raises
+    ------
+    MigrationFailed
+        The database is newer than this release, or an applied migration has changed since.
     """
     known = {migration.version: migration for migration in migrations(inspect(connection).flavour)}
     done = applied(connection)
@@ -95,7 +107,7 @@ def _changed(migration: Migration, digest: str) -> str:
 
 
 def is_current(connection: psycopg.Connection) -> bool:
-    """Return whether there is nothing to apply: the migrations, functions and views are those of this release.
+    """Return whether the migrations, functions and views are those of this release.
 
     Raises
     ------
@@ -107,22 +119,22 @@ def is_current(connection: psycopg.Connection) -> bool:
 
 
 def lock(connection: psycopg.Connection) -> None:
-    """Keep others from migrating until the transaction is over."""
+    """Keep other processes from migrating until the transaction ends."""
     connection.execute("select pg_advisory_xact_lock(%s)", (_LOCK,))
 
 
 def migrate(connection: psycopg.Connection, to: int | None = None) -> list[Migration]:
-    """Bring the schema up to date and return what was applied; safe to call at every start, from anywhere at once.
+    """Bring the schema up to date and return the applied migrations; safe to call from several processes at once.
 
-    A database that has no schema yet gets TimescaleDB first, where its server has it and its user may create it.
+    A database without a schema gets TimescaleDB first, if the server has it and the user may create it.
 
-    `connection` must be in autocommit mode: everything happens in one transaction of its own, under an advisory lock.
-    With `to`, the schema is brought to that version alone, without functions and views: they are of the newest.
+    `connection` must be in autocommit mode: the migration runs in its own transaction, under an advisory lock.
+    With `to`, migrate to that version only, without functions and views, which need the newest version.
 
     Raises
     ------
     MigrationFailed
-        The database is newer than this release, its user may not change the schema, or a file does not fit what is there.
+        The database is newer than this release, the user may not change the schema, or a file conflicts with its content.
     """
     if to is None and is_current(connection):
         return []
@@ -140,33 +152,34 @@ def _apply(connection: psycopg.Connection, to: int | None) -> list[Migration]:
         lock(connection)
         extension.create(connection)
         flavour = inspect(connection).flavour
-        todo = pending(connection)  # again: another process may have been faster
+        todo = pending(connection)  # checked again under the lock: another process may have migrated
         if to is not None:
             todo = [migration for migration in todo if migration.version <= to]
-        connection.execute("create schema if not exists bench")
-        connection.execute("set local search_path = bench, public")
+        for schema in OURS:
+            connection.execute(f"create schema if not exists {schema}".encode())
+        connection.execute(f"set local search_path = {SEARCH_PATH}".encode())
         connection.execute(
             """
-            create table if not exists bench.migrations (
+            create table if not exists bench_internal.migrations (
                 version    integer primary key,
                 name       text not null,
                 digest     text not null,
                 applied_at timestamptz not null default now())
             """
         )
-        connection.execute("create table if not exists bench.functions_digest (digest text not null)")
+        connection.execute("create table if not exists bench_internal.functions_digest (digest text not null)")
         for migration in todo:
             _execute(connection, f"migration {migration.version} ({migration.name})", migration.text.encode())
             connection.execute(
-                "insert into bench.migrations (version, name, digest) values (%s, %s, %s)",
+                "insert into bench_internal.migrations (version, name, digest) values (%s, %s, %s)",
                 (migration.version, migration.name, migration.digest),
             )
         if to is not None:
             return todo
         for file in _sql_files("functions", flavour):
             _execute(connection, f"sql/schema/functions/{file.name}", file.read_bytes())
-        connection.execute("delete from bench.functions_digest")
-        connection.execute("insert into bench.functions_digest values (%s)", (_functions_digest(flavour),))
+        connection.execute("delete from bench_internal.functions_digest")
+        connection.execute("insert into bench_internal.functions_digest values (%s)", (_functions_digest(flavour),))
     return todo
 
 
@@ -174,14 +187,14 @@ def _execute(connection: psycopg.Connection, name: str, statements: bytes) -> No
     try:
         connection.execute(statements)
     except psycopg.errors.InsufficientPrivilege:
-        raise  # which says nothing of the file
+        raise  # missing rights, not a fault of the file
     except (psycopg.ProgrammingError, psycopg.InternalError, psycopg.DataError, psycopg.IntegrityError) as error:
         said = ". ".join(filter(None, (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint)))
         raise MigrationFailed(f"{name} does not fit what is in the database: {said}; nothing was changed") from error
 
 
 def _sql_files(folder: str, flavour: Flavour) -> list[Traversable]:
-    """Return the files of `folder` in order: those named ``0001_name.sql``, and ``0001_name.FLAVOUR.sql``."""
+    """Return the files of `folder` in order: ``0001_name.sql``, and ``0001_name.FLAVOUR.sql`` of the flavour."""
     entries = files("hypergauge.sql.schema").joinpath(folder).iterdir()
     wanted = (["sql"], [flavour.value, "sql"])
     return sorted((entry for entry in entries if entry.name.split(".")[1:] in wanted), key=lambda entry: entry.name)
@@ -195,7 +208,7 @@ def _functions_digest(flavour: Flavour) -> str:
 
 
 def _stored_functions_digest(connection: psycopg.Connection) -> str | None:
-    if connection.execute("select to_regclass('bench.functions_digest')").fetchone() == (None,):
+    if connection.execute("select to_regclass('bench_internal.functions_digest')").fetchone() == (None,):
         return None
-    row = connection.execute("select digest from bench.functions_digest").fetchone()
+    row = connection.execute("select digest from bench_internal.functions_digest").fetchone()
     return None if row is None else str(row[0])

@@ -1,1 +1,1 @@
-"""PostgreSQL servers, the embedded one too, and connections to them."""
+"""PostgreSQL servers, including the embedded server, and connections to them."""

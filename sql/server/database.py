@@ -1,4 +1,4 @@
-"""Connections to the database. The only caller of the driver's connect, and it wraps the driver's errors."""
+"""Connections to the database. The only module that calls the driver's connect; it wraps the driver's errors."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, DatabaseUnavailable
 from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.migrate import migrate
+from hypergauge.sql.schema.schemas import SEARCH_PATH
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.embedded import EmbeddedServer
 
@@ -24,13 +25,13 @@ __all__ = ["Connection", "Database", "StatementFailed", "lost"]
 _log = logging.getLogger(__name__)
 
 Connection = psycopg.Connection
-# A server whose host has vanished is given up after this; the kernel alone would take a quarter of an hour.
+# Timeout for a server whose host has vanished; the kernel's default takes a quarter of an hour.
 _SILENCE_MILLISECONDS = 30_000
 _CANCELLED = (
     "the replica has cancelled this, time and again, since it was in the way of what had to be replayed: "
     "repeat it, or set max_standby_streaming_delay higher there"
 )
-# What a driver raises when the server went away; such a call may be retried.
+# Errors of the driver for a lost server; such a call may be retried.
 lost = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -39,19 +40,19 @@ class StatementFailed(DatabaseUnavailable):
 
 
 class Database:
-    """The database of some settings, held open for the life of a command.
+    """Database of some settings, held for the life of a command.
 
     Parameters
     ----------
     settings
-        With a `dsn`, that server; else the embedded one, started on demand and held until `close`.
+        Settings with a `dsn` select that server; else the embedded server, started on demand and held until `close`.
     reading
-        For questions alone: with a `read_dsn` that server is asked and no other, and every connection is read-only.
+        Whether every connection is read-only. With a `read_dsn`, only that server is used.
 
     Attributes
     ----------
     opened
-        Whether the server has answered, and its schema is up to date.
+        Whether the server has answered with an up-to-date schema.
     """
 
     def __init__(self, settings: Settings, *, reading: bool = False) -> None:
@@ -64,16 +65,16 @@ class Database:
 
     @property
     def embedded(self) -> bool:
-        """Return whether this is the embedded server."""
+        """Return whether the database is on the embedded server."""
         return self._embedded is not None
 
     def hold(self) -> None:
-        """Keep the embedded server from being stopped, started where needed; nothing for a server of its own.
+        """Start the embedded server if needed, and keep it running. No effect for an external server.
 
         Raises
         ------
         BadRequest
-            What is written would not be seen by who asks: they have a `read_dsn`, which leads elsewhere.
+            Only `read_dsn` is set, so readers would never see data on the embedded server.
         """
         if self._embedded is not None:
             if self.settings.read_dsn is not None:
@@ -84,9 +85,9 @@ class Database:
             self._dsn = self._embedded.acquire()
 
     def open(self) -> Self:
-        """Start the server where needed and bring the schema up to date; safe to call twice.
+        """Start the server if needed, and bring the schema up to date; safe to call twice.
 
-        Of a `read_dsn` the schema is looked at, and whether who logs in there may read and no more.
+        With a `read_dsn`, check that the schema is current and that the login may only read.
         """
         self.hold()
         try:
@@ -105,12 +106,12 @@ class Database:
         return self
 
     def open_or_wait(self) -> str:
-        """Do so, or return why a server that is not ours to start does not answer: who has time comes again.
+        """Open the database, or return why an external server does not answer, so that the caller can retry later.
 
         Raises
         ------
         BenchError
-            It can't be for another reason, such as a connection string that is none.
+            The database cannot be opened for another reason, such as an invalid connection string.
         """
         try:
             self.open()
@@ -118,12 +119,12 @@ class Database:
             if self.embedded or not isinstance(error.__cause__, psycopg.OperationalError):
                 raise
             return str(error)
-        except errors.ReadOnlySqlTransaction as error:  # as a standby that is not promoted yet
+        except errors.ReadOnlySqlTransaction as error:  # a standby before its promotion
             return str(error)
         return ""
 
     def close(self) -> None:
-        """Let go of the server; safe to call twice and before `open`."""
+        """Release the server; safe to call twice and before `open`."""
         if self._embedded is not None:
             self._embedded.release()
 
@@ -162,15 +163,16 @@ class Database:
                 connect_timeout=int(timeout),
                 application_name="hypergauge",
                 tcp_user_timeout=_SILENCE_MILLISECONDS,
-                cursor_factory=replica.AskingAgain if read_only else None,
+                cursor_factory=replica.RetryingCursor if read_only else None,
             )
-            # Synchronous where the server's default is not: what we say is written has left the spool or a run's folder,
-            # so it must not vanish with a server that crashes. Without JIT, since compiling a short analytic query takes
-            # seconds; the schema sets that for its database too, where its owner may. Who may not read `bench` reads what there is of it in `bench_own`.
+            # Commits are synchronous even if the server's default is not: committed data have left the spool or the
+            # run's folder, so a crash of the server must not lose them. JIT is off, since compiling a short analytic
+            # query takes seconds; the schema also sets this for its database if the owner may. A user without access
+            # to `bench` reads the views of `bench_own`.
             connection.execute(
                 """
                 select set_config('search_path',
-                                  case min(nspname) when 'bench_own' then 'bench_own, ' else '' end || 'bench, public', false),
+                                  case min(nspname) when 'bench_own' then 'bench_own, ' else '' end || %s, false),
                        set_config('jit', 'off', false),
                        case when current_setting('synchronous_commit') = 'off'
                             then set_config('synchronous_commit', 'on', false) end,
@@ -178,10 +180,10 @@ class Database:
                 from pg_class c join pg_namespace n on n.oid = relnamespace
                 where nspname in ('bench', 'bench_own') and relname = 'runs' and has_table_privilege(c.oid, 'select')
                 """,
-                (read_only,),
+                (SEARCH_PATH, read_only),
             )
         except psycopg.ProgrammingError:
-            # libpq quotes what it cannot parse, which may be the password.
+            # libpq's message quotes the text that it cannot parse, possibly the password.
             raise DatabaseUnavailable(f"the connection string ({name}) cannot be parsed") from None
         except psycopg.Error as error:
             where = f" ({name})" if self._elsewhere else ""
@@ -192,7 +194,7 @@ class Database:
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Connection]:
-        """Open a connection for a few statements; the driver's errors leave as ours."""
+        """Open a connection for a few statements, and convert the driver's errors to ours."""
         with self.connect() as connection:
             try:
                 yield connection
@@ -200,8 +202,8 @@ class Database:
                 raise self.failure(error, connection) from error
 
     def failure(self, error: psycopg.Error, connection: Connection | None) -> StatementFailed:
-        """Return what the driver says as an error of ours."""
-        # The second is what a view of `bench_own` says of writing.
+        """Convert an error of the driver to ours."""
+        # A write to a view of `bench_own` raises the second error.
         forbidden = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
         if connection is not None and isinstance(error, forbidden):
             said = error.diag.message_primary
@@ -210,7 +212,7 @@ class Database:
         return StatementFailed(_CANCELLED if cancelled else str(error).strip())
 
     def libpq_environment(self) -> dict[str, str]:
-        """Return the variables by which psql and other programs of PostgreSQL find the database."""
+        """Return the environment variables with which psql and other PostgreSQL programs find the database."""
         variables = {option.keyword.decode(): option.envvar for option in pq.Conninfo.get_defaults()}
         return {
             variable.decode(): str(value)
@@ -219,19 +221,19 @@ class Database:
         }
 
     def sqlalchemy_url(self, schema: str) -> str:
-        """Return the URL under which SQLAlchemy, and so MLflow, keeps its tables in `schema` of this database."""
+        """Return the URL with which SQLAlchemy, and so MLflow, stores its tables in `schema` of this database."""
         parts = {name: str(value) for name, value in conninfo.conninfo_to_dict(self.dsn).items() if value is not None}
         login = quote(parts.pop("user", ""), safe="")
         if password := parts.pop("password", ""):
             login += f":{quote(password, safe='')}"
         name = quote(parts.pop("dbname", "postgres"), safe="")
-        # The rest as it is (host, port, TLS): a query's parameters are libpq's.
+        # The other parts (host, port, TLS) stay: SQLAlchemy passes query parameters to libpq.
         query = urlencode({**parts, "options": f"-csearch_path={schema}"}, quote_via=quote)
         return f"postgresql+psycopg://{login}@/{name}?{query}"
 
 
 def public(dsn: str) -> str:
-    """Return a connection string as it may be shown: without its password."""
+    """Return a connection string for display, without its password."""
     try:
         parts = conninfo.conninfo_to_dict(dsn)
     except psycopg.Error:

@@ -1,7 +1,7 @@
 """Embedded PostgreSQL server: binaries from a wheel, data under ``BENCH_HOME``, a Unix socket only.
 
-The first process that needs the server starts it, the last one that held it stops it, see `hypergauge.core.files.shared_resource`. The socket
-lies where only the user can reach it.
+The first process that needs the server starts it; the last process that holds it stops it, see
+`hypergauge.core.files.shared_resource`. The socket is in a folder that only the user can enter.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ log_timezone = 'UTC'
 
 
 class EmbeddedServer:
-    """The server of one ``BENCH_HOME``; safe to acquire and release twice, from several processes at once.
+    """Embedded server of one ``BENCH_HOME``; safe to acquire and release twice, from several processes at once.
 
     Parameters
     ----------
     folder
-        Where the database lies; any length of path.
+        Folder of the database; the path may have any length.
     binaries
-        Folder of ``pg_ctl`` and ``initdb``; by default the wheel's.
+        Folder of ``pg_ctl`` and ``initdb``; by default that of the wheel.
     major
         Major version of these binaries.
     configuration
-        Lines for ``postgresql.conf`` after PostgreSQL's own, taken when the database is made.
+        Lines to append to ``postgresql.conf`` when the database is created.
     root
-        Where ``proc`` lies.
+        Root of the file system, the parent of ``proc``.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class EmbeddedServer:
 
     @property
     def proven(self) -> Path:
-        """Where data in a new major version lie between being found complete and taking the old ones' place."""
+        """Folder of verified data in a new major version, before they replace the old data."""
         return self.folder / f"upgraded-{self.programs.major}"
 
     @property
     def socket_dir(self) -> Path:
-        """A short private folder for the socket: a socket's whole path must stay below 108 bytes."""
-        # From nothing that differs between a login, a cron job and a batch job: all must find the same server.
+        """Private folder of the socket, short because a socket's path must stay below 108 bytes."""
+        # The name depends on nothing that differs between login, cron and batch jobs: all must find the same server.
         digest = hashlib.sha256(os.fsencode(self.folder)).hexdigest()[:12]
         return Path(f"/tmp/hypergauge-{os.getuid()}-{digest}")  # noqa: S108 - private by its mode, checked when made
 
@@ -95,34 +95,34 @@ class EmbeddedServer:
 
     @property
     def made_by(self) -> int | None:
-        """The major version of PostgreSQL whose data these are, ``None`` where there are none yet."""
+        """PostgreSQL major version of the data, ``None`` before the first start."""
         with contextlib.suppress(FileNotFoundError):
             return int((self.data / "PG_VERSION").read_text())
         return None
 
     def acquire(self) -> str:
-        """Start the server where it does not run, hold it, and return its connection string.
+        """Start the server if it is not running, hold it, and return its connection string.
 
         Raises
         ------
         DatabaseUnavailable
-            It cannot start, the data belongs to another host or another major version, or it runs elsewhere.
+            The server cannot start, another host holds the lease, or the data have another major version.
         """
         self._shared.join(self._ensure)
         return self.dsn
 
     def release(self) -> None:
-        """Let go of the server; the last one to do so stops it."""
+        """Release the server; the last holder stops it."""
         self._shared.leave(self._stop)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep everybody from holding the server, with the lease and the folder for its socket.
+        """Take exclusive access to the server, with the lease and the socket's folder.
 
         Raises
         ------
         DatabaseUnavailable
-            Somebody holds it, here or on another host.
+            Another process holds the server, on this or another host.
         """
         self._lease.check()
         with self._shared.alone() as alone:
@@ -139,12 +139,12 @@ class EmbeddedServer:
                     self._let_go()
 
     def complete(self) -> None:
-        """End a change of major version that was cut off between its last two steps, see `hypergauge.sql.server.upgrade`."""
+        """Complete an upgrade that was interrupted between its last two steps, see `hypergauge.sql.server.upgrade`."""
         if not self.data.exists() and self.proven.exists():
             self.proven.rename(self.data)
 
     def make_socket_dir(self) -> None:
-        """Make the private folder of the socket; one that others could enter is refused."""
+        """Create the private folder of the socket. Refuse a folder that other users can enter."""
         self.socket_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = self.socket_dir.lstat()
         if status.st_uid != os.getuid() or status.st_mode & 0o077:
@@ -190,13 +190,13 @@ class EmbeddedServer:
         self.make_socket_dir()
         if not self.data.exists():
             self._make()
-        # Said at every start, whatever the file says: nobody but this user reaches a server without passwords.
+        # These options override the configuration file: the server has no passwords, so only this user may reach it.
         self.programs.start(self.data, self.socket_dir, self.folder / "server.log")
 
     def _make(self) -> None:
-        """Make the database beside its place and move it there when it is whole: an interrupt leaves nothing half."""
+        """Create the database in a temporary folder, then rename it: an interrupt leaves no partial database."""
         for left in self.folder.glob("unfinished-*"):
-            shutil.rmtree(left, ignore_errors=True)  # what interrupted it may still be writing there
+            shutil.rmtree(left, ignore_errors=True)  # processes of an interrupted attempt may still write there
         unfinished = Path(tempfile.mkdtemp(prefix="unfinished-", dir=self.folder))
         self.programs.make(unfinished, "--no-sync", configuration=self.configuration)
         unfinished.rename(self.data)

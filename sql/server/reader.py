@@ -1,4 +1,4 @@
-"""Access for readers only, for programs such as Grafana in which people write SQL."""
+"""Read-only access for programs such as Grafana, in which users write SQL."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.sql.schema.flavour import Server, inspect
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.replica import may_write
+from hypergauge.sql.server.rows import value
 
 __all__ = ["Reader", "cancel_long_reads", "reader"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """A role that may only read, and where it connects to.
+    """Read-only role, with its connection parameters.
 
     Attributes
     ----------
     host
-        A name or address, or the folder of a Unix socket.
+        Name, address, or folder of a Unix socket.
     sslmode
-        As libpq has it; ``disable`` where the connection has no TLS.
+        libpq's mode; ``disable`` for a connection without TLS.
     sslrootcert
-        A file, where one is named.
+        File of the root certificate; ``None`` if not set.
     """
 
     host: str
@@ -37,12 +38,14 @@ class Reader:
 
 
 def reader(database: Database) -> Reader:
-    """Return the role that reads: that of ``BENCH_READ_DSN``, or of the embedded server, where it is let in.
+    """Return the read-only role: that of ``BENCH_READ_DSN``, or ``bench_reader`` on the embedded server.
+
+    Enable the login of ``bench_reader`` on the embedded server.
 
     Raises
     ------
     BadRequest
-        There is no such role, or it may write.
+        ``BENCH_READ_DSN`` is missing for an external server, or its role may write.
     """
     if database.settings.read_dsn is None:
         if not database.embedded:
@@ -52,7 +55,7 @@ def reader(database: Database) -> Reader:
         found = _reader(connection)
         if database.settings.read_dsn is None:
             return Reader(found.host, found.port, found.database, "bench_reader", found.server)
-        # Whoever the connection may have become: in Grafana people write SQL as who logs in.
+        # The login role counts, not a role set later: Grafana's users run SQL as the login.
         if may_write(connection, "session_user"):
             raise BadRequest(
                 f"BENCH_READ_DSN logs in as {found.user}, who may write: give it bench_reader, who may not"
@@ -61,14 +64,12 @@ def reader(database: Database) -> Reader:
 
 
 def cancel_long_reads(connection: Connection, seconds: float) -> int:
-    """Cancel what ``bench_reader`` has asked for longer than that; return how many such there were."""
-    row = connection.execute("select cancel_long_reads(make_interval(secs => %s))", (seconds,)).fetchone()
-    assert row is not None
-    return int(row[0])
+    """Cancel queries of ``bench_reader`` that run for longer than `seconds`. Return their number."""
+    return value(connection, int, "select cancel_long_reads(make_interval(secs => %s))", (seconds,))
 
 
 def _let_in(database: Database) -> None:
-    """Let the embedded server's reader log in; nobody but this user reaches that server."""
+    """Enable the login of the embedded server's reader; only this user can reach that server."""
     with database.session() as connection:
         connection.execute(
             """

@@ -1,4 +1,4 @@
-"""Replica for queries: its fitness, and its lag."""
+"""Replica for queries: check of its configuration, and its lag."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ import psycopg
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.schema.migrate import MigrationFailed, is_current
+from hypergauge.sql.server.rows import first_value, value
 
 __all__ = [
-    "AskingAgain",
-    "Standing",
+    "ReplicationState",
+    "RetryingCursor",
     "check",
     "conflicts",
     "has_replayed",
     "is_late",
     "may_write",
     "notice",
-    "standing",
+    "replication",
     "wal_position",
 ]
 
-# What a replica cancels a statement with that is in the way of what it has to replay.
+# Errors of a replica that cancels a statement in conflict with replay.
 conflicts = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-# Seconds before it is asked again. While what was in the way is replayed, the next one may be on its way.
+# Seconds before each retry. During the replay of one conflict, the next may already arrive.
 _PAUSES = (0.2, 1.0, 3.0)
-# Below that nobody waits: the exporters are read once a second, and what they say is written a second later.
+# A smaller lag is normal: the collector scrapes once a second, and writes a second later.
 _SECONDS = 5.0
-# A transaction after a long rest is late for a moment, and by the whole rest.
+# After a long idle time the first transaction seems late by the whole idle time, for a moment.
 _SECOND_LOOK_SECONDS = 0.2
 _IN_SECONDS = 120
 
 
-class AskingAgain(psycopg.Cursor[Any]):
-    """A cursor that repeats a question which a replica has cancelled; one within a transaction is its caller's to repeat."""
+class RetryingCursor(psycopg.Cursor[Any]):
+    """Cursor that retries a query cancelled by a replica. Within a transaction the caller must retry."""
 
     def execute(self, *question: Any, **options: Any) -> Self:
-        """Execute it, up to four times."""
+        """Execute a query, at most four times."""
         for pause in _PAUSES:
             try:
                 return super().execute(*question, **options)
@@ -52,19 +53,19 @@ class AskingAgain(psycopg.Cursor[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Server for reading.
+class ReplicationState:
+    """Replication state of the server for reading.
 
     Attributes
     ----------
     standby
-        Whether it follows another server.
+        Whether the server is a replica.
     following
-        Whether it is connected to that one.
+        Whether the replica is connected to its primary.
     behind
-        How many seconds old is what it shows; ``None`` where it follows none.
+        Lag of the replica in seconds; ``None`` for a server that is not a replica.
     system
-        What a server and its replicas have in common, and nobody else.
+        System identifier, the same on a server and its replicas only.
     """
 
     standby: bool
@@ -73,15 +74,15 @@ class Standing:
     system: int
 
     def describe(self) -> str:
-        """Return it in words."""
+        """Return a short description."""
         if self.behind is None:
             return "not a replica"
         lost = "" if self.following else ", and has lost its primary"
         return f"a replica, {_words(self.behind)} behind{lost}"
 
 
-def standing(connection: psycopg.Connection) -> Standing:
-    """Return what the server is, and how far it is behind."""
+def replication(connection: psycopg.Connection) -> ReplicationState:
+    """Return the replication state of the server."""
     row = connection.execute(
         """
         select pg_is_in_recovery(), exists (select from pg_stat_wal_receiver),
@@ -90,35 +91,36 @@ def standing(connection: psycopg.Connection) -> Standing:
     ).fetchone()
     assert row is not None
     standby, following, system = row
-    return Standing(standby, following, _behind(connection), system)
+    return ReplicationState(standby, following, _behind(connection), system)
 
 
 def notice(connection: psycopg.Connection) -> str | None:
-    """Return what to know where this is a replica that is behind, ``None`` else."""
+    """Return the notice on this replica's lag, ``None`` without a lag to report."""
     behind = _behind(connection)
     if behind is None or behind <= _SECONDS:
         return None
-    return f"the replica is {_words(behind)} behind: what goes on here may have ended since"
+    statement = "select notice_text('replica_behind', '{}', jsonb_build_object('seconds', %s::float8))"
+    return value(connection, str, statement, [behind])
 
 
 def is_late(behind: float | None) -> bool:
-    """Return whether so many seconds are more than nobody needs to know of."""
+    """Return whether a lag in seconds is large enough to report."""
     return behind is not None and behind > _SECONDS
 
 
 def check(connection: psycopg.Connection) -> None:
-    """See that ``BENCH_READ_DSN`` leads to a database of this release, as somebody who may read it and no more.
+    """Check that ``BENCH_READ_DSN`` leads to a database of this release, with a read-only user.
 
     Raises
     ------
     BadRequest
-        It is another database, or its user may write, or not even read.
+        The database has no schema of hypergauge, or the user may write or may not read.
     MigrationFailed
-        Its schema is that of another release.
+        The schema belongs to another release.
     """
     user, name = connection.info.user, connection.info.dbname
     try:
-        if connection.execute("select to_regclass('bench.migrations')").fetchone() == (None,):
+        if connection.execute("select to_regclass('bench_internal.migrations')").fetchone() == (None,):
             raise BadRequest(f"BENCH_READ_DSN: the database {name} holds nothing of hypergauge; is it another one?")
         current = is_current(connection)
         writes = may_write(connection, "current_user")
@@ -140,7 +142,7 @@ def check(connection: psycopg.Connection) -> None:
 
 
 def may_write(connection: psycopg.Connection, who: str) -> bool:
-    """Return whether the ``session_user``, or the ``current_user``, may write."""
+    """Return whether the ``session_user`` or ``current_user`` may write."""
     row = connection.execute(
         f"select has_table_privilege({who}, 'bench.runs', 'insert, update, delete')".encode()
     ).fetchone()
@@ -148,16 +150,13 @@ def may_write(connection: psycopg.Connection, who: str) -> bool:
 
 
 def wal_position(connection: psycopg.Connection) -> str:
-    """Return how far the primary has written."""
-    row = connection.execute("select pg_current_wal_lsn()::text").fetchone()
-    assert row is not None
-    return str(row[0])
+    """Return the current WAL position of the primary."""
+    return value(connection, str, "select pg_current_wal_lsn()::text")
 
 
 def has_replayed(connection: psycopg.Connection, position: str) -> bool:
-    """Return whether a replica shows all that was written up to a position."""
-    row = connection.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", (position,)).fetchone()
-    return row == (True,)
+    """Return whether a replica has replayed the WAL up to a position."""
+    return first_value(connection, bool, "select pg_last_wal_replay_lsn() >= %s::pg_lsn", (position,)) is True
 
 
 def _behind(connection: psycopg.Connection) -> float | None:
@@ -169,8 +168,7 @@ def _behind(connection: psycopg.Connection) -> float | None:
 
 
 def _look(connection: psycopg.Connection) -> float | None:
-    row = connection.execute("select replica_behind()").fetchone()
-    return None if row is None else row[0]
+    return first_value(connection, float, "select replica_behind()")
 
 
 def _words(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Session that outlives its connection. It reconnects, and takes its locks again."""
+"""Session that outlives its connection: it reconnects and takes its locks again."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ __all__ = ["PASSING", "Session"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# What a database may answer today and not tomorrow: it was restarted or is about to be, it is a standby that is not promoted yet,
-# somebody was in the way, or nobody answers.
+# Transient errors: a restart, a standby before its promotion, a conflict with another transaction, or a server that
+# does not answer.
 PASSING = (
     psycopg.OperationalError,
     psycopg.InterfaceError,
     errors.ReadOnlySqlTransaction,
     DatabaseUnavailable,
 )
-# Of these the connection is as good as before, and so are its locks.
+# Errors that keep the connection and its locks.
 _KEPT = (errors.DeadlockDetected, errors.LockNotAvailable, errors.SerializationFailure)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-# From then on it is said that the database is away: a restart takes less.
+# Outage after which the session notifies the user; a restart takes less.
 _SAID_SECONDS = 5.0
-# For locks of the connection before, which its server may not have missed yet.
+# Wait for locks of the lost connection, which the server may still hold.
 _LOCK_SECONDS = 10.0
 
 
 class Session:
-    """Session of hours with the database, which outlives its connections.
+    """Long session with the database, which outlives its connections.
 
-    Work that is interrupted is done again, so it has to be such that twice is harmless.
+    The session retries interrupted work, so the work must be idempotent.
 
     Parameters
     ----------
-    patience
-        Seconds for which the database may be away.
+    timeout
+        Longest outage of the database, in seconds.
     say
-        Is told when it is, and when it is back.
+        Callback for the messages at the start and end of an outage.
     """
 
     def __init__(
-        self, database: Database, patience: float = 24 * 3600.0, say: Callable[[str], None] = lambda _: None
+        self, database: Database, timeout: float = 24 * 3600.0, say: Callable[[str], None] = lambda _: None
     ) -> None:
-        self._database, self._patience, self._say = database, patience, say
+        self._database, self._timeout, self._say = database, timeout, say
         self._connection: Connection | None = None
         self._locks: list[Callable[[Connection], None]] = []
-        self._before: tuple[int, object] | None = None  # the connection that was lost: its process, and when that began
+        self._before: tuple[int, object] | None = None  # server process of the last connection, with its start time
 
     def __enter__(self) -> Self:
-        """Connect; who never was connected is told at once why that cannot be."""
+        """Connect. A failure of the first connection is raised at once, without retries."""
         self._connection = self._database.connect()
         return self
 
@@ -69,18 +69,18 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection, and so of the locks; safe to call twice."""
+        """Close the connection, which releases the locks; safe to call twice."""
         self._drop()
 
     def __call__(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do `work` with a connection in front of its arguments, again and again until the database has done it.
+        """Call `work` with a connection before its arguments, and retry until it succeeds.
 
         Raises
         ------
         DatabaseUnavailable
-            It refuses the work, or was away for too long.
+            The database refuses the work, or an outage exceeds the timeout.
         BadRequest
-            A lock that was lost with a connection is somebody else's by now.
+            Another session has taken a lock that was lost with a connection.
         """
         began, backoff, said = time.monotonic(), Backoff(_FIRST_PAUSE, _LONGEST_PAUSE), False
         while True:
@@ -92,7 +92,7 @@ class Session:
                 if not isinstance(error, _KEPT):
                     self._drop()
                 away = time.monotonic() - began
-                if isinstance(error, errors.QueryCanceled) or away > self._patience:
+                if isinstance(error, errors.QueryCanceled) or away > self._timeout:
                     raise self._failed(error) from error
                 if not said and away > _SAID_SECONDS:
                     self._say(f"the database is away, and is waited for: {str(error).strip()}")
@@ -106,12 +106,12 @@ class Session:
                 return done
 
     def lock(self, take: Callable[[Connection], None]) -> None:
-        """Take a lock that lasts for as long as this session.
+        """Take a lock for the life of this session.
 
         Parameters
         ----------
         take
-            Takes it for the life of a connection, or raises a BadRequest where somebody else has it.
+            Function that takes the lock for the life of a connection, or raises BadRequest if another session has it.
         """
         self(take)
         self._locks.append(take)
@@ -132,7 +132,7 @@ class Session:
 
     def _take_locks(self, connection: Connection) -> None:
         if self._locks and self._before is not None:
-            # A server that was not told keeps a connection, and its locks, for as long as its network allows.
+            # A server that missed a disconnect keeps the connection and its locks until a network timeout.
             connection.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s",
                 self._before,
@@ -159,7 +159,7 @@ class Session:
 
 
 def _process(connection: Connection) -> tuple[int, object]:
-    """Return the server's process of a connection, and when it began: its number is given away again."""
+    """Return the server process of a connection, with its start time, since pids are reused."""
     row = connection.execute("select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()").fetchone()
     assert row is not None
     return row[0], row[1]

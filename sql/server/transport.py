@@ -14,7 +14,7 @@ _PATIENCE_SECONDS = 5
 
 
 def transport(dsn: str) -> tuple[bool, str]:
-    """Return whether that is so, and in words how the database is reached."""
+    """Return whether the connection is secure, with a description of the connection."""
     try:
         given = conninfo_to_dict(dsn)
         with psycopg.connect(dsn, connect_timeout=_PATIENCE_SECONDS) as connection:

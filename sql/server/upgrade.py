@@ -1,14 +1,12 @@
-"""Upgrade of the embedded database to a new major version: copied, compared, swapped.
+"""Upgrade of the embedded database to a new major version: copy, compare, swap.
 
-The old data stay as they are until the new ones are proven, and after that under another name. Whatever interrupts it,
-and wherever, the next start finds the old data or the new ones, whole, and the next upgrade begins anew.
+The old data stay unchanged until the copy is verified, and afterwards under another name. After an interrupt at any
+point, the next start finds complete old or new data, and the next upgrade starts from the beginning.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
 import tempfile
 import time
@@ -20,6 +18,7 @@ from psycopg import sql
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import DatabaseUnavailable
+from hypergauge.core.files.file_lock import FileLock
 from hypergauge.core.files.run_folder import sync_folder
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.embedded import EmbeddedServer
@@ -27,17 +26,17 @@ from hypergauge.sql.server.programs import Programs
 
 __all__ = ["Upgraded", "upgrade"]
 
-# What the new server's own files take beside the copy, and the log of what it writes.
+# Space for the new server's own files and WAL, in addition to the copy.
 WORKING_BYTES = 256 << 20
 
 _PATIENCE_SECONDS = 120.0
-# From here on postgresql.conf is ours and the user's; what stands above it is of the version that wrote it.
+# Start of our and the user's part of postgresql.conf; the part above belongs to the version that wrote it.
 _OURS = "\n# Written by hypergauge"
 
 
 @dataclass(frozen=True, slots=True)
 class Upgraded:
-    """A change of major version that is done; `kept` is where the old data are, `rows` what both hold."""
+    """Completed upgrade; `kept` is the folder of the old data, `rows` the number of rows in both."""
 
     old: int
     new: int
@@ -46,12 +45,12 @@ class Upgraded:
 
 
 def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None) -> Upgraded | None:
-    """Bring the data of `server` to the major version of its programs; ``None`` where they are there already.
+    """Upgrade the data of `server` to the major version of its programs; return ``None`` if they have it already.
 
     Raises
     ------
     DatabaseUnavailable
-        Somebody uses the database, there is no room for the copy, or the new data do not hold what the old ones do.
+        The database is in use, the disk lacks space for the copy, or the copy differs from the old data.
     """
     with server.alone():
         server.complete()
@@ -59,12 +58,12 @@ def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None)
         if old is None:
             raise DatabaseUnavailable(f"there is no embedded database in {server.folder}")
         if old == server.programs.major:
-            _stop(server.programs, server.data)  # left by holders that were killed
+            _stop(server.programs, server.data)  # still running after its holders were killed
             return None
         if old > server.programs.major:
             raise DatabaseUnavailable(f"the data were made by PostgreSQL {old}: use the release that made them")
         programs = Programs(old)
-        # Of an upgrade that was cut off before it took the old data's place: these may have been used since.
+        # Remains of an upgrade that was interrupted before the swap: the old data may have changed since.
         shutil.rmtree(server.proven, ignore_errors=True)
         with _workplace(server, programs) as (workplace, lock):
             _check_room(server.data)
@@ -83,23 +82,23 @@ def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None)
 
 @contextlib.contextmanager
 def _workplace(server: EmbeddedServer, programs: Programs) -> Iterator[tuple[Path, int]]:
-    """Give a new folder, and a lock that all we start inherits; nothing but the old data is left of a failure."""
+    """Provide a new folder, and a lock that all started programs inherit. A failure leaves only the old data."""
     lock = _clear(server, programs)
     try:
         workplace = Path(tempfile.mkdtemp(prefix="upgrading-", dir=server.folder))
-        yield workplace, lock
+        yield workplace, lock.fileno()
     finally:
-        os.close(lock)
-        os.close(_clear(server, programs))
+        lock.release()
+        _clear(server, programs).release()
 
 
-def _clear(server: EmbeddedServer, programs: Programs) -> int:
-    """End and remove what an upgrade left; return the lock that says that nothing of it goes on.
+def _clear(server: EmbeddedServer, programs: Programs) -> FileLock:
+    """Stop and remove the remains of an upgrade. Return the lock that proves that none of its programs is running.
 
-    Programs of an upgrade that was killed go on by themselves. Without their servers and folders they fail at their next
-    step, and the lock ends with the last of them: until then they are at the old data too.
+    Programs of a killed upgrade continue by themselves. Without their servers and folders they fail at their next
+    step. Until then they use the old data too, so the lock lasts until the last of them has ended.
     """
-    lock = os.open(server.folder / "upgrade.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    lock = FileLock(server.folder / "upgrade.lock")
     deadline = time.monotonic() + _PATIENCE_SECONDS
     try:
         alone = False
@@ -107,18 +106,14 @@ def _clear(server: EmbeddedServer, programs: Programs) -> int:
             _stop(programs, server.data)
             for left in server.folder.glob("upgrading-*"):
                 server.programs.stop(left / "data")
-                shutil.rmtree(left, ignore_errors=True)  # what was interrupted may still be writing there
+                shutil.rmtree(left, ignore_errors=True)  # programs of the interrupted upgrade may still write there
             if alone:
                 return lock
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                alone = True  # once more: now nothing comes after
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise DatabaseUnavailable("an upgrade that was interrupted has not ended yet; repeat") from None
-                time.sleep(0.1)
+            alone = lock.take(0.1)  # then one more pass: no program is left to add files
+            if not alone and time.monotonic() > deadline:
+                raise DatabaseUnavailable("an upgrade that was interrupted has not ended yet; repeat")
     except BaseException:
-        os.close(lock)
+        lock.release()
         raise
 
 
@@ -171,13 +166,13 @@ def _copy(server: EmbeddedServer, programs: Programs, workplace: Path, lock: int
         f"--old-datadir={server.data}", f"--new-datadir={new}", f"--socketdir={server.socket_dir}", "--username=postgres",
         cwd=workplace, held=[lock],
     )  # fmt: skip
-    # The version before had none by default, and both sides of a copy must agree; this one has them.
+    # Earlier versions have no checksums by default, and pg_upgrade needs equal settings; enable them after the copy.
     server.programs.run("pg_checksums", "--enable", "-D", str(new), held=[lock])
     return new
 
 
 def _exchange(server: EmbeddedServer, new: Path, old: int) -> Path:
-    """Put the new data in the old ones' place, in steps each of which `EmbeddedServer.complete` can go on from."""
+    """Replace the old data with the new data, in steps that `EmbeddedServer.complete` can resume."""
     new.rename(server.proven)
     kept = server.folder / f"data-{old}"
     again = 1

@@ -1,13 +1,12 @@
 """Archive of a backup or capsule: a zip file with one member per table and a manifest at the end.
 
-A zip archive carries a checksum of each member and is closed by its directory, so a damaged file and one that was cut
-off both show before anything is done with them; and everybody has a program that looks inside.
+A zip archive has a checksum per member and its directory at the end. So a damaged or truncated file is detected before
+use. Common tools can list and extract its members.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -20,17 +19,19 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from hypergauge.core.errors import BadRequest, BenchError
+from hypergauge.core.files.file_lock import try_lock
 from hypergauge.sql.schema.migrate import newest
 
 __all__ = ["BadBackup", "Kind", "Manifest", "Table", "blocks", "opened", "writing"]
 
-_FORMAT = 1
+_FORMAT = 2
+_READABLE = (1, 2)
 _MANIFEST = "manifest.json"
-# What a member of a capsule may take when it is unpacked: a capsule may be anybody's, and a backup is one's own. A manifest and
-# a part are read into memory; a table is not, and of spans, the largest, this is some 30 million.
+# Largest unpacked size of a capsule's members: a capsule may come from an untrusted source, unlike a backup. Manifest
+# and parts are read into memory. Tables are not; 4 GiB hold some 30 million spans, the largest table.
 _MOST_BYTES = {"manifest": 16 << 20, "part": 64 << 20, "table": 4 << 30}
 
-# All of a database, or some runs of it.
+# A backup holds the whole database, a capsule some runs.
 Kind = Literal["backup", "capsule"]
 _READS: dict[str, str] = {"backup": "bench db restore", "capsule": "bench import"}
 
@@ -41,7 +42,7 @@ class BadBackup(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One member: what COPY in text form gave of a relation, in the order of `columns`."""
+    """Member of a relation: the output of COPY in text format, in the order of `columns`."""
 
     schema: str
     name: str
@@ -50,7 +51,7 @@ class Table:
 
     @property
     def member(self) -> str:
-        """Its name in the archive."""
+        """Name of the member in the archive."""
         return f"{self.schema}/{self.name}.copy"
 
 
@@ -61,17 +62,19 @@ class Manifest:
     Attributes
     ----------
     kind
-        Which of the two it is.
+        Kind of the archive.
     capsule
-        A capsule's id, 32 hex digits; empty in a backup.
+        Id of a capsule, 32 hex digits; empty in a backup.
     parts
-        How many samples each of the other members of a capsule has: those are Parquet files.
+        Number of samples in each Parquet member of a capsule.
     schema_version
-        Version of the schema that the tables are of.
+        Schema version of the tables.
+    format
+        Version of the archive format. `hypergauge.sql.transfer.earlier` translates tables of earlier formats.
     sequences
-        By qualified name the value that was given last.
+        Last value of each sequence, by qualified name.
     scripts
-        Members with statements that make the tables of a schema that is not ours, by schema: before the rows, and after.
+        Members with the statements that create another schema's tables, such as MLflow's: before and after the rows.
     """
 
     release: str
@@ -84,29 +87,30 @@ class Manifest:
     kind: Kind = "backup"
     capsule: str = ""
     parts: tuple[int, ...] = ()
+    format: int = _FORMAT
 
     @property
     def members(self) -> list[str]:
-        """The names of all members but its own."""
+        """Names of all members except the manifest."""
         scripts = [name for pair in self.scripts.values() for name in pair]
         return [*scripts, *(table.member for table in self.tables), *map(part_member, range(len(self.parts)))]
 
     def write(self, archive: zipfile.ZipFile) -> None:
-        """Write it, as the last member: what has it is whole."""
-        archive.writestr(_MANIFEST, json.dumps({"format": _FORMAT, **asdict(self)}, indent=1))
+        """Write the manifest as the last member: an archive with a manifest is complete."""
+        archive.writestr(_MANIFEST, json.dumps(asdict(self), indent=1))
 
     @classmethod
     def read(cls, archive: zipfile.ZipFile) -> Manifest:
-        """Read it.
+        """Read the manifest.
 
         Raises
         ------
         KeyError, TypeError, ValueError
-            It is not there, or not one of ours.
+            The manifest is missing or invalid.
         """
         content: dict[str, Any] = json.loads(archive.read(_MANIFEST))
-        if (form := content.pop("format")) != _FORMAT:
-            raise ValueError(f"its format is {form}, this release reads {_FORMAT}: update hypergauge")
+        if content["format"] not in _READABLE:
+            raise ValueError(f"its format is {content['format']}, this release reads {_FORMAT}: update hypergauge")
         tables = tuple(Table(**{**table, "columns": tuple(table["columns"])}) for table in content.pop("tables"))
         scripts = {schema: (before, after) for schema, (before, after) in content.pop("scripts").items()}
         parts = tuple(content.pop("parts", ()))
@@ -115,20 +119,20 @@ class Manifest:
 
 
 def part_member(number: int) -> str:
-    """Return the name of a part of a capsule's samples, counted from 0."""
+    """Return the member name of a part of a capsule's samples, counted from 0."""
     return f"samples/{number:05}.parquet"
 
 
 @contextlib.contextmanager
 def writing(path: Path, *, replace: bool = False) -> Iterator[zipfile.ZipFile]:
-    """Open a file to be written; `path` appears when it is whole. ``-`` is standard output.
+    """Open an archive for writing; `path` appears once the file is complete. ``-`` is standard output.
 
     Raises
     ------
     BadRequest
-        `path` is there already and not to be replaced.
+        `path` exists, and `replace` is false.
     BenchError
-        Another command is writing there.
+        Another command is writing the file.
     """
     if str(path) == "-":
         with zipfile.ZipFile(sys.stdout.buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -136,13 +140,11 @@ def writing(path: Path, *, replace: bool = False) -> Iterator[zipfile.ZipFile]:
         return
     if path.exists() and not replace:
         raise BadRequest("it exists already; --force replaces it", file=path)
-    # One name, so that what a kill left is written over by the next.
+    # A fixed name, so that the next command overwrites the remains of a killed one.
     unfinished = path.with_name(f"{path.name}.unfinished")
     with os.fdopen(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "w+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BenchError(f"another command is writing {unfinished}") from None
+        if not try_lock(file.fileno()):
+            raise BenchError(f"another command is writing {unfinished}")
         file.truncate(0)
         try:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -157,12 +159,12 @@ def writing(path: Path, *, replace: bool = False) -> Iterator[zipfile.ZipFile]:
 
 @contextlib.contextmanager
 def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile, Manifest]]:
-    """Open a backup or a capsule to be read, after every byte of it has been checked.
+    """Open a backup or a capsule for reading, after a check of all its checksums.
 
     Raises
     ------
     BadBackup
-        It is none of ours, of the other kind, damaged, cut off, or of a newer release.
+        The file is unknown, of the other kind, damaged, truncated, or from a newer release.
     """
     if not path.is_file():
         raise BadBackup(f"a folder, not a {kind}" if path.is_dir() else "there is no such file", file=path)
@@ -188,7 +190,7 @@ def opened(path: Path, kind: Kind = "backup") -> Iterator[tuple[zipfile.ZipFile,
 
 
 def _refuse_large(archive: zipfile.ZipFile, kind: Kind, path: Path) -> None:
-    """Refuse a file whose members would become larger than ours are: what is unpacked of one never is more than it says."""
+    """Refuse a file with members larger than ours. Unpacking never yields more than the declared size."""
     for member in archive.infolist():
         name = member.filename
         most = _MOST_BYTES["manifest" if name == _MANIFEST else "part" if name.startswith("samples/") else "table"]
@@ -200,8 +202,8 @@ def _refuse_unreadable(manifest: Manifest, kind: Kind, path: Path) -> None:
     if manifest.kind != kind:
         raise BadBackup(f"a {manifest.kind}, not a {kind}: `{_READS[manifest.kind]}` reads it", file=path)
     if kind == "capsule" and not re.fullmatch("[0-9a-f]{32}", manifest.capsule):
-        raise ValueError("it has no id")  # which keeps what is in it apart from what is here
-    if manifest.schema_version > newest():
+        raise ValueError("it has no id")  # the id separates imported data from local data
+    if manifest.format == _FORMAT and manifest.schema_version > newest():
         raise BadBackup(
             f"it is of schema version {manifest.schema_version} (hypergauge {manifest.release}), "
             f"this release knows {newest()}: update hypergauge",

@@ -1,8 +1,8 @@
 """Backup of the whole database in one file, for either flavour. `hypergauge.sql.transfer.archive` defines its form.
 
-Tables are read from the catalog, so that a new one is in the backup without being named here. All are read in one
-snapshot, while others write. What is derived is left out: the schema comes from the migrations, and the aggregates from
-the samples, but for those whose samples retention has deleted.
+The list of tables comes from PostgreSQL's catalog, so the backup includes a new table without a change here. All tables
+are read in one snapshot, without blocking writers. Derived data are left out: migrations create the schema, and the
+aggregates are computed from samples, except for aggregates of samples that retention has deleted.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from hypergauge import __version__
 from hypergauge.core.errors import NoData
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.migrate import applied
+from hypergauge.sql.schema.schemas import INTERNAL, OURS
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
 from hypergauge.sql.server.programs import Programs
 from hypergauge.sql.transfer.archive import Manifest, Table, writing
 from hypergauge.sql.transfer.members import copy_out, selected
 from hypergauge.sql.transfer.snapshot import snapshot
 
-__all__ = ["BELOW_EDGE", "LEFT_OUT", "MLFLOW", "backup"]
+__all__ = ["BELOW_CUTOFF", "LEFT_OUT", "MLFLOW", "backup"]
 
-# Tables that a migration fills by itself; and what is there on a host now, which no other database may take for its own.
-LEFT_OUT = frozenset({"migrations", "functions_digest", "owned_devices"})
-# Where each flavour keeps the aggregates below the edge of retention; in a backup they are one member, samples_10s.
-BELOW_EDGE = frozenset({"samples_10s_stored", "samples_1m_stored", "samples_10m_stored", "samples_10s_late"})
+# Tables that migrations fill, and devices that exist on a host now, which no other database may claim.
+LEFT_OUT = frozenset({"migrations", "functions_digest", "provisioned_devices"})
+# Tables of each flavour with the aggregates below the raw cutoff; a backup has one member for them, samples_10s.
+BELOW_CUTOFF = frozenset({"samples_10s_stored", "samples_1m_stored", "samples_10m_stored", "samples_10s_late"})
 MLFLOW = "mlflow"
 
-# What differs from version to version in a dump, and no table of MLflow's needs: settings, commands of psql, and options of
-# columns (hints for the planner, and what some servers note there for themselves, which others refuse).
+# Lines of a dump that depend on the version and that MLflow's tables do not need: settings, psql commands, and options
+# of columns (planner hints, and options of some servers that other servers refuse).
 _OPTIONAL = re.compile(
     rb"SET |SELECT pg_catalog\.set_config|\\|ALTER TABLE ONLY [^;]+ ALTER COLUMN [^;]+ SET \([^;]*\);$"
 )
@@ -45,14 +46,14 @@ _OPTIONAL = re.compile(
 def backup(
     database: Database, path: Path, *, replace: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> Manifest:
-    """Write a backup of `database` to `path`, and return what it holds.
+    """Write a backup of `database` to `path`, and return its manifest.
 
     Raises
     ------
     NoData
-        The database holds nothing of ours.
+        The database has no schema ``bench``.
     BadRequest
-        `path` exists, and is not to be replaced.
+        `path` exists, and `replace` is false.
     """
     with database.session() as connection:
         versions = applied(connection)
@@ -82,7 +83,7 @@ def backup(
 
 
 def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sql.Composable]]:
-    """Return what there is to back up, with the query that reads it; rows are counted later."""
+    """Return the tables to back up, each with its query. The row count is set later."""
     found: list[tuple[Table, sql.Composable]] = []
     for schema, name, columns in connection.execute(
         """
@@ -92,30 +93,32 @@ def _relations(connection: Connection, flavour: Flavour) -> list[tuple[Table, sq
         where c.relkind in ('r', 'p') and not c.relispartition and n.nspname = any(%s)
         group by 1, 2 order by 1, 2
         """,
-        (["bench", MLFLOW],),
+        ([*OURS, MLFLOW],),
     ).fetchall():
-        if schema == "bench" and (name in LEFT_OUT or name in BELOW_EDGE):
+        if schema in OURS and (name in LEFT_OUT or name in BELOW_CUTOFF):
             continue
         query = selected(schema, name, columns)
         if (schema, name) == ("bench", "samples"):
-            # As the columnstore keeps them, so that it can take them as they come.
+            # The order of the columnstore, so that a restore can compress samples as they arrive.
             query += sql.SQL(" order by series_id, time")
         found.append((Table(schema, name, tuple(columns), 0), query))
-    if (edge := _edge(connection)) is not None:
-        # The levels above are made of it again.
+    if (cutoff := _cutoff(connection)) is not None:
+        # A restore computes the coarser levels from this one.
         columns = ["bucket", "series_id", "runset_id", "n", "seconds", "area", "min", "max"]
-        query = selected("bench", "samples_10s", columns) + sql.SQL(" where bucket < {}").format(sql.Literal(edge))
+        query = selected("bench", "samples_10s", columns) + sql.SQL(" where bucket < {}").format(sql.Literal(cutoff))
         if flavour is Flavour.TIMESCALEDB:
-            query += sql.SQL(" union all ") + selected("bench", "samples_10s_late", columns)
+            query += sql.SQL(" union all ") + selected(INTERNAL, "samples_10s_late", columns)
         found.append((Table("bench", "samples_10s", tuple(columns), 0), query))
     return found
 
 
-def _edge(connection: Connection) -> datetime | None:
-    """Return the time below which samples have been deleted and the aggregates are the truth, if there is one."""
-    if connection.execute("select to_regclass('bench.retention')").fetchone() == (None,):
+def _cutoff(connection: Connection) -> datetime | None:
+    """Return the time below which only aggregates remain, ``None`` if retention has deleted no samples."""
+    if connection.execute("select to_regclass('bench_internal.retention')").fetchone() == (None,):
         return None
-    row = connection.execute("select max(edge) filter (where isfinite(edge)) from bench.retention").fetchone()
+    row = connection.execute(
+        "select max(raw_cutoff) filter (where isfinite(raw_cutoff)) from bench_internal.retention"
+    ).fetchone()
     return None if row is None else row[0]
 
 
@@ -125,13 +128,13 @@ def _sequences(connection: Connection) -> dict[str, int]:
         select format('%%I.%%I', schemaname, sequencename), last_value from pg_sequences
         where schemaname = any(%s) and last_value is not null order by 1
         """,
-        (["bench", MLFLOW],),
+        ([*OURS, MLFLOW],),
     ).fetchall()
     return dict(rows)
 
 
 def _scripts(database: Database, archive: zipfile.ZipFile, moment: str) -> tuple[str, str]:
-    """Write how MLflow's tables are made, whatever its version: those are pg_dump's to know."""
+    """Write the definitions of MLflow's tables with pg_dump, independent of MLflow's version."""
     names = []
     for section in ("pre-data", "post-data"):
         done = subprocess.run(

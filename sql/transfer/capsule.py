@@ -1,6 +1,6 @@
 """Capsule: some runs in one file, for another database.
 
-It holds what the runs have said and what was measured of them, raw. Of what ran beside them it says how many there were.
+It holds the runs' own records and their raw samples. Of neighbours it holds only their number.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ from hypergauge.sql.queries.summaries import unsummarised
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.schema.migrate import applied
+from hypergauge.sql.schema.schemas import INTERNAL, PUBLIC
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.transfer.archive import Manifest, Table, part_member, writing
 from hypergauge.sql.transfer.members import copy_out
 from hypergauge.sql.transfer.parts import packed
 from hypergauge.sql.transfer.snapshot import snapshot
 
-__all__ = ["OURS", "TABLES", "Exported", "export"]
+__all__ = ["OURS", "TABLES", "Exported", "export", "schema_of"]
 
 _OF_RUNS: LiteralString = "run_id = any({runs})"
 _WORKLOADS: LiteralString = "workload_id in (select workload_id from runs where run_id = any({runs}))"
-# Which rows of which table are in it, in the order in which they can be written.
+# Condition on the rows of each table, in an order that satisfies foreign keys.
 TABLES: dict[str, LiteralString] = {
     "experiments": "experiment_id in (select experiment_id from workloads where " + _WORKLOADS + ")",  # noqa: S608 - text of ours alone
     "workloads": _WORKLOADS,
@@ -49,13 +50,14 @@ TABLES: dict[str, LiteralString] = {
     "software_metrics": _OF_RUNS,
     "spans": _OF_RUNS,
     "stored_summaries": _OF_RUNS,
-    "repeats": _OF_RUNS + " and series_id = any({series})",
+    "stored_duplicates": _OF_RUNS + " and series_id = any({series})",
     "rule_firings": _OF_RUNS,
     "highlights": _OF_RUNS,
     "rule_actions": _OF_RUNS,
     "accounting": _OF_RUNS,
 }
-# What is said of this database, and not of the runs.
+_INTERNAL = frozenset({"stored_summaries", "stored_duplicates"})
+# Columns that describe this database, not the runs.
 OURS = [
     ("runs", "job"),
     ("runs", "stop_reason"),
@@ -71,30 +73,35 @@ _OTHERS: LiteralString = (
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """Content of a capsule, with notes."""
+    """Content of a written capsule, with notes for the user."""
 
     runs: int
     samples: int
     notes: tuple[str, ...]
 
 
+def schema_of(name: str) -> str:
+    """Return the schema of a capsule's table."""
+    return INTERNAL if name in _INTERNAL else PUBLIC
+
+
 def export(
     connection: Connection, runs: Sequence[RunInfo], path: Path, tell: Callable[[int], None] = lambda _: None
 ) -> Exported:
-    """Write a capsule of `runs`, which replaces `path` when it is whole; `tell` hears how many samples are written.
+    """Write a capsule of `runs`, which replaces `path` once complete. `tell` receives the number of written samples.
 
     Raises
     ------
     BadRequest
-        One of the runs goes on, or none has ended.
+        One of the runs is running, or none has ended.
     """
     runs, notes = _ended(runs)
     ids = [run.run_id for run in runs]
     with writing(path, replace=True) as archive, snapshot(connection):
-        gone = buckets.gone(connection, ids)
+        gone = buckets.deleted_samples(connection, ids)
         if gone is not None:
             notes.append(
-                f"of what is older than {gone.edge:%Y-%m-%d} the raw samples are gone here; in their place are the least, "
+                f"of what is older than {gone.cutoff:%Y-%m-%d} the raw samples are gone here; in their place are the least, "
                 "the mean and the greatest of every 10 s"
             )
         with contextlib.closing(_blocks(connection, ids, gone)) as blocks:
@@ -117,7 +124,7 @@ def export(
 
 
 def _ended(runs: Sequence[RunInfo]) -> tuple[list[RunInfo], list[str]]:
-    """Return the runs that have ended, and what is to be said of those that never began."""
+    """Return the ended runs, with a note on the runs that never started."""
     if going := [run.label for run in runs if run.status == "running"]:
         raise BadRequest(
             f"{_listed(going)} still run{'s'[len(going) > 1 :]}, and a capsule holds runs that have ended: wait, or name the others"
@@ -135,7 +142,7 @@ def _listed(labels: Sequence[str]) -> str:
     return ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
 
 
-def _blocks(connection: Connection, run_ids: list[str], gone: buckets.Gone | None) -> Generator[Columns]:
+def _blocks(connection: Connection, run_ids: list[str], gone: buckets.DeletedSamples | None) -> Generator[Columns]:
     if gone is None:
         yield from stream(connection, run_ids)
     else:
@@ -146,11 +153,11 @@ def _blocks(connection: Connection, run_ids: list[str], gone: buckets.Gone | Non
 def _samples(
     archive: zipfile.ZipFile, blocks: Iterator[Columns], tell: Callable[[int], None]
 ) -> tuple[list[int], list[int]]:
-    """Write the samples, and return how many each part has, and of which series they are."""
+    """Write the samples. Return the number of samples per part, and the series."""
     parts: list[int] = []
     series: set[int] = set()
     for block in blocks:
-        # They are compressed already.
+        # Parquet parts are already compressed.
         archive.writestr(part_member(len(parts)), packed(block), zipfile.ZIP_STORED)
         parts.append(len(block))
         series.update(np.unique(block.series_ids).tolist())
@@ -165,10 +172,10 @@ def _tables(connection: Connection, archive: zipfile.ZipFile, run_ids: list[str]
             for (column,) in connection.execute(
                 """
                 select attname::text from pg_attribute
-                where attrelid = ('bench.' || %s)::regclass and attnum > 0 and not attisdropped and attgenerated = ''
+                where attrelid = %s::regclass and attnum > 0 and not attisdropped and attgenerated = ''
                 order by attnum
                 """,
-                (name,),
+                (f"{schema_of(name)}.{name}",),
             ).fetchall()
             if (name, column) not in OURS
         ]
@@ -178,10 +185,10 @@ def _tables(connection: Connection, archive: zipfile.ZipFile, run_ids: list[str]
         ]
         query = sql.SQL("select {} from {} t where {}").format(
             sql.SQL(", ").join(read),
-            sql.Identifier(name),  # for who may not read it in `bench` it is that of `bench_own`
+            sql.Identifier(name),  # unqualified: may be a view of `bench_own`
             sql.SQL(condition).format(runs=run_ids, series=series),
         )
-        yield copy_out(connection, archive, Table("bench", name, tuple(columns), 0), query)
+        yield copy_out(connection, archive, Table(schema_of(name), name, tuple(columns), 0), query)
 
 
 def _of_others(connection: Connection, run_ids: list[str]) -> list[str]:

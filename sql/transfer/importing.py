@@ -1,7 +1,7 @@
 """Import of a capsule in one transaction: all of its new runs, or none.
 
-What was measured elsewhere gets places of its own, so that it never mixes with what is measured here. Its tags come with it
-and are not decided again: so nothing is held that keeps runs here from beginning and ending meanwhile.
+Imported samples belong to resources of their own, so they never mix with local samples. They keep their tags, so the
+import needs no tag lock: local runs start and end meanwhile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hypergauge.sql.transfer.parts import unpacked
 
 __all__ = ["Imported", "import_capsule"]
 
-# For a server that is restarted meanwhile, or a policy's job that is in the way: all is done again, or nothing.
+# Time for retries of the whole transaction, after a restart of the server or a conflict with a policy's job.
 _PATIENCE_SECONDS = 60.0
 
 
@@ -39,11 +39,11 @@ class Imported:
     Attributes
     ----------
     experiments
-        The experiments that its runs are in.
+        Experiments of the imported runs.
     here
-        How many runs of the capsule were here already, and stayed as they were.
+        Number of runs that the database already had, and that stayed unchanged.
     notes
-        What is to be known of it.
+        Notes for the user.
     """
 
     experiments: tuple[int, ...]
@@ -56,19 +56,19 @@ class Imported:
 def import_capsule(
     database: Database, path: Path, into: int | None = None, tell: Callable[[int, int], None] = lambda _, __: None
 ) -> Imported:
-    """Bring the runs of the capsule `path` in that are not here yet.
+    """Import the new runs of the capsule `path`.
 
     Parameters
     ----------
     into
-        The experiment that they go to; by default the one that they were in.
+        Target experiment; by default the runs' original experiment.
     tell
-        Hears how many samples are written, and of how many.
+        Callback with the number of samples read so far, and the total.
 
     Raises
     ------
     BadRequest
-        The file is damaged, none of ours, or of a newer release; or its experiment, or the place of a run in it, is taken.
+        The file is damaged, unknown, or from a newer release; or the experiment or a run's position in it is taken.
     """
     with opened(path, "capsule") as (archive, manifest), Session(database, _PATIENCE_SECONDS) as session:
         try:
@@ -115,9 +115,9 @@ def _bring_in(
 def _samples(
     connection: Connection, archive: zipfile.ZipFile, manifest: Manifest, tell: Callable[[int, int], None]
 ) -> int:
-    # The edge of retention stays where it is meanwhile.
+    # This lock keeps the raw cutoff fixed.
     connection.execute("select pg_advisory_xact_lock_shared(hashtext('bench.samples'))")
-    edge = retention(connection).edge
+    raw_cutoff = retention(connection).raw_cutoff
     series, sets = _NewIds.of(connection, "series"), _NewIds.of(connection, "run set")
     total, read, written = sum(manifest.parts), 0, 0
     for number, count in enumerate(manifest.parts):
@@ -129,7 +129,7 @@ def _samples(
         columns = Columns(
             columns.times, series(columns.series_ids), sets(columns.runset_ids), columns.values, columns.dts
         )
-        samples.copy_samples(connection, columns, edge=edge, compressed=samples.worth_compressing(columns))
+        samples.copy_samples(connection, columns, raw_cutoff=raw_cutoff, compressed=samples.worth_compressing(columns))
         read, written = read + count, written + len(columns)
         tell(read, total)
     return written
@@ -150,16 +150,16 @@ class _NewIds:
         return cls(pairs[:, 0], pairs[:, 1])
 
     def known(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-        """Return which of `ids` there are new ones for."""
+        """Return a mask of the `ids` that have a new id."""
         return np.isin(ids, self._old)
 
     def __call__(self, ids: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Return the new ids in the place of `ids`, all of which are known."""
+        """Return the new ids for `ids`, all of which must be known."""
         return self._new[np.searchsorted(self._old, ids)]
 
 
 def _settle(connection: Connection) -> None:
-    """Bring the aggregates and the planner's statistics up to date, once all is written."""
-    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # the owner's, whose job does it within seconds
+    """Update the aggregates and the planner's statistics after the import."""
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # the owner's job refreshes within seconds
         refresh(connection)
     connection.execute("analyze samples, series, run_sets")

@@ -1,4 +1,4 @@
-"""Members of an archive: rows of a table in COPY's text form."""
+"""Members of an archive: rows of a table in COPY's text format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def selected(schema: str, name: str, columns: Sequence[str]) -> sql.Composed:
 
 
 def copy_out(connection: Connection, archive: zipfile.ZipFile, table: Table, query: sql.Composable) -> Table:
-    """Write the member of `table`, and return it with the number of its rows."""
+    """Write the member of `table`, and return `table` with its number of rows."""
     cursor = connection.cursor()
     with (
         archive.open(table.member, "w", force_zip64=True) as member,
@@ -36,16 +36,16 @@ def copy_out(connection: Connection, archive: zipfile.ZipFile, table: Table, que
     return Table(table.schema, table.name, table.columns, cursor.rowcount)
 
 
-def copy_in(connection: Connection, archive: zipfile.ZipFile, table: Table, place: tuple[str, str]) -> None:
-    """Read the member of `table` into the table `place`.
+def copy_in(connection: Connection, archive: zipfile.ZipFile, table: Table, target: Table) -> None:
+    """Read the member of `table` into `target`, which has the same columns, possibly renamed.
 
     Raises
     ------
     StatementFailed
-        It has other than as many rows as `table` says.
+        The number of rows differs from that of `table`.
     """
     statement = sql.SQL("copy {} ({}) from stdin").format(
-        sql.Identifier(*place), sql.SQL(", ").join(map(sql.Identifier, table.columns))
+        sql.Identifier(target.schema, target.name), sql.SQL(", ").join(map(sql.Identifier, target.columns))
     )
     cursor = connection.cursor()
     with cursor.copy(statement) as copy:

@@ -8,7 +8,7 @@ from hypergauge.sql.ingest.columns import Columns
 
 __all__ = ["packed", "unpacked"]
 
-# Four times what an export writes into one, and what that takes in arrays twice over.
+# Four times the samples of an exported part; the size in bytes is about twice that of the arrays.
 _MOST = 1_000_000
 _MOST_BYTES = 64 << 20
 _TYPES = {
@@ -21,8 +21,8 @@ _TYPES = {
 
 
 def packed(columns: Columns) -> bytes:
-    """Return a part with `columns`, times in microseconds and nulls as nulls: exactly what the database has."""
-    import pyarrow as pa  # half a second that only this needs
+    """Return a part with `columns`. Times in microseconds and nulls are exactly those of the database."""
+    import pyarrow as pa  # imported here: it takes half a second
     from pyarrow import parquet
 
     table = pa.table(
@@ -43,12 +43,12 @@ def packed(columns: Columns) -> bytes:
 
 
 def unpacked(part: bytes, count: int) -> Columns:
-    """Return the columns of a part with so many samples; what it would take is seen before anything is unpacked.
+    """Return the columns of a part with `count` samples. The size is checked before unpacking.
 
     Raises
     ------
     ValueError
-        It is none, or has other than `count` samples, or more than a part may have. The message goes on from its name.
+        The part is invalid, has not exactly `count` samples, or exceeds a limit. The message continues the part's name.
     """
     import pyarrow as pa
     from pyarrow import parquet

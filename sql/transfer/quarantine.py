@@ -1,7 +1,7 @@
 """Limits on a capsule's content: it neither changes data here nor runs code here.
 
-Its author may be anybody. Its runs, with what was measured of them, are taken as they are told; all else is set aside, or the
-capsule refused.
+The author may be untrusted. The import accepts the capsule's runs with their samples as they are. It drops other content
+or refuses the capsule.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hypergauge.sql.transfer.staging import SCHEMA
 
 __all__ = ["keep_apart", "settle"]
 
-# Which tables name rows of which others by this column: of those in the capsule, never of ours.
+# References between tables: table, column, referenced table. All must stay within the capsule.
 _REFERENCES = [
     ("workloads", "experiment_id", "experiments"),
     ("runs", "workload_id", "workloads"),
@@ -26,12 +26,12 @@ _REFERENCES = [
 
 
 def keep_apart(connection: Connection, capsule: str) -> None:
-    """Take from what is laid beside ours all that would reach beyond the runs of `capsule`.
+    """Remove from the staging tables everything that would affect more than the runs of `capsule`.
 
     Raises
     ------
     BadRequest
-        It names rows that are not in it.
+        The capsule references rows that it does not hold.
     """
     for name, column, other in _REFERENCES:
         query = sql.SQL(
@@ -49,14 +49,14 @@ def keep_apart(connection: Connection, capsule: str) -> None:
                 sql.Literal(capsule) if column == "origin" else sql.DEFAULT,
             )
         )
-    # Rules here are not asked about its runs, and what was asked for elsewhere is not done here.
+    # Local rules do not evaluate imported runs, and local hosts do not perform their pending actions.
     connection.execute(
-        "update bench_staging.runs set judged = true; delete from bench_staging.rule_actions where begun_at is null"
+        "update bench_staging.runs set evaluated = true; delete from bench_staging.rule_actions where begun_at is null"
     )
 
 
 def settle(connection: Connection) -> None:
-    """End what still went on when it was exported, and leave MLflow here alone: it has what it has of these runs."""
+    """End imported runs that were still running, and mark all summaries as tracked, so that MLflow receives none."""
     connection.execute(
         """
         select end_run(run_id, 'failed', last.time, null, 'it still ran when it was exported; it ends at its last sample')

@@ -1,14 +1,15 @@
 """Restore of a backup into a database of either flavour, in one transaction.
 
-The schema is made at the version that the file is of, filled, and then migrated: a backup of an older release goes
-through the same migrations as a database of that release.
+The restore creates the schema in the file's version, fills it, and then migrates it. So a backup of an older release
+passes the same migrations as a database of that release.
 """
 
 from __future__ import annotations
 
 import graphlib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -18,30 +19,37 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.sql.maintenance.aggregates import refresh
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.migrate import lock, migrate, pending
+from hypergauge.sql.schema.schemas import INTERNAL, OURS, OWN, PUBLIC
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.session import Session
-from hypergauge.sql.transfer.archive import Manifest, Table, opened
+from hypergauge.sql.transfer import earlier
+from hypergauge.sql.transfer.archive import BadBackup, Manifest, Table, opened
 from hypergauge.sql.transfer.backup import MLFLOW
 from hypergauge.sql.transfer.members import copy_in
 
 __all__ = ["restore"]
 
-# For a policy's job that is at what has to go: all is done again, or nothing.
+_Name = tuple[str, str]  # schema and table
+# Time for retries of the whole transaction, after a conflict with a policy's job.
 _PATIENCE_SECONDS = 60.0
-# Samples are sorted in a backup, so they can be compressed as they come.
+# Samples are sorted in a backup, so the server can compress them as they arrive.
 _DIRECT_COMPRESS = ("timescaledb.enable_direct_compress_copy", "timescaledb.enable_direct_compress_copy_client_sorted")
 
 
 def restore(database: Database, path: Path, say: Callable[[str], None] = lambda _: None) -> Manifest:
-    """Restore the backup `path` into `database`, which holds no runs and no samples, and return what it holds.
+    """Restore the backup `path` into `database`, which must hold no runs and no samples. Return the manifest.
 
     Raises
     ------
     BadRequest
-        The file is damaged, of a newer release, or none of ours; or the database is not empty, or in use.
+        The file is damaged, unknown, or from a newer release; or the database is in use or not empty.
     """
     say("Checking the file …")
     with opened(path) as (archive, manifest), Session(database, _PATIENCE_SECONDS) as session:
+        try:
+            earlier.refuse_oldest(manifest)
+        except BadBackup as error:
+            raise BadBackup(str(error), file=path) from None
         session(_replace, archive, manifest, say)
         say("Refreshing the aggregates …")
         session(refresh)
@@ -57,7 +65,7 @@ def _replace(connection: Connection, archive: zipfile.ZipFile, manifest: Manifes
 
 
 def _clear(connection: Connection) -> None:
-    """Remove the empty schema that is there; one that is not empty, or in use, is refused."""
+    """Drop the existing empty schema. Refuse a database that is in use or not empty."""
     lock(connection)
     if others := _others(connection):
         raise BadRequest(
@@ -77,8 +85,8 @@ def _clear(connection: Connection) -> None:
             )
     if foreign := _dependents(connection):
         raise BadRequest(f"what is not ours depends on the schema `bench`, drop it first: {', '.join(foreign)}")
-    connection.execute("drop schema if exists bench_own cascade")
-    connection.execute("drop schema if exists bench cascade")
+    for schema in (OWN, *OURS):
+        connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
 
 
 def _others(connection: Connection) -> int:
@@ -93,18 +101,19 @@ def _others(connection: Connection) -> int:
 
 
 def _dependents(connection: Connection) -> list[str]:
-    """Return views of other schemas that read ours: `drop … cascade` would take them along."""
+    """Return views of other schemas that read ours, since `drop … cascade` would drop them too."""
     rows = connection.execute(
         """
-        select distinct format('%I.%I', n.nspname, v.relname)
+        select distinct format('%%I.%%I', n.nspname, v.relname)
         from pg_depend d
         join pg_class c on d.refclassid = 'pg_class'::regclass and d.refobjid = c.oid
-        join pg_namespace ours on ours.oid = c.relnamespace and ours.nspname in ('bench', 'bench_own')
+        join pg_namespace ours on ours.oid = c.relnamespace and ours.nspname = any(%(ours)s)
         join pg_rewrite r on d.classid = 'pg_rewrite'::regclass and d.objid = r.oid
         join pg_class v on v.oid = r.ev_class join pg_namespace n on n.oid = v.relnamespace
-        where n.nspname not in ('bench', 'bench_own') and n.nspname not like '\\_timescaledb%'
+        where n.nspname <> all(%(ours)s) and n.nspname not like '\\_timescaledb%%'
         order by 1
-        """
+        """,
+        {"ours": [*OURS, OWN]},
     ).fetchall()
     return [name for (name,) in rows]
 
@@ -112,23 +121,27 @@ def _dependents(connection: Connection) -> list[str]:
 def _fill(
     connection: Connection, flavour: Flavour, archive: zipfile.ZipFile, manifest: Manifest, say: Callable[[str], None]
 ) -> None:
-    migrate(connection, to=manifest.schema_version)
+    migrate(connection, to=earlier.version(manifest))
     owners = {schema: _owner(connection, schema) for schema in manifest.scripts}
     for schema, (before, _) in manifest.scripts.items():
         connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
         connection.execute(archive.read(before))
-    # Migrations put rows in some tables.
-    tables = _known(connection, manifest, say)
-    ours = [sql.Identifier(table.schema, table.name) for table in tables if _is_table(table)]
-    connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(ours)))
+    # Migrations insert rows into some tables.
+    tables = _known(connection, flavour, manifest, say)
+    names = sql.SQL(", ").join(sql.Identifier(*name) for name in tables)
+    connection.execute(sql.SQL("truncate {}").format(names))
     for name in _DIRECT_COMPRESS:
         connection.execute("select set_config(name, 'on', true) from pg_settings where name = %s", (name,))
-    for table in _in_order(connection, tables):
-        copy_in(connection, archive, table, _place(flavour, table))
+    for qualified in _in_order(connection, tables):
+        table, target = tables[qualified]
+        copy_in(connection, archive, table, target)
         if table.rows >= 100_000:
             say(f"{table.schema}.{table.name}: {table.rows} rows")
     for sequence, value in manifest.sequences.items():
-        connection.execute("select setval(r, %s) from to_regclass(%s) r where r is not null", (value, sequence))
+        connection.execute(
+            "select setval(r, %s) from to_regclass(%s) r where r is not null",
+            (value, earlier.sequence(manifest, sequence)),
+        )
     for _, after in manifest.scripts.values():
         if script := archive.read(after).strip():
             connection.execute(script)
@@ -136,11 +149,11 @@ def _fill(
         _give(connection, schema, owner)
     migrate(connection)
     if flavour is Flavour.POSTGRESQL:
-        connection.execute("select bench.store_upper_levels()")
+        connection.execute("select bench_internal.store_upper_levels()")
 
 
 def _owner(connection: Connection, schema: str) -> str:
-    """Return whose a schema is, or would be."""
+    """Return the owner of a schema; for a missing schema, the current user."""
     row = connection.execute(
         "select coalesce((select pg_get_userbyid(nspowner) from pg_namespace where nspname = %s), current_user)",
         (schema,),
@@ -150,7 +163,7 @@ def _owner(connection: Connection, schema: str) -> str:
 
 
 def _give(connection: Connection, schema: str, owner: str) -> None:
-    """Make a schema and its tables `owner`'s, who may be another role than the one that restores: MLflow's own."""
+    """Assign a schema and its tables to `owner`, for example MLflow's own role."""
     changes = connection.execute(
         """
         select format('alter schema %%I owner to %%I', nspname, %(owner)s::text)
@@ -165,43 +178,42 @@ def _give(connection: Connection, schema: str, owner: str) -> None:
         connection.execute(change.encode())
 
 
-def _known(connection: Connection, manifest: Manifest, say: Callable[[str], None]) -> list[Table]:
-    """Return the members that have a place; a table that somebody made in our schema has none, and is named."""
-    rows = connection.execute("select schemaname, tablename from pg_tables").fetchall()
-    known = []
+def _known(
+    connection: Connection, flavour: Flavour, manifest: Manifest, say: Callable[[str], None]
+) -> dict[_Name, tuple[Table, Table]]:
+    """Return the members with their target tables. Report and skip members without one, such as a user's table."""
+    existing = set(connection.execute("select schemaname, tablename from pg_tables").fetchall())
+    known = {}
     for table in manifest.tables:
-        if not _is_table(table) or (table.schema, table.name) in rows:
-            known.append(table)
+        target = _target(flavour, manifest, table)
+        if (name := (target.schema, target.name)) in existing:
+            known[name] = table, target
         else:
             say(f"left out: {table.schema}.{table.name} ({table.rows} rows) is not a table of hypergauge's")
     return known
 
 
-def _is_table(table: Table) -> bool:
-    """Return whether a member is of a table, and not of the aggregates below the edge of retention."""
-    return (table.schema, table.name) != ("bench", "samples_10s")
+def _target(flavour: Flavour, manifest: Manifest, table: Table) -> Table:
+    """Return the target table of a member."""
+    if (table.schema, table.name) == (PUBLIC, "samples_10s"):  # the aggregates below the raw cutoff
+        name = "samples_10s_late" if flavour is Flavour.TIMESCALEDB else "samples_10s_stored"
+        return replace(table, schema=INTERNAL, name=name)
+    return earlier.target(manifest, table)
 
 
-def _place(flavour: Flavour, table: Table) -> tuple[str, str]:
-    """Return the table that takes a member's rows."""
-    if _is_table(table):
-        return table.schema, table.name
-    return table.schema, "samples_10s_late" if flavour is Flavour.TIMESCALEDB else "samples_10s_stored"
-
-
-def _in_order(connection: Connection, tables: list[Table]) -> list[Table]:
-    """Return the tables such that what a foreign key refers to comes before what refers."""
-    by_name = {f"{table.schema}.{table.name}": table for table in tables}
-    graph: dict[str, set[str]] = {name: set() for name in by_name}
-    for one, other in connection.execute(
+def _in_order(connection: Connection, tables: Iterable[_Name]) -> list[_Name]:
+    """Return the tables sorted so that a referenced table precedes its references."""
+    graph: dict[_Name, set[_Name]] = {name: set() for name in tables}
+    for schema, name, other_schema, other_name in connection.execute(
         """
-        select concat(n.nspname, '.', t.relname), concat(m.nspname, '.', r.relname)
+        select n.nspname, t.relname, m.nspname, r.relname
         from pg_constraint c
         join pg_class t on t.oid = c.conrelid join pg_namespace n on n.oid = t.relnamespace
         join pg_class r on r.oid = c.confrelid join pg_namespace m on m.oid = r.relnamespace
         where c.contype = 'f' and c.conrelid <> c.confrelid
         """
     ).fetchall():
+        one, other = (schema, name), (other_schema, other_name)
         if one in graph and other in graph:
             graph[one].add(other)
-    return [by_name[name] for name in graphlib.TopologicalSorter(graph).static_order()]
+    return list(graphlib.TopologicalSorter(graph).static_order())

@@ -21,20 +21,20 @@ _ATTEMPTS = 5
 def snapshot(
     connection: Connection, lock: Literal["access share", "share update exclusive"] = "access share"
 ) -> Iterator[str]:
-    """Read one moment within the context, and yield the name of its snapshot.
+    """Read a consistent snapshot within the context, and yield the snapshot's name.
 
-    TimescaleDB's compression empties a chunk in a way that older snapshots see, as ``truncate`` does. So the chunks are
-    held before the snapshot is taken; writers of samples are not kept waiting by either lock.
+    TimescaleDB's compression empties a chunk even for older snapshots, as ``truncate`` does. So the chunks are locked
+    before the snapshot is taken. Neither lock blocks writers of samples.
 
     Parameters
     ----------
     lock
-        ``access share`` is what every reader may have, on a replica too; a compression that has begun waits for its end.
-        ``share update exclusive`` keeps it from beginning.
+        Any reader may take ``access share``, on a replica too; a running compression then waits for the lock's end.
+        ``share update exclusive`` keeps compressions from starting.
     """
     _begin(connection, lock)
     try:
-        # Text that any server reads the same way, and figures to their last bit.
+        # Portable text formats, and floating-point values with full precision.
         connection.execute(
             """
             set local timezone = 'UTC'; set local datestyle = 'ISO, YMD'; set local intervalstyle = 'postgres';
@@ -68,7 +68,7 @@ def _begin(connection: Connection, lock: str) -> None:
         try:
             for chunk in chunks:
                 connection.execute(sql.SQL("lock table {} in {} mode").format(sql.Identifier(*chunk), sql.SQL(lock)))
-        except psycopg.errors.UndefinedTable:  # dropped since it was listed
+        except psycopg.errors.UndefinedTable:  # a chunk was dropped after the query
             connection.execute("rollback")
             if attempt + 1 == _ATTEMPTS:
                 raise

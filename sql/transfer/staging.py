@@ -1,30 +1,32 @@
-"""Staging tables of an import: rows without those that exist, and with new ids.
+"""Staging tables of an import: removal of existing rows, and new ids for the rest.
 
-They lie in the schema ``bench_staging`` (``sql/schema/functions/92_staging.sql``), for one import at a time and within its transaction.
-Ids that a database gives by itself are given anew, those of runs stay.
+The tables are in the schema ``bench_staging`` (``sql/schema/functions/92_staging.sql``). One import at a time uses them,
+within its transaction. Generated ids are replaced by new ones; ids of runs stay.
 """
 
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 
 from psycopg import sql
 
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.runs.experiments import next_free_id
 from hypergauge.sql.server.database import Connection
+from hypergauge.sql.transfer import earlier
 from hypergauge.sql.transfer.archive import Manifest
-from hypergauge.sql.transfer.capsule import TABLES
+from hypergauge.sql.transfer.capsule import TABLES, schema_of
 from hypergauge.sql.transfer.members import copy_in
 
 __all__ = ["SCHEMA", "claim", "clear", "insert", "leave_out_what_is_here", "notes", "renumber", "stage"]
 
 SCHEMA = "bench_staging"
-# Tables whose rows may be here already, under the same name.
+# Tables whose rows may already exist under the same name.
 _SHARED = ("experiments", "workloads", "metrics", "places")
-# Tables whose rows are each of one run, and nothing where that is not among those that come in.
+# Tables whose rows each belong to one run, and are deleted with it if the run is left out.
 _OF_RUNS = [name for name, condition in TABLES.items() if condition.startswith(TABLES["runs"]) and name != "runs"]
-# Columns with ids that a database gives by itself: what they are ids of.
+# Columns with generated ids, with the kind of each id.
 _IDS = {
     ("workloads", "workload_id"): "workload",
     ("runs", "workload_id"): "workload",
@@ -33,7 +35,7 @@ _IDS = {
     ("series", "place_id"): "place",
     ("series", "metric_id"): "metric",
     ("series", "series_id"): "series",
-    ("repeats", "series_id"): "series",
+    ("stored_duplicates", "series_id"): "series",
     ("run_sets", "place_id"): "place",
     ("run_sets", "runset_id"): "run set",
 }
@@ -42,7 +44,7 @@ _PRUNE = """
     delete from bench_staging.experiments where experiment_id not in (select experiment_id from bench_staging.workloads);
     delete from bench_staging.places where place_id not in (select place_id from bench_staging.run_sets);
     delete from bench_staging.series where place_id not in (select place_id from bench_staging.places);
-    delete from bench_staging.repeats where series_id not in (select series_id from bench_staging.series)
+    delete from bench_staging.stored_duplicates where series_id not in (select series_id from bench_staging.series)
 """
 _NUMBER = """
     insert into bench_staging.new_ids
@@ -64,21 +66,22 @@ _NUMBER = """
 
 
 def stage(connection: Connection, archive: zipfile.ZipFile, manifest: Manifest) -> None:
-    """Lay the tables of a capsule beside ours; what a newer schema has more has its default."""
+    """Copy the tables of a capsule into the staging tables. Columns of a newer schema get their defaults."""
     clear(connection)
     for table in manifest.tables:
-        if table.name in TABLES:
-            copy_in(connection, archive, table, (SCHEMA, table.name))
+        target = earlier.target(manifest, table)
+        if target.name in TABLES:
+            copy_in(connection, archive, table, replace(target, schema=SCHEMA))
 
 
 def clear(connection: Connection) -> None:
-    """Empty the tables that capsules are laid in."""
+    """Empty the staging tables."""
     names = [sql.Identifier(SCHEMA, name) for name in (*TABLES, "new_ids")]
     connection.execute(sql.SQL("truncate {}").format(sql.SQL(", ").join(names)))
 
 
 def leave_out_what_is_here(connection: Connection) -> tuple[int, int]:
-    """Leave out the runs that are here, and what is theirs alone; return how many runs there were, and were here."""
+    """Delete existing runs and their rows from the staging tables. Return the number of staged and of existing runs."""
     row = connection.execute(
         "select count(*), count(r.run_id) from bench_staging.runs left join runs r using (run_id)"
     ).fetchone()
@@ -101,7 +104,7 @@ def leave_out_what_is_here(connection: Connection) -> tuple[int, int]:
 
 
 def claim(connection: Connection, into: int | None) -> list[int]:
-    """Return the experiments that the runs go to, after each was seen to be free or of the same file."""
+    """Return the runs' experiments, after a check that each is free or belongs to the same file."""
     found = connection.execute("select experiment_id, source from bench_staging.experiments order by 1").fetchall()
     if into is not None:
         if len(found) > 1:
@@ -122,7 +125,7 @@ def claim(connection: Connection, into: int | None) -> list[int]:
 
 
 def notes(connection: Connection) -> list[str]:
-    """Return what is to be known of the runs here: where catalogs differ, and what this database keeps of them."""
+    """Return notes on the imported runs: differences between catalogs, and raw samples that retention will delete."""
     differing = connection.execute(
         """
         select format('%s is %s in %s here, and %s in %s in the capsule: what is read here is as it is here',
@@ -140,7 +143,7 @@ def notes(connection: Connection) -> list[str]:
         """
         select format('raw samples from before %s are not kept here, and those of %s of these runs go; buckets of 10 s and '
                       'summaries stay', to_char(before at time zone 'UTC', 'YYYY-MM-DD'), count(*))
-        from bench_staging.runs, (select greatest(edge, date_trunc('day', now() - keep_raw, 'UTC')) as before from retention) kept
+        from bench_staging.runs, (select greatest(raw_cutoff, date_trunc('day', now() - keep_raw, 'UTC')) as before from retention) kept
         where started_at < before and not keep group by before
         """
     ).fetchall()
@@ -148,7 +151,7 @@ def notes(connection: Connection) -> list[str]:
 
 
 def renumber(connection: Connection) -> None:
-    """Give everything the ids that it is to have here; they stand in ``bench_staging.new_ids``."""
+    """Replace generated ids by new ids of this database; ``bench_staging.new_ids`` holds the mapping."""
     connection.execute(_NUMBER)
     for (name, column), what in _IDS.items():
         connection.execute(
@@ -159,18 +162,18 @@ def renumber(connection: Connection) -> None:
 
 
 def insert(connection: Connection) -> None:
-    """Insert what is laid beside ours.
+    """Insert the staged rows into our tables.
 
     Raises
     ------
     BadRequest
-        The place of a run in its experiment is taken.
+        Another run has the position of a staged run.
     """
     _refuse_taken(connection)
     for name in TABLES:
         connection.execute(
             sql.SQL("insert into {} overriding system value select * from {} {}").format(
-                sql.Identifier("bench", name),
+                sql.Identifier(schema_of(name), name),
                 sql.Identifier(SCHEMA, name),
                 sql.SQL("on conflict do nothing" if name in _SHARED else ""),
             )

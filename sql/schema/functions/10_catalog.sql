@@ -1,4 +1,4 @@
--- The catalog of canonical quantities. Rows that a user has added stay; ours are brought to the state of this file.
+-- Catalog of canonical quantities. Rows that users have added stay; rows of hypergauge are updated to this file.
 
 insert into metrics (metric, match, quantity, unit, scale, kind, combine, preference, board, help) values
     -- host, in node_exporter's names
@@ -43,7 +43,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_processes', '{}', 'processes', 'processes', 1, 'gauge', 'sum', 1, false, 'Processes of the run.'),
     ('bench_process_available_cores', '{}', 'cpu_available', 'cores', 1, 'gauge', 'sum', 1, false, 'Cores that the run may use, by its affinity and the quota of its control group.'),
     ('bench_process_memory_limit_bytes', '{}', 'memory_limit', 'bytes', 1, 'gauge', 'sum', 1, false, 'Memory that the run''s control group may have at most.'),
-    -- of a run under perf
+    -- a run under perf
     ('bench_process_instructions_per_cycle', '{}', 'cpu_ipc', 'instructions/cycle', 1, 'gauge', 'mean', 1, false, 'Instructions that a core executed in a cycle; of a run under perf.'),
     ('bench_process_cache_miss_ratio', '{}', 'cpu_cache_miss_ratio', 'ratio', 1, 'gauge', 'mean', 1, false, 'Share of loads that the last-level cache did not have; of a run under perf.'),
     ('bench_process_branch_miss_ratio', '{}', 'cpu_branch_miss_ratio', 'ratio', 1, 'gauge', 'mean', 1, false, 'Share of branches that were predicted wrongly; of a run under perf.'),
@@ -57,9 +57,9 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_process_page_faults_total', '{}', 'page_faults', 'events/s', 1, 'counter', 'sum', 1, false, 'Page faults; of a run under perf.'),
     ('bench_process_start_time_seconds', '{}', 'start_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run began, Unix time.'),
     ('bench_process_end_time_seconds', '{}', 'end_time', 'seconds', 1, 'gauge', 'max', 1, false, 'When the run ended, Unix time.'),
-    -- the exporters of themselves
+    -- overhead of the exporters
     ('bench_exporter_cpu_seconds_total', '{}', 'listener_cpu_usage', 'cores', 1, 'counter', 'sum', 1, false, 'Cores that the exporters kept busy.'),
-    -- the collector of itself
+    -- the collector's own metrics
     ('bench_collector_samples_total', '{}', 'collector_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Samples written to the database.'),
     ('bench_collector_scraped_samples_total', '{}', 'collector_scraped_samples', 'samples/s', 1, 'counter', 'sum', 1, false, 'Lines scraped.'),
     ('bench_collector_sample_rate_hertz', '{}', 'collector_sample_rate', 'samples/s', 1, 'gauge', 'sum', 1, false, 'Samples a second that targets show.'),
@@ -162,7 +162,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('bench_gpu_last_xid', '{}', 'gpu_last_xid', 'code', 1, 'gauge', 'max', 15, true, 'Number of the last XID error, 0 for none.'),
     ('bench_gpu_ecc_errors_total', '{"severity": "uncorrected"}', 'gpu_ecc_errors_uncorrected', 'events/s', 1, 'counter', 'sum', 15, true, 'Errors of memory that could not be corrected.'),
     ('bench_gpu_ecc_errors_total', '{"severity": "corrected"}', 'gpu_ecc_errors_corrected', 'events/s', 1, 'counter', 'sum', 15, true, 'Errors of memory that were corrected.'),
-    -- not of `board`: their series of one board are not the same figure repeated
+    -- not of `board`: several series of one board are distinct, not one value repeated
     ('bench_gpu_xid_errors_total', '{}', 'gpu_xid_errors', 'events/s', 1, 'counter', 'sum', 15, false, 'XID errors, of whatever number.'),
     ('bench_gpu_throttled', '{}', 'gpu_throttled', 'flag', 1, 'gauge', 'max', 15, false, '1 where something keeps the clocks down, whatever the reason.'),
     ('bench_gpu_lost', '{}', 'gpu_lost', 'flag', 1, 'gauge', 'max', 15, false, '1 where a GPU that was there does not answer.'),
@@ -237,7 +237,7 @@ insert into metrics (metric, match, quantity, unit, scale, kind, combine, prefer
     ('host_virtual_memory_total_MiB', '{}', 'memory_total', 'bytes', 1048576, 'gauge', 'sum', 40, false, 'Memory the host has.'),
     ('host_swap_memory_total_MiB', '{}', 'swap_total', 'bytes', 1048576, 'gauge', 'sum', 40, false, 'Swap the host has.'),
     ('host_swap_memory_free_MiB', '{}', 'swap_free', 'bytes', 1048576, 'gauge', 'sum', 40, false, 'Swap that is free.'),
-    -- Jetson boards: a rail has another name on each
+    -- Jetson boards: rail names differ between boards
     ('bench_jetson_rail_power_watts', '{}', 'rail_power', 'watts', 1, 'gauge', 'max', 50, false, 'Power of a rail that is none of the parts below; some rails feed others.'),
     ('bench_jetson_rail_power_watts', '{"rail": "GPU"}', 'gpu_power', 'watts', 1, 'gauge', 'sum', 50, true, 'Power of the GPU.'),
     ('bench_jetson_rail_power_watts', '{"rail": "VDD_GPU"}', 'gpu_power', 'watts', 1, 'gauge', 'sum', 50, true, 'Power of the GPU.'),

@@ -1,7 +1,7 @@
--- From placements to run sets. Whoever writes a placement, the sets follow in the same transaction; but those of imported
--- runs came with them, and are of places of their own.
+-- From placements to run sets. Each write of a placement updates the run sets in its transaction. Imported runs bring their own
+-- run sets, on resources of their own.
 
-create or replace function place(p_kind text, p_host text, p_gpu_uuid text, p_gpu_instance_id integer, p_run_id text)
+create or replace function bench_internal.place(p_kind text, p_host text, p_gpu_uuid text, p_gpu_instance_id integer, p_run_id text)
 returns integer language plpgsql as $$
 declare
     found_id integer;
@@ -20,21 +20,21 @@ begin
     end loop;
 end $$;
 
--- The run set that a sample of this place and time belongs to. Runs are [start, end).
-create or replace function tag_at(p_place integer, p_time timestamptz) returns integer language sql stable as $$
+-- Return the run set of a sample of this resource and time. Runs are half-open intervals [start, end).
+create or replace function bench_internal.tag_at(p_place integer, p_time timestamptz) returns integer language sql stable as $$
     select coalesce((select runset_id from run_sets
                      where place_id = p_place and started_at <= p_time and (ended_at is null or ended_at > p_time)
                      limit 1), 0)
 $$;
 
--- Brings the run sets of a place in line with its placements from `p_from` on; nothing before it has changed. A set
--- keeps its id as long as it begins at the same time with the same runs, so that samples keep their tags.
-create or replace function rebuild_run_sets(p_place integer, p_from timestamptz) returns void language plpgsql as $$
+-- Rebuild the run sets of a resource from its placements, from `p_from` on; nothing earlier has changed. A set that starts at
+-- the same time with the same runs keeps its id, so that samples keep their tags.
+create or replace function bench_internal.rebuild_run_sets(p_place integer, p_from timestamptz) returns void language plpgsql as $$
 declare
     edge timestamptz;
     here places;
 begin
-    -- One after the other, in all places: in whatever order these come, nobody waits for somebody who waits.
+    -- One lock for all resources, so that rebuilds in any order cannot deadlock.
     perform from tag_version for update;
     select * into here from places where place_id = p_place;
     select coalesce(max(started_at), p_from) into edge from run_sets
@@ -80,11 +80,11 @@ begin
     select n.runset_id, p_place, unnest(n.run_ids), n.scope, n.started_at, n.ended_at
     from numbered n where not n.kept;
 
-    insert into retags (place_id, from_time) values (p_place, p_from);
+    insert into retag_queue (place_id, from_time) values (p_place, p_from);
     update tag_version set version = version + 1;
 end $$;
 
-create or replace function placement_changed() returns trigger language plpgsql as $$
+create or replace function bench_internal.placement_changed() returns trigger language plpgsql as $$
 declare
     changed_from timestamptz;
     a_place integer;
@@ -94,7 +94,7 @@ begin
         return null;
     end if;
     if tg_op = 'UPDATE' then
-        -- The earliest moment at which the old and the new span differ.
+        -- The earliest time at which the old and the new interval differ.
         changed_from := least(
             case when old.started_at is distinct from new.started_at then least(old.started_at, new.started_at) end,
             case when old.ended_at is distinct from new.ended_at
@@ -120,9 +120,9 @@ end $$;
 create or replace trigger placements_to_run_sets after insert or update or delete on placements
 for each row execute function placement_changed();
 
--- Divides the samples of a place that stand for time in several of its run sets, where these begin and end beyond `p_from`,
--- as the collector does with those that it writes: `Tags.parts` says how. A run's own processes are its own at any time.
-create or replace function divide(p_place integer, p_from timestamptz) returns void language plpgsql as $$
+-- Split the samples of a resource at the boundaries of its run sets from `p_from` on. The collector splits the samples that it
+-- writes in the same way: see `Tags.parts`. Process trees need no split, since all of their samples belong to one run.
+create or replace function bench_internal.divide(p_place integer, p_from timestamptz) returns void language plpgsql as $$
 declare
     boundary timestamptz;
     ids integer[];
@@ -130,9 +130,9 @@ declare
 begin
     for boundary in
         select distinct e from run_sets cross join lateral (values (started_at), (ended_at)) edges (e)
-        where place_id = p_place and scope <> 'process' and e >= p_from and e > (select edge from retention) order by e
+        where place_id = p_place and scope <> 'process' and e >= p_from and e > (select raw_cutoff from retention) order by e
     loop
-        -- Of each series the first sample from there on is the one that may reach back beyond it.
+        -- For each series, only the first sample after the boundary can reach back across it.
         select array_agg(s.series_id), max(x.time) into ids, high
         from series s cross join lateral (
             select time, dt from samples where series_id = s.series_id and time >= boundary order by time limit 1) x
@@ -158,17 +158,17 @@ begin
     end loop;
 end $$;
 
--- Gives the samples of a place the tags that its run sets say now; returns how many moved. Below the edge of retention
--- tags stay: the aggregates there cannot be made anew.
-create or replace function retag(p_place integer, p_from timestamptz) returns bigint language plpgsql as $$
+-- Retag the samples of a resource by its current run sets, and return the number of changed samples. Tags below the raw cutoff
+-- stay, since the aggregates there cannot be recomputed.
+create or replace function bench_internal.retag(p_place integer, p_from timestamptz) returns bigint language plpgsql as $$
 declare
     ids constant integer[] := array(select series_id from series where place_id = p_place);
     start timestamptz;
     moved bigint;
 begin
-    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- the edge stays where it is meanwhile
-    select greatest(p_from, edge) into start from retention;
-    perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- as many as it takes
+    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- keeps the raw cutoff from moving
+    select greatest(p_from, raw_cutoff) into start from retention;
+    perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- no limit
     perform divide(p_place, start);
     execute format($q$
         with changed as (
@@ -177,7 +177,7 @@ begin
             returning 1)
         select count(*) from changed$q$, p_place, ids, start) into moved;
     update runs set summarised = false
-    where summarised and started_at >= (select edge from retention)
+    where summarised and started_at >= (select raw_cutoff from retention)
       and run_id in (select run_id from run_sets where place_id = p_place and (ended_at is null or ended_at >= p_from));
     return moved;
 end $$;

@@ -1,7 +1,7 @@
--- How runs end. The supervisor says when; where it is gone, the last sign of life does.
+-- Run exits. The supervisor reports the end; for a lost supervisor, the last sample of the run's processes counts.
 
--- Only who has seen an end knows an exit code: what was seen is never replaced by what was not.
-create or replace function end_run(
+-- Only a witness of the exit knows the exit code, so an end without a code never replaces one with a code.
+create or replace function bench_internal.end_run(
     p_run text, p_status text, p_ended timestamptz, p_exit integer, p_reason text
 ) returns void language plpgsql as $$
 declare
@@ -25,8 +25,8 @@ begin
     where w.workload_id = the_workload;
 end $$;
 
--- When the process tree of a run was last seen alive; its start where it never was.
-create or replace function last_sign_of_life(p_run text) returns timestamptz language sql stable as $$
+-- Return the time at which a run's process tree was last seen; the run's start where it never was.
+create or replace function bench_internal.last_sign_of_life(p_run text) returns timestamptz language sql stable as $$
     select coalesce(
         (select max(x.time) from places p join series s using (place_id)
          cross join lateral (select time from samples where series_id = s.series_id and time >= r.started_at
@@ -36,10 +36,10 @@ create or replace function last_sign_of_life(p_run text) returns timestamptz lan
     from runs r where r.run_id = p_run
 $$;
 
--- Ends a run whose lease is over and whose processes have been silent for as long as a lease lasts; returns whether it is such
--- a one. To be called when all that was scraped has been written, else silence may only be lag, and in a transaction of its own.
--- What somebody else has in hands is left to them: its supervisor, which is there after all, knows how it ended.
-create or replace function end_lost_run(p_run text, p_lease interval) returns boolean language plpgsql as $$
+-- End a run whose lease has expired and whose processes have been silent for the length of a lease; return whether it was
+-- ended. Call it in a transaction of its own, after all scraped samples are written: before, silence may be lag. It skips a run
+-- that is locked by its supervisor, which knows the true end.
+create or replace function bench_internal.end_lost_run(p_run text, p_lease interval) returns boolean language plpgsql as $$
 declare
     last_sign timestamptz;
 begin

@@ -1,18 +1,18 @@
--- How often sources are read, and the intervals and buckets that what they say falls into.
+-- Scrape intervals of sources, and the intervals and buckets of their samples.
 
--- The part of a sample's seconds that was seen, where its source is read every `p_interval` seconds.
-create or replace function seen_of(p_dt float8, p_interval float8) returns float8 language sql immutable as $$
+-- Return the measured part of a sample's seconds, where its source is scraped every `p_interval` seconds.
+create or replace function bench_internal.seen_of(p_dt float8, p_interval float8) returns float8 language sql immutable as $$
     select case when p_dt > 3 * p_interval then p_interval else p_dt end
 $$;
 
--- Where a moment falls in intervals of so many seconds, as in a chart with this step.
-create or replace function interval_bin(p_time timestamptz, p_interval float8) returns timestamptz language sql immutable as $$
+-- Return the start of a time's interval, aligned as in a chart with this step.
+create or replace function bench_internal.interval_bin(p_time timestamptz, p_interval float8) returns timestamptz language sql immutable as $$
     select date_bin(make_interval(secs => p_interval), p_time, timestamptz '2000-01-03 00:00:00+00')
 $$;
 
--- How many seconds apart a series usually is read, by its first samples in some run sets (in all where null). Not in SQL, or
--- each chunk would be planned where nobody asks.
-create or replace function usual_interval(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
+-- Return the usual scrape interval of a series in seconds, from its first samples in some run sets (in all where null).
+-- PL/pgSQL, since SQL would be inlined, and planned for every chunk, even where it is never called.
+create or replace function bench_internal.usual_interval(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
 returns float8 language plpgsql stable as $$
 begin
     return (
@@ -23,7 +23,7 @@ begin
               order by time limit 25) first);
 end $$;
 
--- When the first bucket begins that does so at a time or later; the time itself where there are no buckets.
-create or replace function next_bucket(bucket interval, at timestamptz) returns timestamptz language sql immutable as $$
+-- Return the start of the first bucket at or after a time; the time itself without buckets.
+create or replace function bench_internal.next_bucket(bucket interval, at timestamptz) returns timestamptz language sql immutable as $$
     select coalesce(date_bin(bucket, at + bucket - interval '1 microsecond', timestamptz '2000-01-03 00:00:00+00'), at)
 $$;

@@ -1,4 +1,4 @@
--- A stretch of time as traces count it.
-create or replace function microseconds(interval) returns bigint language sql immutable as $$
+-- Return an interval in microseconds, as traces count.
+create or replace function bench_internal.microseconds(interval) returns bigint language sql immutable as $$
     select (extract(epoch from $1) * 1000000)::bigint
 $$;

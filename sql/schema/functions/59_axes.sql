@@ -1,6 +1,6 @@
--- Where a run is on an axis other than the clock: its steps, its epochs, the time within one of its phases. `align` names it.
+-- Positions of runs on an axis other than the clock: steps, epochs, or the time within a phase. `align` names the axis.
 
-create or replace function check_align(p_align text) returns void language plpgsql immutable as $$
+create or replace function bench_internal.check_align(p_align text) returns void language plpgsql immutable as $$
 begin
     if p_align is null or p_align not in ('time', 'step', 'epoch', 'phase') and p_align not like 'phase:_%' then
         raise exception 'align is %, but must be time, step, epoch, phase or phase:NAME', quote_nullable(p_align)
@@ -8,9 +8,9 @@ begin
     end if;
 end $$;
 
--- The phase that is the training: the one in which the middle one of all steps and epochs begins, of nested ones the outermost;
--- of a run without steps its longest.
-create or replace function training_phase(p_run text) returns text language sql stable as $$
+-- Return the training phase: the outermost phase in which the median step or epoch begins; the longest phase of a run without
+-- steps.
+create or replace function bench_internal.training_phase(p_run text) returns text language sql stable as $$
     select s.name
     from spans s, (select percentile_disc(0.5) within group (order by started_at) as time
                    from spans where run_id = p_run and kind in ('step', 'epoch')) middle
@@ -20,11 +20,11 @@ create or replace function training_phase(p_run text) returns text language sql 
     limit 1
 $$;
 
--- What an axis is made of, in no order: from when to when a run was on its way from one place to another.
+-- Return the pieces of an axis, unordered: a position and its time, and the next position and its time.
 --
--- By spans, from a step's number to the next. A step of several ranks, or one that is done again, is there several times.
--- Numbers that begin anew at the first, as those of an epoch's steps often do, are counted on.
-create or replace function span_points(p_run text, p_kind text)
+-- By spans, from a step's number to the next. A step of several ranks, or a repeated step, has several rows. Numbers that
+-- restart at the first, as the steps of an epoch often do, continue from the previous ones.
+create or replace function bench_internal.span_points(p_run text, p_kind text)
 returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
     with numbered as materialized (
         select step, started_at, ended_at, pid, thread from spans
@@ -50,15 +50,15 @@ returns table (place float8, started_at timestamptz, next_place float8, ended_at
     from placed
 $$;
 
--- The software metric whose steps are a run's. Keys count differently, one by batches and another by epochs, so it is the one
--- that is logged most, of those that count at all.
-create or replace function counting_metric(p_run text) returns text language sql stable as $$
+-- Return the software metric whose steps count for a run. Keys may count batches or epochs, so it is the most frequently logged
+-- key whose step increases.
+create or replace function bench_internal.counting_metric(p_run text) returns text language sql stable as $$
     select key from software_metrics where run_id = p_run group by key having max(step) > min(step)
     order by count(*) desc, min(time), key limit 1
 $$;
 
--- By software metrics: what is logged under a step ends it. Trainers that know the epoch of a step log it as `epoch`.
-create or replace function logged_points(p_run text, p_kind text)
+-- By software metrics: a log entry ends its step. Trainers that know the epoch of a step log it as `epoch`.
+create or replace function bench_internal.logged_points(p_run text, p_kind text)
 returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
     with epochs as (
         select value as place, min(time) as time from software_metrics
@@ -71,7 +71,7 @@ returns table (place float8, started_at timestamptz, next_place float8, ended_at
 $$;
 
 -- By the first span of a phase, and those of other ranks that overlap it.
-create or replace function phase_points(p_run text, p_name text)
+create or replace function bench_internal.phase_points(p_run text, p_name text)
 returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
     with named as (
         select s.started_at, coalesce(s.ended_at, r.ended_at, now()) as ended_at
@@ -86,7 +86,7 @@ returns table (place float8, started_at timestamptz, next_place float8, ended_at
     select 0::float8, begins, extract(epoch from ends - begins)::float8, ends from first where begins is not null
 $$;
 
-create or replace function axis_points(p_run text, p_align text)
+create or replace function bench_internal.axis_points(p_run text, p_align text)
 returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language plpgsql stable as $$
 begin
     perform check_align(p_align);
@@ -105,12 +105,12 @@ begin
     end if;
 end $$;
 
--- An axis in pieces, in the order of time, each of which goes straight from one place and time to the next, and none back: of
--- work that was lost and done again the last counts, and until then the axis stands still.
+-- Return an axis in linear pieces, in the order of time, with positions that never decrease. Of work that was lost and repeated
+-- the last attempt counts; until then the axis stands still.
 --
--- Of many points the first and last of each stretch `p_every` long are kept, which is what it takes to know when a run came
--- to its ends; of stretches, no more than `p_most`.
-create or replace function run_axis(
+-- Of many points, the first and last of each interval of length `p_every` are kept: these fix the times at which the run
+-- reached the interval's ends. There are at most `p_most` intervals.
+create or replace function bench_internal.run_axis(
     p_run text, p_align text, p_every float8, p_most float8 default 'infinity', p_origin float8 default 0
 ) returns table (place float8, "time" timestamptz, next_place float8, next_time timestamptz) language sql stable as $$
     with points as materialized (
@@ -131,19 +131,20 @@ create or replace function run_axis(
     window line as (order by time desc, place desc)
 $$;
 
--- The first and last place of a run on an axis, and when it was there; no row where it has none, such as steps.
+-- Return the first and last position of a run on an axis, with their times; no row for a run without it, such as one without
+-- steps.
 --
 -- align  `time`: seconds since the run's start; `step`, `epoch`: by the spans of that kind, else by the steps of software
---        metrics; `phase:NAME`: seconds since the first beginning of this phase; `phase`: of the training, see `training_phase`
+--        metrics; `phase:NAME`: seconds since the phase's first start; `phase`: of the training, see `training_phase`
 create or replace function chart_axis(run_id text, align text)
 returns table (first float8, last float8, started_at timestamptz, ended_at timestamptz) language sql stable as $$
     select min(place), max(place), min(time), max(time) from run_axis($1, $2, 'infinity')
     having max(place) > min(place)
 $$;
 
--- The time that a run took for a part of an axis: from when it left `p_first` to when it came to `p_last`; and when what
--- followed began, to which belongs what is logged from then on.
-create or replace function axis_stretch(p_run text, p_align text, p_first float8, p_last float8)
+-- Return the time that a run took for a part of an axis: from leaving `p_first` to reaching `p_last`; and the start of what
+-- followed, to which later log entries belong.
+create or replace function bench_internal.axis_stretch(p_run text, p_align text, p_first float8, p_last float8)
 returns table (started_at timestamptz, ended_at timestamptz, followed_at timestamptz) language sql stable as $$
     with bounds as (
         select coalesce(max(time + (p_first - place) / (next_place - place) * (next_time - time))
@@ -162,12 +163,12 @@ returns table (started_at timestamptz, ended_at timestamptz, followed_at timesta
     from bounds where started_at is not null
 $$;
 
--- What a chart along an axis is made of: for each run that has one, the stretch of time to read, and into which bins of width
--- `step` its moments fall: at or after the nth of `edges` (Unix seconds) into `first_bin` + n.
+-- Return the bins of a chart along an axis, for each run that has the axis: the interval of time to read, and the edges of bins
+-- of width `step`. A time at or after the nth of `edges` (Unix seconds) belongs to the bin `first_bin` + n.
 --
--- `step` is `p_step` or, where that would be more than `p_most` bins, longer; `pace` is the seconds that the quickest of the runs
--- takes from one place to the next.
-create or replace function axis_bins(
+-- `step` is `p_step`, or longer where that would be more than `p_most` bins. `pace` is the seconds per position of the fastest
+-- run.
+create or replace function bench_internal.axis_bins(
     p_runs text[], p_align text, p_start float8, p_stop float8, p_step float8, p_most float8
 ) returns table (run_id text, low timestamptz, high timestamptz, first_bin bigint, edges float8[], step float8, pace float8)
 language sql stable as $$
@@ -195,7 +196,7 @@ language sql stable as $$
         cross join lateral generate_series(
             greatest(ceil(place / step), floor(c.first / step) + 1)::bigint,
             least(ceil(next_place / step) - 1, floor(c.last / step))::bigint) as number
-        -- Not every piece has an end of a bin in it.
+        -- A piece may hold no edge of a bin.
         where next_place > place and ceil(next_place / step) > ceil(place / step)
         group by run_id
     )
@@ -203,8 +204,8 @@ language sql stable as $$
     from cut join bounds using (run_id) left join ends using (run_id)
 $$;
 
--- A bound of a chart as a time of one run: as it is, or, in an aligned chart, counted from the run's start.
-create or replace function chart_bound(bound timestamptz, run_start timestamptz, aligned boolean, open timestamptz)
+-- Return a bound of a chart as a time of one run: unchanged, or, in an aligned chart, counted from the run's start.
+create or replace function bench_internal.chart_bound(bound timestamptz, run_start timestamptz, aligned boolean, open timestamptz)
 returns timestamptz language sql immutable as $$
     select case when bound is null then open
                 when aligned then run_start + (bound - timestamptz '1970-01-01 00:00:00+00')

@@ -1,6 +1,6 @@
--- Of each run the stretch of time that is read for a chart, and, along an axis other than time, its bins: see `axis_bins`.
--- A chart over everything a long run has must not return more than anyone can look at: `step` grows until `p_most` suffice.
-create or replace function chart_stretches(
+-- Return the interval of each run that a chart reads, and its bins along an axis other than time: see `axis_bins`. A chart of a
+-- long run needs a limit on its points: `step` grows until `p_most` points suffice.
+create or replace function bench_internal.chart_stretches(
     p_runs text[], p_start timestamptz, p_stop timestamptz, p_step float8, p_most float8, p_aligned boolean, p_align text
 ) returns table (run_id text, low timestamptz, high timestamptz, first_bin bigint, edges float8[], step float8, pace float8,
                  begins timestamptz)
@@ -22,46 +22,46 @@ begin
     end if;
 end $$;
 
--- What a chart executes: of runs, or of the workloads that these runs are of.
+-- Return the statement of a chart, of runs or of the workloads of these runs.
 --
--- All in it is literal: series, tags and bounds. So chunks outside of them are excluded when it is planned, and what an
--- aggregate has not materialized yet is read for these series alone, or not at all.
-create or replace function chart_statement(
+-- Series, tags and bounds are literals. So the planner excludes other chunks, and reads what an aggregate has not materialized
+-- for these series alone, or not at all.
+create or replace function bench_internal.chart_statement(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[], per_device boolean, align text, by_workload boolean
 ) returns text language plpgsql stable as $body$
 #variable_conflict use_column
 declare
     max_points constant integer := 100000;
-    -- More spans than this are looked up one after the other: planning each would cost more than it saves.
+    -- Above this number of intervals, a lookup for each is cheaper than a plan with each as a branch.
     max_branches constant integer := 40;
-    -- Raw samples before this are gone.
-    raw_since constant timestamptz := (select edge from retention);
-    -- Whether times are places of an axis other than time.
+    -- Raw samples before this time are deleted.
+    raw_since constant timestamptz := (select raw_cutoff from retention);
+    -- Whether times are positions on an axis other than time.
     axial constant boolean := chart_statement.aligned and chart_statement.align <> 'time';
-    charted text[];    -- of each run that is drawn: its id, what is read of it, and its bins along such an axis
+    charted text[];    -- of each drawn run: its id, the interval to read, and its bins along such an axis
     lows timestamptz[];
     highs timestamptz[];
     first_bins bigint[];
     bin_edges text[];
     begins timestamptz;
     step double precision;
-    seconds double precision;  -- that the least of bins stands for
+    seconds double precision;  -- time that the shortest bin stands for
     bucket double precision;
     relation text;
-    moment text;       -- when a row is, by its bucket
-    figures text;      -- its area, seconds, least and greatest
-    bounds text;       -- of a scan; %1$s and %2$s are the times
-    whole interval;    -- buckets to which samples are cut, where they are read for an aggregate
-    bin text;          -- what rows of one point have in common; %1$s is the run's start or its first bin, %2$s its edges
-    at_time text;      -- a point's time, from its bin
-    answer text;       -- the last select; %1$s is a point's time, %2$s where its figures are
+    moment text;       -- a row's time, rounded to its bucket
+    figures text;      -- a row's area, seconds, minimum and maximum
+    bounds text;       -- bounds of a scan; %1$s and %2$s are times
+    whole interval;    -- buckets to which samples are cut, where samples replace an aggregate
+    bin text;          -- bin of a row; %1$s is the run's start or its first bin, %2$s its edges
+    at_time text;      -- time of a point, from its bin
+    answer text;       -- the outer select; %1$s is a point's time, %2$s the relation with its values
     branches text;
     axes text;         -- first bin and edges of each branch
     members text;
-    slowest double precision;  -- seconds: the longest interval of several targets that make one line
-    repeated boolean;  -- a figure of a device is said several times
-    together boolean;  -- several figures make one
+    slowest double precision;  -- seconds: the longest interval of several targets in one line
+    repeated boolean;  -- a device's value has several copies
+    together boolean;  -- several values add up to one
     spans bigint;
 begin
     select array_agg(s.run_id), array_agg(s.low), array_agg(s.high), array_agg(s.first_bin), array_agg(s.edges::text),
@@ -79,11 +79,11 @@ begin
     end if;
 
     if relation is null or (aggregates_on_read() and begins >= raw_since) then
-        -- Where the aggregates are views, their rows' bounds on time would reach no index.
+        -- Aggregates that are views would not use an index for bounds on time.
         relation := 'samples';
         figures := 'value * dt as area, case when value is not null then dt::float8 end as seconds,
                     value as lowest, value as highest';
-        -- Bins are made of whole buckets, so that it makes no difference unless they begin with the run.
+        -- Bins consist of whole buckets, so buckets matter only for bins that start with the run.
         moment := case when bucket is null or not chart_statement.aligned then 'time'
                        else format('date_bin(%L, time, timestamptz ''2000-01-03 00:00:00+00'')',
                                    make_interval(secs => bucket)) end;
@@ -95,7 +95,7 @@ begin
         bounds := 'bucket >= %1$s and bucket < %2$s';
     end if;
     if chart_statement.aligned then
-        -- A bucket goes to the bin that most of it lies in.
+        -- A bucket belongs to the bin that holds most of it.
         bin := case when axial then
                    format('%%1$s + width_bucket(date_part(''epoch'', moment) + %s, %%2$s)', coalesce(bucket, 0) / 2)
                else
@@ -109,69 +109,34 @@ begin
     end if;
 
     with asked as materialized (
-        select r.run_id, run_label(w, r) as label, r.name, r.summarised,
+        select r.run_id, run_label(w, r) as label, r.name,
                case when chart_statement.by_workload then array[w.experiment_id, w.workload] end as workload,
                case when chart_statement.by_workload then workload_label(workload_id) end as workload_label,
                case when chart_statement.by_workload and not chart_statement.aligned
                     then min(r.started_at) over (partition by workload_id) else r.started_at end as run_start,
-               chart_statement.scopes is not null or mostly_alone(r.run_id) as alone,
-               -- A bucket that lies in both is of the bin that most of it lies in.
+               -- A bucket on a bound belongs to the side that holds most of it.
                low - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as low,
                high - make_interval(secs => case when axial then coalesce(bucket, 0) / 2 else 0 end) as high
         from unnest(charted, lows, highs) as s (run_id, low, high) join runs r using (run_id) join workloads w using (workload_id)
-    ), repeated as materialized (
-        select * from repeats_of(charted, chart_statement.quantities)
-    ), candidates as (
-        select a.*, s.series_id, coalesce(s.target_id, -s.place_id) as target_id, s.quantity, rs.scope, s.metric, s.device, rs.runset_id,
-               rs.started_at, rs.ended_at, coalesce(m.scale, 1) as scale, coalesce(m.combine, 'sum') as combine,
-               counts_once(m.board, s.metric, s.device, s.labels) as once,
-               coalesce(m.preference, 1) as preference, min(s.metric) over one <> max(s.metric) over one as several,
-               dense_rank() over (partition by a.run_id, s.quantity order by
-                   case when chart_statement.scopes is null then scope_width(rs.scope, a.alone) else 0 end) as width
-        from asked a
-        join run_sets rs using (run_id)
-        join series s on s.place_id = rs.place_id and s.quantity = any(chart_statement.quantities)
-        left join metrics m on m.metric_id = s.metric_id
-        where (chart_statement.scopes is null or rs.scope = any(chart_statement.scopes))
-          and (a.run_id, s.series_id) not in (select run_id, series_id from repeated)
-        window one as (partition by a.run_id, s.quantity, rs.scope)
-    ), measured as (
-        -- As in `compute_summary`. While a run goes on, what a source measured of it is taken to be all of a device's time.
-        select run_id, quantity, scope, metric,
-               covers(sum(seconds), max(sum(seconds)) over (partition by run_id, quantity, scope)) as covering
-        from (select distinct run_id, run_start, summarised, quantity, scope, metric, device
-              from candidates where width = 1 and several) c
-        cross join lateral (
-            select case when c.summarised then
-                       (select coalesce(sum(x.seconds), 0) from stored_summaries x
-                        where x.run_id = c.run_id and x.quantity = c.quantity and x.scope = c.scope
-                          and x.metric = c.metric and x.device is not distinct from c.device)
-                   else extract(epoch from now() - c.run_start) end::float8 as seconds) x
-        group by run_id, quantity, scope, metric
-    ), ranked as (
-        select *, dense_rank() over (partition by run_id, quantity, scope, case when quantity like 'gpu\_%' then device end
-                                     order by coalesce(covering, true) desc, preference, metric) as rank
-        from candidates left join measured using (run_id, quantity, scope, metric) where width = 1
     ), chosen as (
-        select *, concat_ws(' ', label, nullif(name, ''), case when chart_statement.per_device then device end)
-                   as series,
+        select a.*, s.quantity, s.scope, s.device, s.target_id, s.series_id, s.scale, s.combine, s.once, s.runset_ids,
+               s.started_at, s.ended_at,
+               concat_ws(' ', label, nullif(name, ''), case when chart_statement.per_device then device end) as series,
                dense_rank() over (order by label, quantity, run_id, scope,
                                   case when chart_statement.per_device then device end) as line,
                dense_rank() over (order by workload, quantity, case when chart_statement.scopes is not null then scope end)
                    as workload_line,
                first_value(scope) over (partition by workload, quantity order by scope_width(scope, true) desc) as widest
-        from ranked where rank = 1
+        from asked a join run_sources(charted, chart_statement.quantities) s using (run_id)
+        where s.counts and case when chart_statement.scopes is null then s.narrowest else s.scope = any(chart_statement.scopes) end
     ), sources as (
         select line, run_id, run_start, coalesce(workload_label, label) as label, series, quantity,
                case when chart_statement.by_workload and chart_statement.scopes is null then widest else scope end as scope,
-               combine, once, device, target_id, series_id, scale, array_agg(runset_id) as sets,
-               next_bucket(whole, greatest(
-                   min(started_at) - make_interval(secs => 60 + coalesce(bucket, 0)), low)) as low,
-               next_bucket(whole, least(max(coalesce(ended_at, 'infinity')) + interval '1 min', high)) as high
+               combine, once, device, target_id, series_id, scale, runset_ids as sets,
+               next_bucket(whole, greatest(started_at - make_interval(secs => 60 + coalesce(bucket, 0)), low)) as low,
+               next_bucket(whole, least(ended_at + interval '1 min', high)) as high
         from chosen
         where case when chart_statement.by_workload then workload_line else line end <= chart_statement.max_series
-        group by line, run_id, run_start, low, high, label, workload_label, series, quantity, scope, widest, combine, once, device,
-                 target_id, series_id, scale
     ), numbered as (
         select *, dense_rank() over (order by run_id, scope, low, high) as branch,
                case when once then -dense_rank() over (order by device) else row_number() over () end as member
@@ -203,7 +168,7 @@ begin
     into spans, branches, axes, members, repeated, together, slowest
     from numbered;
     if slowest > seconds then
-        -- Each target has moments of its own: what they say adds up over as long as it takes all of them to say it.
+        -- Targets have different scrape times: their values add up over an interval in which each has a sample.
         return chart_statement(runs, quantities, start, stop, 1000 * slowest * case when axial then step / seconds else 1 end,
                                aligned, max_series, scopes, per_device, align, by_workload);
     end if;
@@ -235,7 +200,7 @@ as (values %1$s),
 binned as (
 %2$s
 ), points as (
-    -- One join alone: so few rows are expected of it that a second one would be a loop in a loop.
+    -- A single join: the planner expects so few rows from it that a second join would be a nested loop.
     select line, label, series, quantity, scope, combine, member, bin, scale * area / nullif(seconds, 0) as mean,
            scale * lowest as lowest, scale * highest as highest
     from binned join members using (branch, series_id)
@@ -258,8 +223,8 @@ binned as (
         format(answer, at_time, case when together then 'combined' else 'points' end));
 end $body$;
 
--- The statement that `run_chart` executes, for `explain` and for whoever wants to go on from it.
-create or replace function run_chart_statement(
+-- Return the statement that `run_chart` executes, for `explain` and for extensions of the query.
+create or replace function bench_internal.run_chart_statement(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
     align text default 'time'
@@ -267,27 +232,28 @@ create or replace function run_chart_statement(
     select chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false)
 $$;
 
--- The one function that charts call.
+-- The one function that charts of runs call.
 --
--- Returns one row a point: `value` is the mean over the step (weighted with the time each sample stands for), `low` and
--- `high` the least and greatest sample in it, so that a burst of one second stays visible at every step.
+-- Returns a row per point: `value` is the mean over the step, weighted with the time of each sample; `low` and `high` are the
+-- minimum and maximum, so that a burst of one second stays visible at every step.
 --
 -- runs        run ids, ours or MLflow's
 -- quantities  canonical quantities, or names of metrics that have none
--- start, stop the span; null for all. When `aligned`, in 1970: places of the axis, by default seconds since the run's start.
--- step_ms     wanted distance of points; rounded up to a multiple of the bucket of the relation that fits. Along another axis
---             thousandths of a step or an epoch, and never more points than the samples give.
--- max_series  how many series at most; the points are capped as well (by a longer step)
--- scopes      null: the narrowest that each run has for each quantity, and that covers it: see `scope_width`
--- per_device  a series a device instead of one over all
--- align       when `aligned`, the axis, as in `chart_axis`. A run that has none, and what lies before and after it, is left out.
+-- start, stop the interval; null for all. When `aligned`, in 1970: positions on the axis, by default seconds since the run's
+--             start.
+-- step_ms     wanted distance of points, rounded up to whole buckets of the relation that fits. Along another axis, thousandths
+--             of a step or an epoch; never more points than there are samples.
+-- max_series  maximum number of series; a longer step limits the points as well
+-- scopes      null: the narrowest scope of each run and quantity that covers the run: see `scope_width`
+-- per_device  a series per device instead of one over all
+-- align       when `aligned`, the axis, as in `chart_axis`. Runs without it, and times before and after it, are left out.
 create or replace function run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
     align text default 'time'
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
--- A row is expected of all branches where there are thousands, and each would be compared with every series in turn.
+-- The planner expects one row of all branches, where there are thousands, and would compare each with every series.
 language plpgsql stable set enable_nestloop = off set jit = off as $$
 begin
     return query execute run_chart_statement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);

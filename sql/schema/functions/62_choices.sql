@@ -1,7 +1,7 @@
--- What people choose on dashboards, and the names that it has there.
+-- Choices on dashboards, and their titles.
 
--- The experiments chosen: their numbers, or `newest` for the one in which something was started last.
-create or replace function chosen_experiments(p_chosen text[]) returns integer[] language sql stable as $$
+-- Return the chosen experiments: by number, or `newest` for the one with the latest start.
+create or replace function bench_dashboard.chosen_experiments(p_chosen text[]) returns integer[] language sql stable as $$
     select array(
         select experiment_id from experiments where experiment_id::text = any(p_chosen)
         union
@@ -10,8 +10,8 @@ create or replace function chosen_experiments(p_chosen text[]) returns integer[]
                   created_at desc, experiment_id desc limit 1))
 $$;
 
--- The workloads chosen of the experiments chosen, by `workload_id`; `newest` is the one that was started last.
-create or replace function chosen_workloads(p_experiments text[], p_chosen text[]) returns integer[]
+-- Return the chosen workloads of the chosen experiments, by `workload_id`; `newest` is the one with the latest start.
+create or replace function bench_dashboard.chosen_workloads(p_experiments text[], p_chosen text[]) returns integer[]
 language sql stable as $$
     select array(
         select workload_id
@@ -21,22 +21,22 @@ language sql stable as $$
         order by experiment_id, workload)
 $$;
 
--- A run as people read it: 20/1/3 and its name, * where its GPUs are simulated, ◆ where it was profiled.
-create or replace function run_title(w workloads, r runs) returns text language sql stable as $$
+-- Return a run's title: 20/1/3 and its name, * for simulated GPUs, ◆ for a profiled run.
+create or replace function bench_internal.run_title(w workloads, r runs) returns text language sql stable as $$
     select concat_ws(' ', run_label(w, r), nullif(r.name, ''), case when on_simulated_gpus(r) then '*' end,
                      case when r.profilers <> '' then '◆' end)
 $$;
 
--- A colour of twelve and a stroke of three for the n-th run or workload of an experiment, by which they are told apart on
--- every chart. It is the order of starts that counts, so that the colour stays when others follow, and whatever else is
--- chosen. Twelve are not enough for several experiments: those of the second that is on a chart, `p_place` 1, are dashed.
-create or replace function chart_style(p_experiment integer, p_nth bigint, p_place bigint, out color text, out stroke text)
+-- Return one of twelve colours and three strokes for the n-th run or workload of an experiment, the same on every chart. The
+-- order of starts counts, so that a colour stays when runs follow, whatever the choice. For several experiments twelve colours
+-- are too few: those of the second experiment on a chart, `p_place` 1, are dashed.
+create or replace function bench_dashboard.chart_style(p_experiment integer, p_nth bigint, p_place bigint, out color text, out stroke text)
 language sql immutable as $$
     select ((p_nth + 5 * p_experiment) % 12)::text, ((p_nth / 12 + p_place) % 3)::text
 $$;
 
--- What a chart needs to know of runs, by the label that `run_chart` gives them: names, order, colours.
-create or replace function run_titles(p_runs text[])
+-- Return titles, order and colours of runs on a chart, by the label that `run_chart` returns.
+create or replace function bench_dashboard.run_titles(p_runs text[])
 returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
     with experiments as (
         select w.experiment_id, row_number() over (order by w.experiment_id) - 1 as place
@@ -53,8 +53,9 @@ returns table (run text, title text, nth bigint, color text, stroke text) langua
     where (r).run_id = any(p_runs) or (r).mlflow_run_id = any(p_runs)
 $$;
 
--- The same for workloads, by the label that `workload_chart` gives them; marked where one of their runs is.
-create or replace function workload_titles(p_workloads integer[])
+-- Return titles, order and colours of workloads, by the label that `workload_chart` returns. A workload has the marks of its
+-- runs.
+create or replace function bench_dashboard.workload_titles(p_workloads integer[])
 returns table (workload text, title text, workload_id integer, nth bigint, color text, stroke text)
 language sql stable as $$
     with numbered as (
@@ -74,25 +75,25 @@ language sql stable as $$
     where workload_id = any(p_workloads)
 $$;
 
--- The runs that count as those of workloads.
-create or replace function runs_of(p_workloads integer[]) returns text[] language sql stable as $$
+-- Return the ids of the runs that count for workloads.
+create or replace function bench_dashboard.runs_of(p_workloads integer[]) returns text[] language sql stable as $$
     select array(select run_id from workload_runs(p_workloads))
 $$;
 
--- How long the longest of these runs is, in seconds.
-create or replace function longest_run(p_runs text[]) returns double precision language sql stable as $$
+-- Return the duration of the longest of these runs in seconds.
+create or replace function bench_dashboard.longest_run(p_runs text[]) returns double precision language sql stable as $$
     select max(extract(epoch from coalesce(ended_at, now()) - started_at))::float8 from runs where run_id = any(p_runs)
 $$;
 
--- The end of a range of time from 1970 on in which the longest of these runs is to be seen as a whole, as an address takes
--- it (never as a number, of which eight digits would be a date); an hour where there is none.
-create or replace function chart_end(p_runs text[]) returns text language sql stable as $$
+-- Return the end of a range from 1970 that shows the longest of these runs as a whole; an hour without runs. The result is a
+-- timestamp for a URL, since Grafana reads a number of eight digits as a date.
+create or replace function bench_dashboard.chart_end(p_runs text[]) returns text language sql stable as $$
     select to_char(timestamp '1970-01-01' + make_interval(secs => coalesce(ceil(longest_run(p_runs) * 1.01), 3600)),
                    'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- A unit of the catalog as Grafana calls it.
-create or replace function grafana_unit(p_unit text) returns text language sql immutable as $$
+-- Return Grafana's name of a unit of the catalog.
+create or replace function bench_dashboard.grafana_unit(p_unit text) returns text language sql immutable as $$
     select case p_unit
         when 'bytes' then 'bytes' when 'bytes/s' then 'binBps' when 'celsius' then 'celsius'
         when 'cores' then 'suffix:cores' when 'events/s' then 'suffix:/s' when 'hertz' then 'hertz'
@@ -100,9 +101,8 @@ create or replace function grafana_unit(p_unit text) returns text language sql i
         else case when p_unit like '%/s' then 'suffix:' || p_unit else 'short' end end
 $$;
 
--- The quantities that any of these runs has series of, those of the runs themselves before their hosts'. From the
--- dimension tables alone.
-create or replace function run_quantities(p_runs text[])
+-- Return the quantities of these runs' series, those of the runs before those of their hosts. Reads dimension tables alone.
+create or replace function bench_dashboard.run_quantities(p_runs text[])
 returns table (quantity text, unit text) language sql stable as $$
     select s.quantity, coalesce(min(m.unit), '')
     from (select distinct place_id, scope from run_sets where run_id = any(p_runs)) rs
@@ -112,9 +112,9 @@ returns table (quantity text, unit text) language sql stable as $$
              s.quantity
 $$;
 
--- What a quantity came to in each run, over all its devices, in the scope that a chart shows: the narrowest that the run
--- has for most of its time.
-create or replace function run_figures(p_runs text[], p_quantities text[])
+-- Return the summary of quantities in each run over all its devices, in the scope of a chart: the narrowest that the run has
+-- for most of its time.
+create or replace function bench_dashboard.run_figures(p_runs text[], p_quantities text[])
 returns table (run_id text, title text, quantity text, unit text, scope text, mean float8, min float8, max float8,
                p50 float8, p95 float8, total float8, seconds float8) language sql stable as $$
     with asked as materialized (
@@ -131,7 +131,7 @@ returns table (run_id text, title text, quantity text, unit text, scope text, me
     order by nth, quantity
 $$;
 
--- Runs as tables show them. How far one was measured is told when it has ended: before, its samples would be read each time.
+-- Runs for tables. Quality appears once a run's summary is stored: before, it would take a read of all samples.
 create or replace view run_list as
 select r.run_id, r.mlflow_run_id, w.experiment_id, w.workload_id, w.workload, r.position, r.attempt,
        run_label(w, r) as run, run_title(w, r) as title, r.name, r.status, r.reason, r.started_at, r.ended_at,
@@ -143,8 +143,8 @@ from runs r join workloads w using (workload_id) left join run_marks m using (ru
 left join lateral (select coverage, interval_seconds, throttled, overhead from run_quality
                    where run_id = r.run_id and r.summarised) q on true;
 
--- The software metrics that runs have: an index tells, a key at a time.
-create or replace function software_keys(p_runs text[]) returns table (key text) language sql stable as $$
+-- Return the keys of software metrics that runs have: one index lookup per key.
+create or replace function bench_internal.software_keys(p_runs text[]) returns table (key text) language sql stable as $$
     with recursive found as (
         select r.run_id, (select min(s.key) from software_metrics s where s.run_id = r.run_id) as key
         from runs r where r.run_id = any(p_runs)
@@ -155,21 +155,21 @@ create or replace function software_keys(p_runs text[]) returns table (key text)
     select distinct key from found where key is not null order by key
 $$;
 
--- When a run was at 0 on an axis of time: at its start, or at the start of a phase. See `chart_axis`.
-create or replace function axis_origin(p_run text, p_align text) returns timestamptz language sql stable as $$
+-- Return the time of position 0 on an axis of time: the run's start, or the start of a phase. See `chart_axis`.
+create or replace function bench_dashboard.axis_origin(p_run text, p_align text) returns timestamptz language sql stable as $$
     select started_at - make_interval(secs => first) from chart_axis(p_run, p_align)
 $$;
 
--- The distance of points, as `run_chart` takes it, at which the longest of these runs has so many along an axis.
-create or replace function axis_step(p_runs text[], p_align text, p_points integer default 500) returns double precision
+-- Return the step for `run_chart` that gives the longest of these runs `p_points` points along an axis.
+create or replace function bench_dashboard.axis_step(p_runs text[], p_align text, p_points integer default 500) returns double precision
 language sql stable as $$
     select greatest(1000, 1000 * max(last - first) / p_points) from unnest(p_runs) one cross join lateral chart_axis(one, p_align)
 $$;
 
--- Software metrics of runs as curves of at most so many points each: over steps, or over the seconds on an axis of time;
--- of the runs the first so many, as `run_chart` has them, or all where null. A point is the mean of the figures between it
--- and the next.
-create or replace function software_chart(p_runs text[], p_keys text[], p_align text default 'time',
+-- Return software metrics of runs as curves of at most `p_points` points: over steps, or over the seconds of an axis of time;
+-- of the first `p_max_runs` runs, in the order of `run_chart`, or of all where null. A point is the mean of the values up to
+-- the next point.
+create or replace function bench_internal.software_chart(p_runs text[], p_keys text[], p_align text default 'time',
                                           p_points integer default 500, p_max_runs integer default null)
 returns table (x float8, run text, key text, value float8, low float8, high float8)
 language sql stable as $$
@@ -192,9 +192,9 @@ language sql stable as $$
     order by 1, 2
 $$;
 
--- What a quantity came to in each workload: the mean over its runs, and the least and greatest of them. Totals are those of
--- its runs together.
-create or replace function workload_figures(p_workloads integer[], p_quantities text[])
+-- Return the summary of quantities in each workload: mean, minimum and maximum of its runs' means. Totals are sums over its
+-- runs.
+create or replace function bench_dashboard.workload_figures(p_workloads integer[], p_quantities text[])
 returns table (workload_id integer, title text, quantity text, runs bigint, mean float8, lowest float8, highest float8,
                p95 float8, total float8) language sql stable as $$
     select t.workload_id, t.title, f.quantity, count(*), avg(f.mean), min(f.mean), max(f.mean), avg(f.p95), sum(f.total)
@@ -204,13 +204,13 @@ returns table (workload_id integer, title text, quantity text, runs bigint, mean
     group by t.workload_id, t.title, t.nth, f.quantity order by f.quantity, t.nth
 $$;
 
--- What workloads as a whole took and gave: how long they lasted (null where their runs did not run at the same time, but some
--- were repeated without the others), the energy of their GPUs, and their throughput, the runs'
--- means of a software metric added up, or how many runs would be done in an hour.
+-- Return totals of workloads: their duration (null for runs in several passes, such as where some runs were repeated without
+-- the others), the energy of their GPUs, and their throughput: a software metric's means, added up over the runs, or runs per
+-- hour.
 --
--- The energy is the `shares` of the runs where these are known of all of them; else what `whole GPUs` used, idle included, that
--- each run had to itself. These two are not to be compared. Null where neither is known of every run.
-create or replace function workload_totals(p_workloads integer[], p_throughput text)
+-- The energy is `shares` of the runs where all runs have one; else that of `whole GPUs`, idle included, where each run had its
+-- own. The two are not comparable. Null where neither is known for every run.
+create or replace function bench_dashboard.workload_totals(p_workloads integer[], p_throughput text)
 returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, seconds float8,
                energy float8, energy_of text, throughput float8) language sql stable as $$
     with joules as (
@@ -237,24 +237,24 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     from workload_titles(p_workloads) t join workloads w using (workload_id) join together x using (workload_id) order by t.nth
 $$;
 
--- What can be a throughput: software metrics whose names say so, runs per hour, and then the other software metrics.
-create or replace function throughput_keys(p_runs text[]) returns table (key text) language sql stable as $$
+-- Return the candidates for a throughput: software metrics with such names, runs per hour, then the other software metrics.
+create or replace function bench_dashboard.throughput_keys(p_runs text[]) returns table (key text) language sql stable as $$
     select key from (select key, case when key ~* 'per_sec|per_s$|/s|throughput|samples_per|images_per|tokens_per' then 0 else 2 end as rank
                      from software_keys(p_runs)
                      union all select 'runs per hour', 1) keys
     order by rank, key
 $$;
 
--- A label that fits beside a bar.
-create or replace function short_title(p_title text) returns text language sql immutable as $$
+-- Return a label that fits next to a bar.
+create or replace function bench_dashboard.short_title(p_title text) returns text language sql immutable as $$
     select case when length(p_title) > 24 then left(p_title, 23) || '…' else p_title end
 $$;
 
--- The phases of runs on an axis of time; of few runs only, since phases lie over each other.
-create or replace function chart_phases(p_runs text[], p_align text default 'time', p_most integer default 4)
+-- Return the phases of runs on an axis of time; of few runs only, since phases overlap.
+create or replace function bench_dashboard.chart_phases(p_runs text[], p_align text default 'time', p_most integer default 4)
 returns table ("time" timestamptz, timeend timestamptz, text text) language sql stable as $$
     select timestamptz '1970-01-01 00:00:00+00' + (s.started_at - o.zero),
-           -- Of one run they are spans, of several marks of where each begins.
+           -- Phases of one run are intervals; of several runs, marks at their starts.
            timestamptz '1970-01-01 00:00:00+00'
                + (case when cardinality(p_runs) = 1 then coalesce(s.ended_at, r.ended_at, now()) else s.started_at end - o.zero),
            case when cardinality(p_runs) > 1 then run_title(w, r) || ': ' else '' end || s.name

@@ -1,5 +1,4 @@
--- GPUs and their MIG instances, by what people call them, with * where they are simulated: from the labels of what is
--- measured there, the newest first.
+-- GPUs and MIG instances by display name, with * for simulated ones: from the labels of the newest series on them.
 create or replace view devices as
 select p.place_id, p.kind, p.host, p.gpu_uuid, p.gpu_instance_id,
        concat_ws(' ', coalesce('GPU ' || board.number, left(p.gpu_uuid, 12)),

@@ -1,8 +1,9 @@
--- What was measured, whoever ran there: hosts, GPUs, the collector. Charts of runs are `run_chart`'s.
+-- Series of hosts, GPUs and the collector, independent of runs. Charts of runs use `run_chart`.
 
--- The newest figures of places since `p_since`, in canonical units: of several sources the preferred one, of several
--- targets that give the same the first, of several series of one source what they are together. All literal, so that older chunks are left out when it is planned.
-create or replace function newest(p_places integer[], p_quantities text[], p_since timestamptz)
+-- Return the newest values of resources since `p_since`, in canonical units: from the preferred metric, from the first of
+-- several targets with the same metric, and combined over the series of one target. Literals let the planner exclude older
+-- chunks.
+create or replace function bench_internal.newest(p_places integer[], p_quantities text[], p_since timestamptz)
 returns table (place_id integer, quantity text, value double precision, "time" timestamptz)
 language plpgsql stable rows 100 set jit = off as $body$
 begin
@@ -26,16 +27,16 @@ begin
         order by place_id, quantity, preference, metric, target_id$q$, p_since, p_places, p_quantities);
 end $body$;
 
--- What series had in each step of a span, from `samples` or the aggregate that fits: `seconds` that were measured,
--- `area` (value times seconds), the least and the greatest value. `width` is the step that it came to: rounded up to
--- whole buckets, and longer where it would be more rows than anyone can look at, or where raw samples are gone.
-create or replace function series_steps(ids integer[], start timestamptz, stop timestamptz, step_ms double precision)
+-- Return the aggregates of series in each step of an interval, from `samples` or the aggregate that fits: measured `seconds`,
+-- `area` (value times seconds), minimum and maximum. `width` is the actual step: rounded up to whole buckets, and longer where
+-- there would be too many rows, or where raw samples are deleted.
+create or replace function bench_dashboard.series_steps(ids integer[], start timestamptz, stop timestamptz, step_ms double precision)
 returns table (series_id integer, "time" timestamptz, width double precision, n bigint, seconds double precision,
                area double precision, low double precision, high double precision)
 language plpgsql stable set jit = off as $body$
 declare
     max_rows constant integer := 200000;
-    has_raw constant boolean := series_steps.start >= (select edge from retention);
+    has_raw constant boolean := series_steps.start >= (select raw_cutoff from retention);
     step double precision := greatest(
         coalesce(series_steps.step_ms, 1000) / 1000,
         extract(epoch from series_steps.stop - series_steps.start) * cardinality(series_steps.ids) / max_rows, 0.001,
@@ -48,7 +49,7 @@ begin
     from (values (600, 'samples_10m'), (60, 'samples_1m'), (10, 'samples_10s')) as sizes(b, name)
     where step >= b order by b desc limit 1;
     step := ceil(step / coalesce(bucket, step)) * coalesce(bucket, step);
-    -- Where the aggregates are views, their rows' bounds on time would reach no index.
+    -- Aggregates that are views would not use an index for bounds on time.
     raw := relation is null or aggregates_on_read() and has_raw;
     return query execute format($q$
         select series_id, date_bin(%1$L, %2$I, timestamptz '2000-01-03 00:00:00+00'), %3$s::float8, sum(n)::bigint,
@@ -63,12 +64,12 @@ begin
         case when raw then 'samples' else relation end, series_steps.ids, series_steps.start, series_steps.stop);
 end $body$;
 
--- A chart of what is no run's own.
+-- Return points of series outside runs, for charts.
 --
--- quantities, step_ms, max_series as in `run_chart`; start and stop have to be given
--- by     what is a curve: each 'device' (a GPU or an instance), each 'host', or each value of the label of this name
+-- quantities, step_ms, max_series as in `run_chart`; start and stop are required
+-- by     one curve per 'device' (a GPU or an instance), per 'host', or per value of the label of this name
 -- hosts  null for all
-create or replace function series_chart(
+create or replace function bench_dashboard.series_chart(
     quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     by text default 'device', max_series integer default 40, hosts text[] default null
 ) returns table ("time" timestamptz, series text, quantity text, value double precision, low double precision,
@@ -78,7 +79,7 @@ language sql stable as $$
         select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
                coalesce(m.combine, 'sum') as combine, counts_once(m.board, s.metric, s.device, s.labels) as once,
                coalesce(m.preference, 1) as preference,
-               -- Each collector counts its own, and so may what the catalog does not know.
+               -- Each collector counts its own work; metrics outside the catalog may do so as well.
                case when p.kind <> 'process' and m.metric_id is not null then s.target_id end as target_id,
                s.target_id as source,
                case series_chart.by
@@ -89,13 +90,13 @@ language sql stable as $$
         where p.run_id is null and p.origin = '' and s.quantity = any(series_chart.quantities)
           and (series_chart.hosts is null or p.host = any(series_chart.hosts))
     ), added as (
-        -- Of each place the source that counts, where a curve has several of different targets.
+        -- The source that counts for each resource, where a curve combines several targets.
         select *, min(source) over line <> max(source) over line as apart
         from (select distinct on (name, quantity, place_id) name, quantity, series_id, source from members
               order by name, quantity, place_id, preference, metric, source) one
         window line as (partition by name, quantity)
     ), slowest as (
-        -- As in `chart_statement`: they add up over as long as it takes all of them to say something.
+        -- As in `chart_statement`: values add up over an interval in which each target has a sample.
         select 1000 * max(usual_interval(series_id, null, series_chart.start, series_chart.stop)) as step_ms
         from (select distinct on (source) series_id from added
               where apart and coalesce(series_chart.step_ms, 1000) < 60000 order by source) each

@@ -1,9 +1,9 @@
--- Hosts and GPUs: what is busy and by whom, what lies idle, and where the energy went. What was imported ran elsewhere.
+-- Hosts and GPUs: use, users, idle devices, and energy. Imported data are from other sites, and left out.
 
--- GPUs, and instances where a GPU is divided, that were measured in the last minutes: a row for each run on them, or one
--- without. `state` is `busy` with a run, `others` where processes of no run keep it busy, or `idle`; `since` when the run
--- came or the last one left, null where there never was one. Power and temperature are the whole board's.
-create or replace function fleet()
+-- Return the GPUs measured in the last 2 minutes, or the instances of a divided GPU: a row per run on them, or one row without
+-- a run. `state` is `busy` with a run, `others` with processes of no run, or `idle`. `since` is the run's start there, or the
+-- end of the last run; null where there never was one. Power and temperature are those of the whole board.
+create or replace function bench_dashboard.fleet()
 returns table (host text, gpu_uuid text, device text, model text, simulated boolean, state text, run_id text, run text,
                name text, owner text, since timestamptz, utilization double precision, memory_used double precision,
                memory_total double precision, power double precision, power_limit double precision,
@@ -44,8 +44,8 @@ language sql stable rows 100 as $$
     order by h.host, h.device, o.run
 $$;
 
--- Hosts that were measured in the last minutes. GPUs are whole ones.
-create or replace function fleet_hosts()
+-- Return the hosts measured in the last 2 minutes. GPUs are whole ones.
+create or replace function bench_dashboard.fleet_hosts()
 returns table (host text, runs bigint, gpus bigint, gpus_busy bigint, cores_busy double precision, cores double precision,
                load double precision, memory_used double precision, memory_total double precision, seen timestamptz)
 language sql stable rows 100 as $$
@@ -73,8 +73,8 @@ language sql stable rows 100 as $$
     from measured m left join gpus g using (host) order by m.host
 $$;
 
--- The devices of a run in one line; null where it has none.
-create or replace function where_it_is(p_run text) returns text language sql stable as $$
+-- Return the devices of a run in one line; null for a run without GPUs.
+create or replace function bench_dashboard.where_it_is(p_run text) returns text language sql stable as $$
     select string_agg(coalesce(d.device, p.mig_uuid, p.gpu_uuid), ', ' order by d.device)
     from placements p
     left join devices d on d.host = p.host and d.gpu_uuid = p.gpu_uuid and d.origin = p.origin
@@ -82,8 +82,8 @@ create or replace function where_it_is(p_run text) returns text language sql sta
     where p.run_id = p_run and p.gpu_uuid is not null
 $$;
 
--- Runs that go on, with what is their own: of the GPUs their part, beyond what these draw with nothing to do.
-create or replace function fleet_runs()
+-- Return the running runs with their own use; GPU power is their share above idle.
+create or replace function bench_dashboard.fleet_runs()
 returns table (run_id text, run text, name text, owner text, host text, devices text, since timestamptz, simulated boolean,
                cpu_usage double precision, memory_used double precision, gpu_memory_used double precision,
                gpu_power double precision)
@@ -107,9 +107,9 @@ language sql stable rows 100 as $$
     from going_on g left join figures f using (place_id) order by g.started_at, g.label
 $$;
 
--- Who had which device in a span, those that shared it together, with the colour of the first of them (see `chart_style`);
--- of devices the first so many by name. All hosts where `hosts` is null.
-create or replace function occupancy(
+-- Return the runs on each device in an interval, those that shared it together, with the colour of the first (see
+-- `chart_style`); of the first `max_devices` devices by name. All hosts where `hosts` is null.
+create or replace function bench_dashboard.occupancy(
     start timestamptz, stop timestamptz, max_devices integer default 40, hosts text[] default null
 ) returns table ("time" timestamptz, ended timestamptz, device text, runs text, color text) language sql stable as $$
     with had as materialized (
@@ -134,27 +134,29 @@ create or replace function occupancy(
     where line <= occupancy.max_devices order by device, 1
 $$;
 
--- Which devices the charts of a span leave out, in words; no row where they draw all of them.
-create or replace function fleet_notice(
+-- Return the notice of devices that the charts of an interval leave out; no row where they draw all.
+create or replace function bench_dashboard.fleet_notice(
     start timestamptz, stop timestamptz, max_devices integer default 40, hosts text[] default null
-) returns table (notice text) language sql stable as $$
+) returns table (code text, severity text, runs text[], "values" jsonb) language sql stable as $$
     with measured as (
         select series, row_number() over (order by series) as line
         from series_chart(array['gpu_utilization', 'gpu_power'], fleet_notice.start, fleet_notice.stop,
                           extract(epoch from fleet_notice.stop - fleet_notice.start) * 100, 'device', 100000,
                           fleet_notice.hosts)
         group by series
+    ), left_out as (
+        select jsonb_build_object('total', max(line), 'drawn', fleet_notice.max_devices,
+                                  'devices', array_agg(series order by line) filter (where line > fleet_notice.max_devices))
+               as "values"
+        from measured having max(line) > fleet_notice.max_devices
     )
-    select format('A chart draws %s devices, these are left out: %s. Choose fewer hosts above.', fleet_notice.max_devices,
-                  some_of(array_agg(series order by line)))
-    from measured where line > fleet_notice.max_devices having count(*) > 0
+    select c.code, c.severity, '{}'::text[], l."values" from left_out l join notice_codes() c on c.code = 'devices_left_out'
 $$;
 
--- Where the energy of a span went, in joules, give or take a hundredth of the span at both ends. `kind` is `run` (beyond
--- what its GPUs draw with nothing to do), `idle` and `other` (processes of no run) of GPUs whose power is divided so,
--- `whole` of those where only the board's is known, and `cpu` (packages and memory). Never add up what is simulated and
--- what is not.
-create or replace function energy(start timestamptz, stop timestamptz)
+-- Return the energy of an interval in joules by consumer, within a hundredth of the interval at both ends. `kind` is `run`
+-- (above idle), `idle` and `other` (processes of no run) for GPUs whose power is attributed, `whole` for GPUs where only the
+-- board's power is known, and `cpu` (packages and memory). Never add simulated and real energy.
+create or replace function bench_dashboard.energy(start timestamptz, stop timestamptz)
 returns table (kind text, host text, device text, run_id text, run text, owner text, simulated boolean,
                joules double precision)
 language sql stable as $$
@@ -197,8 +199,8 @@ language sql stable as $$
     order by 8 desc nulls last
 $$;
 
--- The same in words: by owner, and what nobody owns.
-create or replace function energy_shares(start timestamptz, stop timestamptz, hosts text[] default null)
+-- Return the energy of an interval by owner, and by kind where no user owns it.
+create or replace function bench_dashboard.energy_shares(start timestamptz, stop timestamptz, hosts text[] default null)
 returns table (who text, simulated boolean, joules double precision) language sql stable as $$
     select case kind when 'run' then owner when 'idle' then 'GPUs with nothing to do' when 'other' then 'others'' processes'
                      when 'whole' then 'GPUs, undivided' else 'CPUs and memory' end,

@@ -1,7 +1,7 @@
--- The pipeline itself: what was scraped and what was not.
+-- The pipeline itself: scrapes, and missed scrapes.
 
--- The series by which one sees when a target was scraped: one that is in each of its answers.
-create or replace view target_pulses as
+-- Scrape markers: for each target a series that is in each of its responses.
+create or replace view bench_dashboard.target_pulses as
 select t.target_id, s.series_id
 from targets t cross join lateral (
     select series_id from series
@@ -10,17 +10,17 @@ from targets t cross join lateral (
                                   'node_load1', 'DCGM_FI_DEV_GPU_TEMP'], metric), series_id desc
     limit 1) s;
 
--- What a target is called: its exporter, with the host where there are several, and its address where those are not enough.
-create or replace view target_names as
+-- Display names of targets: the exporter, with the host where there are several, and the address where these are ambiguous.
+create or replace view bench_dashboard.target_names as
 select target_id,
        concat_ws(' ', listener, case when count(*) over (partition by listener) > 1 then host end,
                  case when count(*) over (partition by listener, host) > 1 then instance end) as target
 from targets;
 
--- How many scrapes of each target came in each step of a span and how many should have; `share` is the one of the other,
--- null where nobody asked: before a target's first scrape, after its last one where nobody wants it any more, and while
--- no target at all was scraped. Whole steps only; of targets the first so many by name.
-create or replace function target_scrapes(
+-- Return the number of scrapes of each target in each step of an interval, and the expected number; `share` is their ratio. No
+-- rows before a target's first scrape, after its last scrape without a lease, and while no target was scraped. Whole steps
+-- only; the first `max_targets` targets by name.
+create or replace function bench_dashboard.target_scrapes(
     start timestamptz, stop timestamptz, step_ms double precision, max_targets integer default 40
 ) returns table ("time" timestamptz, target_id integer, target text, came bigint, wanted double precision,
                  share double precision)
@@ -37,10 +37,10 @@ language sql stable as $$
     ), steps as (
         select distinct time, width from came
         where time >= target_scrapes.start
-          -- What was scraped just now is on its way.
+          -- The newest scrapes may not be written yet.
           and time + make_interval(secs => width) <= least(target_scrapes.stop, now() - interval '5 s')
     ), spans as (
-        -- Half of the steps are without a gap, or nothing can be said.
+        -- The median is right as long as half of the steps are without a gap.
         select c.target_id, percentile_cont(0.5) within group (order by c.apart) as interval, min(c.time) as first,
                case when bool_or(t.lease_until > now()) then 'infinity' else max(c.time) end as last
         from came c join targets t using (target_id) group by c.target_id
@@ -54,14 +54,14 @@ language sql stable as $$
     order by s.time, a.target
 $$;
 
--- How each target is: `lag` are the seconds since its newest sample, as far as there was one in the last hour; `missed`
--- are scrapes of the span that did not come, to a step's end.
-create or replace function target_health(start timestamptz, stop timestamptz)
+-- Return the state of each target: `lag` are the seconds since its newest sample of the last hour; `missed` are the expected
+-- scrapes of the interval that are missing, to the end of a step.
+create or replace function bench_dashboard.target_health(start timestamptz, stop timestamptz)
 returns table (target text, host text, listener text, up boolean, lag double precision, interval_seconds double precision,
                series bigint, came bigint, missed double precision, clock_offset double precision, url text)
 language sql stable as $$
     with scraped as (
-        -- A scrape may be a moment late, and be counted with the next step.
+        -- A late scrape may count in the next step.
         select target_id, sum(came)::bigint as came, greatest(sum(wanted) - sum(came), 0)::float8 as missed
         from target_scrapes(target_health.start, target_health.stop,
                             extract(epoch from target_health.stop - target_health.start) * 10, 1000)
@@ -79,8 +79,8 @@ language sql stable as $$
     order by n.target
 $$;
 
--- What the collectors' work took, on average: a scrape, how late one began, and a transaction, in seconds.
-create or replace function collector_times(start timestamptz, stop timestamptz, step_ms double precision)
+-- Return the mean times of the collectors' work in seconds: a scrape, the delay of its start, and a transaction.
+create or replace function bench_dashboard.collector_times(start timestamptz, stop timestamptz, step_ms double precision)
 returns table ("time" timestamptz, what text, seconds double precision) language sql stable as $$
     with sums as materialized (
         select time, quantity, sum(value) as value
@@ -97,8 +97,8 @@ returns table ("time" timestamptz, what text, seconds double precision) language
     order by t.time, x.what
 $$;
 
--- What went wrong in a span, as the collectors counted it, with the reason where there are several.
-create or replace function collector_troubles(start timestamptz, stop timestamptz)
+-- Return the errors of an interval, as collectors counted them, with the reason where there are several.
+create or replace function bench_dashboard.collector_troubles(start timestamptz, stop timestamptz)
 returns table (what text, reason text, times double precision) language sql stable as $$
     with counters as materialized (
         select s.series_id, w.what, coalesce(s.labels ->> 'outcome', s.labels ->> 'reason', '') as reason

@@ -1,6 +1,6 @@
--- What the database does by itself and what it holds, in TimescaleDB.
+-- Background jobs and sizes of the database, in TimescaleDB.
 
-create or replace view storage_jobs as
+create or replace view bench_dashboard.storage_jobs as
 select case j.proc_name when 'refresh' then 'refresh of aggregates' when 'retain' then 'retention'
                         when 'policy_compression' then 'compression' else j.proc_name end::text as job,
        coalesce(c.view_name, j.hypertable_name, '')::text as relation,
@@ -14,10 +14,10 @@ left join timescaledb_information.job_stats s using (job_id)
 left join timescaledb_information.continuous_aggregates c
        on (c.view_schema, c.view_name) = (j.hypertable_schema, j.hypertable_name)
        or (c.materialization_hypertable_schema, c.materialization_hypertable_name) = (j.hypertable_schema, j.hypertable_name)
-where 'bench' in (j.proc_schema, j.hypertable_schema, c.view_schema);
+where j.proc_schema = 'bench_internal' or 'bench' in (j.hypertable_schema, c.view_schema);
 
--- Relations by size. Rows are estimates; `compressed` is the share of the chunks that are.
-create or replace view storage_sizes as
+-- Relations by size. Rows are estimates; `compressed` is the share of compressed chunks.
+create or replace view bench_dashboard.storage_sizes as
 with partitioned as (
     select 'samples' as relation, 'bench.samples'::regclass as id
     union all
@@ -30,4 +30,4 @@ from partitioned p left join lateral public.hypertable_columnstore_stats(p.id) s
 union all
 select c.relname, nullif(c.reltuples, -1)::bigint, pg_total_relation_size(c.oid), null
 from pg_class c
-where c.relnamespace = 'bench'::regnamespace and c.relkind = 'r' and c.oid not in (select id from partitioned);
+where c.relnamespace in ('bench'::regnamespace, 'bench_internal'::regnamespace) and c.relkind = 'r' and c.oid not in (select id from partitioned);

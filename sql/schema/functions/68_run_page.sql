@@ -1,7 +1,7 @@
--- One run: what there is to say of it besides its curves.
+-- The page of one run, except its curves.
 
--- A run in lines, `what` and its `value`; what it has not is left out. Its coverage is only known when it has ended.
-create or replace function run_card(p_run text)
+-- Return a run in lines of `what` and `value`, without empty ones. Coverage is known once the summary is stored.
+create or replace function bench_dashboard.run_card(p_run text)
 returns table (what text, value text) language sql stable rows 20 as $$
     select x.what, x.value
     from runs r join workloads w using (workload_id) join experiments e using (experiment_id)
@@ -29,46 +29,47 @@ returns table (what text, value text) language sql stable rows 20 as $$
     where r.run_id = p_run and x.value <> '' order by x.ord
 $$;
 
--- The energy of a run so far, in joules: its part of its GPUs', beyond what they draw with nothing to do. Null where that
--- is not measured.
-create or replace function run_energy(p_run text) returns double precision language sql stable as $$
+-- Return the energy of a run so far in joules: its share of its GPUs' energy above idle. Null where it is not measured.
+create or replace function bench_dashboard.run_energy(p_run text) returns double precision language sql stable as $$
     select case when r.summarised
            then (select total from stored_summaries s
                  where s.run_id = r.run_id and s.quantity = 'gpu_energy_attributed' and s.metric is null)
            else (select sum(x.area)
-                 from series_steps(array(select s.series_id from places p join series s using (place_id)
-                                         where p.run_id = r.run_id and s.quantity = 'gpu_energy_attributed'
-                                           and s.series_id not in (select series_id from repeats_of(
-                                               array[p_run], '{gpu_energy_attributed}'))),
+                 from series_steps(array(select series_id from run_sources(array[p_run], '{gpu_energy_attributed}')
+                                         where counts and scope = 'process'),
                                    r.started_at - interval '1 min', coalesce(r.ended_at, now()) + interval '1 min', 10000) x)
            end
     from runs r where r.run_id = p_run
 $$;
 
--- What one has to know who looks at a run from `p_start` to `p_stop`: what it is about, and a sentence.
-create or replace function run_notice(p_run text, p_start timestamptz, p_stop timestamptz, p_most integer default 40)
-returns table (about text, notice text) language sql stable as $$
-    select x.about, x.notice
-    from (select true) one left join runs r on r.run_id = p_run left join run_marks m using (run_id)
-    cross join lateral (values
-        (1, 'choice', case when r.run_id is null then 'There is no run yet: `bench run -- COMMAND` or `bench schedule FILE` makes '
-                                                      'one, and `bench demo` some to look at.' end),
-        (1, 'behind', replica_notice()),
-        (2, 'to come', case when r.run_id is not null and r.started_at is null then 'It has not started.' end),
-        (3, 'range', case when coalesce(r.ended_at, now()) < p_start or r.started_at > p_stop
-                          then 'It did not run within the chosen time: "The whole run" above shows it.' end),
-        (4, '* simulated', case when m.simulated then 'Its GPUs are simulated: what is said of them is made up.' end),
-        (5, '◆ profiled', case when m.profiled
-                               then format('It ran under a profiler (%s), which slows it down.', r.profilers) end),
-        (6, 'shared', case when m.shared then 'It shared what it ran on with others, see its neighbours below.' end),
-        (7, 'left out', (select format('It has %s GPUs, a chart draws %s of them: the first by their ids.', count(*), p_most)
-                         from placements p where p.run_id = r.run_id having count(*) > p_most))
-    ) as x (rank, about, notice)
-    where x.notice is not null order by x.rank
+-- Return the notices on the page of a run, for the range from `p_start` to `p_stop`.
+create or replace function bench_dashboard.run_notice(p_run text, p_start timestamptz, p_stop timestamptz, p_most integer default 40)
+returns table (code text, severity text, runs text[], "values" jsonb) language sql stable as $$
+    with run as (
+        select r.*, m.simulated as on_simulated, m.profiled, m.shared, run_label(w, r) as label
+        from runs r join workloads w using (workload_id) left join run_marks m using (run_id) where r.run_id = p_run
+    ), notices (code, runs, "values") as (
+        select 'no_runs', '{}'::text[], '{}'::jsonb where not exists (select from run)
+        union all
+        select b.code, b.runs, b."values" from replica_notice() b
+        union all
+        select x.code, array[label], x."values" from run cross join lateral (values
+            ('not_started', started_at is null, '{}'::jsonb),
+            ('outside_range', coalesce(ended_at, now()) < p_start or started_at > p_stop, '{}'),
+            ('simulated_gpu', on_simulated, '{}'),
+            ('profiled', profiled, jsonb_build_object('profilers', string_to_array(profilers, '+'))),
+            ('shared_resource', shared, '{}')
+        ) as x (code, holds, "values") where holds
+        union all
+        select 'gpus_left_out', array[max(label)], jsonb_build_object('total', count(*), 'drawn', p_most)
+        from run join placements p using (run_id) having count(*) > p_most
+    )
+    select c.code, c.severity, n.runs, n."values"
+    from notices n join notice_codes() with ordinality as c (code, severity, nth) using (code) order by c.nth
 $$;
 
--- A quantity of a run on each of its devices, by what people call them.
-create or replace function run_devices_chart(
+-- Return points of a quantity of a run on each of its devices, by display name.
+create or replace function bench_dashboard.run_devices_chart(
     p_run text, p_quantity text, start timestamptz, stop timestamptz, step_ms double precision,
     max_series integer default 40
 ) returns table ("time" timestamptz, device text, scope text, value double precision)
@@ -82,8 +83,8 @@ language sql stable as $$
     order by c.time, 2
 $$;
 
--- Who else was there while a run went on, and how near: on the same MIG instance, the same GPU, or the same host.
-create or replace function run_neighbours(p_run text)
+-- Return the runs that ran at the same time as a run on the same MIG instance, the same GPU, or the same host.
+create or replace function bench_internal.run_neighbours(p_run text)
 returns table (run_id text, run text, owner text, status text, shared text, devices text, since timestamptz,
                until timestamptz, share double precision)
 language sql stable as $$
@@ -105,14 +106,14 @@ language sql stable as $$
     order by x.distance, o.started_at, o.run_id
 $$;
 
--- The process of a run that began to track first; of several that do the same, one is enough to look at.
-create or replace function first_tracked(p_run text) returns integer language sql stable as $$
+-- Return the first process of a run that tracked spans; of several ranks, one suffices.
+create or replace function bench_dashboard.first_tracked(p_run text) returns integer language sql stable as $$
     select pid from spans where run_id = p_run and kind in ('phase', 'epoch') order by started_at limit 1
 $$;
 
--- Phases and epochs of a run in a span, of its first process: a line for each kind, and one more where they nest. Phases of
--- one name have one colour (see `chart_style`), epochs have two in turn.
-create or replace function run_phases(p_run text, start timestamptz, stop timestamptz)
+-- Return the phases and epochs of a run's first process in an interval: a line per kind, and a further line per level of
+-- nesting. Phases of one name share a colour (see `chart_style`); epochs alternate between two.
+create or replace function bench_dashboard.run_phases(p_run text, start timestamptz, stop timestamptz)
 returns table ("time" timestamptz, ended timestamptz, line text, name text, color text) language sql stable as $$
     with recursive names as (
         select name, (row_number() over (order by min(started_at), name) - 1) % 12 as nth
@@ -137,9 +138,9 @@ returns table ("time" timestamptz, ended timestamptz, line text, name text, colo
     limit 2000
 $$;
 
--- How many steps a run made in a second, from the end of one to the end of the next: by its spans, or, where it has
--- none, by those of its `counting_metric`.
-create or replace function run_steps(p_run text, start timestamptz, stop timestamptz, step_ms double precision)
+-- Return the steps per second of a run, from the end of one step to the end of the next: by its spans, or by its
+-- `counting_metric` where it has none.
+create or replace function bench_dashboard.run_steps(p_run text, start timestamptz, stop timestamptz, step_ms double precision)
 returns table ("time" timestamptz, source text, value double precision) language sql stable as $$
     with tracked as materialized (
         select pid from spans where run_id = p_run and kind = 'step' order by started_at limit 1
@@ -162,8 +163,8 @@ returns table ("time" timestamptz, source text, value double precision) language
     from ends where steps > 0 group by bin order by bin
 $$;
 
--- What a run has logged in a span, the mean of each step of time, with the least and the greatest.
-create or replace function run_logged(
+-- Return the software metrics of a run in an interval: mean, minimum and maximum of each step of time.
+create or replace function bench_dashboard.run_logged(
     p_run text, p_keys text[], start timestamptz, stop timestamptz, step_ms double precision
 ) returns table ("time" timestamptz, key text, value double precision, low double precision, high double precision)
 language sql stable as $$
@@ -175,9 +176,9 @@ language sql stable as $$
     order by 1, 2
 $$;
 
--- Where the links of a run's dashboard lead: `whole` is a range of time that shows all of it, as an address takes it, and
--- `workload` the choice of its workload, with a range that shows the longest of its runs.
-create or replace function run_links(p_run text, out whole text, out workload text, out mlflow text) language sql stable as $$
+-- Return the parts of the links on a run's dashboard: `whole` is a range that shows the whole run, and `workload` selects its
+-- workload with a range that shows the longest run.
+create or replace function bench_dashboard.run_links(p_run text, out whole text, out workload text, out mlflow text) language sql stable as $$
     select format('from=%s&to=%s', floor(extract(epoch from r.started_at) * 1000)::bigint,
                   coalesce(ceil(extract(epoch from r.ended_at) * 1000)::bigint::text, 'now&refresh=5s')),
            format('var-experiment=%s&var-workload=%s&from=1970-01-01T00:00:00.000Z&to=%s', w.experiment_id, w.workload_id,

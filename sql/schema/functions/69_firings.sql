@@ -1,7 +1,7 @@
--- What was done when rules fired, and when they did, for whoever shows it.
+-- Firings of rules and their actions, for display.
 
--- What was done about a firing, in words; null where nothing was asked for.
-create or replace function firing_done(p_run text, p_rule text, p_started timestamptz) returns text
+-- Return the actions on a firing and their outcomes; null without actions.
+create or replace function bench_internal.firing_done(p_run text, p_rule text, p_started timestamptz) returns text
 language sql stable as $$
     select string_agg(
         action || ': ' || coalesce(outcome || coalesce(' (' || nullif(left(detail, 200), '') || ')', ''),
@@ -10,8 +10,8 @@ language sql stable as $$
     from rule_actions where run_id = p_run and rule = p_rule and started_at = p_started
 $$;
 
--- Where rules held in runs, as annotations on the common axis; of few runs only, since they lie over each other.
-create or replace function chart_firings(p_runs text[], p_align text default 'time', p_most integer default 4)
+-- Return the firings of rules as annotations on the common axis; of few runs only, since they overlap.
+create or replace function bench_dashboard.chart_firings(p_runs text[], p_align text default 'time', p_most integer default 4)
 returns table ("time" timestamptz, timeend timestamptz, text text, tags text) language sql stable as $$
     select timestamptz '1970-01-01 00:00:00+00' + (f.started_at - o.zero),
            timestamptz '1970-01-01 00:00:00+00' + (coalesce(f.ended_at, r.ended_at, now()) - o.zero),

@@ -1,7 +1,7 @@
--- What rules are made of: the points of a run that they judge, and the stretches of time in which a condition holds.
+-- Building blocks of rules: the points of a run, and the intervals in which a condition holds.
 
--- Figures of a run as means over `p_point`, or over more where that would be too many: a row a point and quantity, and
--- where it is asked for a device, by what people call it. Of each quantity the narrowest scope, as in a chart.
+-- Return means of a run's quantities over `p_point`, or over longer points where there would be too many: a row per point and
+-- quantity, and per device by display name where wanted. Each quantity is in its narrowest scope, as in a chart.
 create or replace function rule_points(
     p_run text, p_quantities text[], p_start timestamptz, p_stop timestamptz, p_point interval,
     p_per_device boolean default false, p_scopes text[] default null
@@ -10,7 +10,7 @@ language sql stable as $$
     select c.time, c.quantity, c.scope, coalesce(d.device, c.id), c.value, c.low, c.high
     from (select x.*, case when p_per_device then regexp_replace(x.series, '^.* ', '') end as id
           from run_chart(array[p_run], p_quantities, p_start, p_stop, 1000 * extract(epoch from p_point)::float8, false,
-                         -- For eight at least: so the points of a long run are as far apart whatever is asked for.
+                         -- At least eight, so that a long run has the same points for any number of quantities.
                          greatest(8, cardinality(p_quantities) * case when p_per_device then (
                              select count(*)::integer from placements where run_id = p_run) end),
                          p_scopes, p_per_device) x) c
@@ -18,7 +18,7 @@ language sql stable as $$
     left join devices d on d.host = p.host and d.origin = p.origin and concat_ws('/', d.gpu_uuid, d.gpu_instance_id) = c.id
 $$;
 
--- What of its host a run used, as such points: cores, how many it may use, and what all of the host's did.
+-- Return the cores at each point: used by the run, available to it, and in use on the whole host.
 create or replace function rule_cpu(p_run text, p_start timestamptz, p_stop timestamptz, p_point interval)
 returns table (started_at timestamptz, used float8, available float8, host_used float8, host_waited float8, host_cores float8,
                host_pressure float8)
@@ -38,8 +38,8 @@ language sql stable as $$
         group by started_at) points
 $$;
 
--- The beginning of the window that a moment lies in: windows follow each other from `p_skip` after the run's start. Null
--- before that, and for one that is not all of it between `p_start` and `p_stop`.
+-- Return the start of the window that holds a time: windows follow each other from `p_skip` after the run's start. Null before
+-- that, and for a window that is not wholly between `p_start` and `p_stop`.
 create or replace function rule_window(
     p_run text, p_at timestamptz, p_window interval, p_skip interval, p_start timestamptz, p_stop timestamptz
 ) returns timestamptz language sql stable as $$
@@ -48,7 +48,7 @@ create or replace function rule_window(
     where r.run_id = p_run and w.begins >= greatest(p_start, r.started_at + p_skip) and w.begins + p_window <= p_stop
 $$;
 
--- The distribution of points over such windows. A window counts where it was measured for at least half of it.
+-- Return the distribution of points over windows. A window counts where at least half of it was measured.
 create or replace function rule_windows(
     p_run text, p_quantities text[], p_start timestamptz, p_stop timestamptz, p_point interval, p_window interval,
     p_skip interval, p_per_device boolean default false
@@ -63,10 +63,10 @@ language sql stable as $$
     having max(x.started_at) - min(x.started_at) + p_point >= p_window / 2
 $$;
 
--- The stretches in which a condition holds at one point after the other, for at least `p_patience`. One that holds still at
--- `p_stop`, as far as that is known, has no `ended_at`; `until` is how far it was seen. What was not measured for a minute, a
--- scrape's longest interval, beyond the usual distance of the points ends a stretch. Each stands for `p_width`, by default
--- that distance.
+-- Return the intervals in which a condition holds at consecutive points, for at least `p_patience`. One that still holds at
+-- `p_stop`, as far as that is known, has no `ended_at`; `until` is the end of its last point. A gap in the measurements of a
+-- minute (the longest scrape interval) beyond the usual distance of points ends an interval. Each point stands for `p_width`,
+-- by default that distance.
 create or replace function rule_stretches(
     p_times timestamptz[], p_holds boolean[], p_patience interval, p_stop timestamptz, p_width interval default null
 ) returns table (started_at timestamptz, ended_at timestamptz, until timestamptz) language sql immutable as $$
@@ -92,7 +92,7 @@ create or replace function rule_stretches(
     from whole where until - begins >= p_patience order by begins
 $$;
 
--- The steps of a run that have ended, or its epochs where it says nothing of steps, and the process that made each.
+-- Return the ended steps of a run with their process; its epochs where it has no steps.
 create or replace function rule_steps(p_run text, p_start timestamptz, p_stop timestamptz)
 returns table (pid integer, step bigint, started_at timestamptz, ended_at timestamptz, seconds float8)
 language sql stable as $$

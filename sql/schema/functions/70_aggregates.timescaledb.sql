@@ -1,28 +1,27 @@
--- Aggregates and raw samples agree, always. What is written above an aggregate's watermark is computed on read; what is
--- written below is on record as invalid and stays unseen until it is refreshed. Only the owner may do that, so a job of
--- the owner does.
+-- Aggregates and raw samples always agree. Samples above an aggregate's watermark are aggregated on read. A write below it
+-- records an invalidation, and becomes visible with the next refresh. Only the owner may refresh, so a job of the owner does.
 
--- Whether the aggregates are computed on read, from a series' whole past: only what is newest.
-create or replace function aggregates_on_read() returns boolean language sql immutable as 'select false';
+-- Return whether aggregates are computed on read, over the whole history of a series: here only above the watermark.
+create or replace function bench_internal.aggregates_on_read() returns boolean language sql immutable as 'select false';
 
--- Refreshes what has changed, and nothing else; each level after the one that it is made of. It ends behind the clock, so
--- that live samples, readable within seconds, stay above the watermark. It begins at the edge of retention: below, the
--- samples are gone, and a refresh would erase what was made of them; what comes late there is added. It goes by three hours
--- at a time: TimescaleDB's own batches of ten buckets take twenty times as long for a week that is brought in.
-create or replace procedure refresh(job integer default null, config jsonb default null) language plpgsql as $$
+-- Refresh what has changed, each level after the one below. The refresh ends behind the clock, so that live samples stay above
+-- the watermark and are readable within seconds. It starts at the raw cutoff: the samples below are deleted, and a refresh
+-- would erase their aggregates. Late samples below the cutoff are added instead. Batches span three hours: TimescaleDB's
+-- default of ten buckets takes twenty times as long for an imported week.
+create or replace procedure bench_internal.refresh(job integer default null, config jsonb default null) language plpgsql as $$
 declare
-    edge timestamptz;
+    cutoff timestamptz;
 begin
     perform pg_advisory_lock(hashtext('bench.refresh'));  -- one at a time
-    select nullif(r.edge, '-infinity') into edge from bench.retention r;
-    if edge is not null then
-        call bench.raise_watermark(edge);
-        execute format('with late as (delete from bench.samples_10s_late returning *)
+    select nullif(r.raw_cutoff, '-infinity') into cutoff from bench_internal.retention r;
+    if cutoff is not null then
+        call bench_internal.raise_watermark(cutoff);
+        execute format('with late as (delete from bench_internal.samples_10s_late returning *)
                         insert into %s (bucket, series_id, runset_id, n, seconds, area, min, max)
-                        select bucket, series_id, runset_id, n, seconds, area, min, max from late', bench.materialized_10s());
+                        select bucket, series_id, runset_id, n, seconds, area, min, max from late', bench_internal.materialized_10s());
         commit;
     end if;
-    call public.refresh_continuous_aggregate('bench.samples_10s', edge, now() - interval '1 min',
+    call public.refresh_continuous_aggregate('bench.samples_10s', cutoff, now() - interval '1 min',
                                              options => '{"buckets_per_batch": 1080}');
     call public.refresh_continuous_aggregate('bench.samples_1m', null, now() - interval '5 min',
                                              options => '{"buckets_per_batch": 180}');
@@ -31,22 +30,22 @@ begin
     perform pg_advisory_unlock(hashtext('bench.refresh'));
 end $$;
 
--- Where samples_10s keeps its rows.
-create or replace function materialized_10s() returns regclass language sql stable as $$
+-- Return the relation that holds the rows of samples_10s.
+create or replace function bench_internal.materialized_10s() returns regclass language sql stable as $$
     select format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name)::regclass
     from timescaledb_information.continuous_aggregates where view_schema = 'bench' and view_name = 'samples_10s'
 $$;
 
--- Where the aggregates keep their rows.
-create or replace function stored_aggregates() returns text[] language sql stable as $$
-    select array['bench.samples_10s_late'] || array_agg(
+-- Return the relations that hold stored aggregates.
+create or replace function bench_internal.stored_aggregates() returns text[] language sql stable as $$
+    select array['bench_internal.samples_10s_late'] || array_agg(
         format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name))
     from timescaledb_information.continuous_aggregates where view_schema = 'bench'
 $$;
 
--- Has samples_10s read what is materialized below `p_time`, where so far it is computed on read and there is nothing to
--- materialize. A watermark follows what a refresh finds: a sample of no series, taken away again with its bucket.
-create or replace procedure raise_watermark(p_time timestamptz) language plpgsql as $$
+-- Raise the watermark of samples_10s to `p_time`, so that it reads materialized rows below, even where there is nothing to
+-- materialize. A watermark follows the data of a refresh: hence a sample of no series, deleted afterwards with its bucket.
+create or replace procedure bench_internal.raise_watermark(p_time timestamptz) language plpgsql as $$
 declare
     watermark constant timestamptz := (
         select _timescaledb_functions.to_timestamp(_timescaledb_functions.cagg_watermark(mat_hypertable_id))
@@ -57,13 +56,13 @@ begin
         commit;
         call public.refresh_continuous_aggregate('bench.samples_10s', p_time - interval '10 s', p_time);
         delete from bench.samples where series_id = 0 and time = p_time - interval '1 s';
-        execute format('delete from %s where bucket = $1', bench.materialized_10s()) using p_time - interval '10 s';
+        execute format('delete from %s where bucket = $1', bench_internal.materialized_10s()) using p_time - interval '10 s';
         commit;
     end if;
 end $$;
 
--- Takes what was put into `late_samples`, all of it below the edge.
-create or replace function write_below_edge() returns void language plpgsql as $$
+-- Aggregate and store the samples in `late_samples`, all of them below the raw cutoff.
+create or replace function bench_internal.write_below_cutoff() returns void language plpgsql as $$
 begin
     insert into samples_10s_late
     select public.time_bucket(interval '10 s', time), series_id, runset_id, count(*),
@@ -73,28 +72,28 @@ begin
     delete from late_samples;
 end $$;
 
--- Moves the edge to where `retention` wants it and drops the chunks below it, less those in which a run ran that is to
--- be kept, or has no summary yet.
-create or replace procedure retain(job integer default null, config jsonb default null) language plpgsql as $$
+-- Move the raw cutoff to where `retention` wants it, and drop the chunks below it, except those of runs that are protected or
+-- have no summary yet.
+create or replace procedure bench_internal.retain(job integer default null, config jsonb default null) language plpgsql as $$
 declare
     here timestamptz;
     wanted timestamptz;
     chunk record;
 begin
     perform pg_advisory_lock(hashtext('bench.refresh'));
-    select nullif(edge, '-infinity'), greatest(edge, date_trunc('day', now() - keep_raw, 'UTC'))
-    into here, wanted from bench.retention where keep_raw is not null;
-    perform bench.summarise_before(wanted);  -- also where the edge stays: what went on when it came may have ended
+    select nullif(raw_cutoff, '-infinity'), greatest(raw_cutoff, date_trunc('day', now() - keep_raw, 'UTC'))
+    into here, wanted from bench_internal.retention where keep_raw is not null;
+    perform bench_internal.summarise_before(wanted);  -- also for an unchanged cutoff: more runs may have ended
     commit;
     if wanted > here or here is null and wanted is not null then
         call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted,
                                                  options => '{"buckets_per_batch": 1080}');
-        -- Once more without writers, for what came meanwhile: from here on no sample is without its aggregate.
+        -- A second time without writers, for samples written meanwhile: from here on each sample has its aggregate.
         perform pg_advisory_lock(hashtext('bench.samples'));
         call public.refresh_continuous_aggregate('bench.samples_10s', here, wanted,
                                                  options => '{"buckets_per_batch": 1080}');
-        call bench.raise_watermark(wanted);
-        update bench.retention set edge = wanted;
+        call bench_internal.raise_watermark(wanted);
+        update bench_internal.retention set raw_cutoff = wanted;
         commit;
         perform pg_advisory_unlock(hashtext('bench.samples'));
     end if;
@@ -111,9 +110,9 @@ begin
     perform pg_advisory_unlock(hashtext('bench.refresh'));
 end $$;
 
--- The chunks that a policy is to have compressed for `p_late`: by the views that TimescaleDB documents, since its catalog
--- changes from release to release.
-create or replace function chunks_to_compress(p_late interval)
+-- Return the chunks that a policy should have compressed `p_late` ago. It uses the views that TimescaleDB documents, since its
+-- catalog changes between releases.
+create or replace function bench_internal.chunks_to_compress(p_late interval)
 returns table (job_id integer, relation regclass, is_compressed boolean, range_start timestamptz) language sql stable as $$
     select j.job_id, format('%I.%I', i.chunk_schema, i.chunk_name)::regclass, i.is_compressed, i.range_start
     from timescaledb_information.jobs j
@@ -127,16 +126,16 @@ returns table (job_id integer, relation regclass, is_compressed boolean, range_s
       and i.range_end < now() - (j.config ->> 'compress_after')::interval - p_late
 $$;
 
--- Does now what jobs and policies do in time. A chunk that a policy's job has in its hands is left to it.
-create or replace procedure maintain() language plpgsql as $$
+-- Run now what jobs and policies do in time. A chunk that a policy's job has locked is left to the job.
+create or replace procedure bench_internal.maintain() language plpgsql as $$
 declare
     chunk regclass;
 begin
-    call bench.refresh();
-    call bench.retain();
+    call bench_internal.refresh();
+    call bench_internal.retain();
     for chunk in
-        select i.relation from bench.chunks_to_compress(interval '0') i
-        where not i.is_compressed or _timescaledb_functions.chunk_status(i.relation) & 10 <> 0  -- or written to since then
+        select i.relation from bench_internal.chunks_to_compress(interval '0') i
+        where not i.is_compressed or _timescaledb_functions.chunk_status(i.relation) & 10 <> 0  -- or written to since its compression
         order by i.range_start
     loop
         begin
@@ -150,8 +149,8 @@ end $$;
 
 do $$
 begin
-    if not exists (select from timescaledb_information.jobs where proc_schema = 'bench' and proc_name = 'refresh') then
-        perform public.add_job('bench.refresh', interval '10 s');
-        perform public.add_job('bench.retain', interval '1 day');
+    if not exists (select from timescaledb_information.jobs where proc_schema = 'bench_internal' and proc_name = 'refresh') then
+        perform public.add_job('bench_internal.refresh', interval '10 s');
+        perform public.add_job('bench_internal.retain', interval '1 day');
     end if;
 end $$;

@@ -1,8 +1,9 @@
--- Removes runs with all that is theirs alone, and returns how many samples that was. What others were on as well stays with
--- them, and they keep on record that they were not alone. Of the aggregates the same buckets go, for each is of one run set: so
--- they agree below the watermark and below the edge of retention too. Only their owner may write to these, who made this.
-create or replace function remove_runs(p_runs text[]) returns bigint
-language plpgsql security definer set search_path = pg_catalog, bench, pg_temp as $$
+-- Remove runs with their own data, and return the number of removed samples. Samples shared with other runs stay with those,
+-- which keep a count of the removed runs. Each bucket of an aggregate belongs to one run set, so the same buckets are deleted:
+-- aggregates agree with samples below the watermark and the raw cutoff too. Only the owner may write to aggregates, hence
+-- `security definer`.
+create or replace function bench_internal.remove_runs(p_runs text[]) returns bigint
+language plpgsql security definer set search_path = pg_catalog, bench, bench_internal, pg_temp as $$
 declare
     own_places constant integer[] := array(select place_id from places where run_id = any(p_runs));
     own_series constant integer[] := array(select series_id from series where place_id = any(own_places));
@@ -20,17 +21,17 @@ begin
     if exists (select from runs where run_id = any(p_runs) and (keep or status in ('pending', 'running'))) then
         raise exception 'runs that go on, or are kept, cannot be removed';
     end if;
-    perform pg_advisory_xact_lock(hashtext('bench.refresh'));  -- no aggregate is made of what goes meanwhile
-    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- and the edge stays
-    perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- as many as it takes
+    perform pg_advisory_xact_lock(hashtext('bench.refresh'));  -- excludes refreshes meanwhile
+    perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- keeps the raw cutoff from moving
+    perform set_config('timescaledb.max_tuples_decompressed_per_dml_transaction', '0', true);  -- no limit
     select array_agg(runset_id), min(low_), max(high_) into own_sets, low, high
     from (select runset_id, min(started_at) as low_, max(coalesce(ended_at, 'infinity')) as high_ from run_sets
           where runset_id in (select runset_id from run_sets where run_id = any(p_runs))
           group by runset_id having bool_and(run_id = any(p_runs))) sets;
     near_series := array(select series_id from series
                          where place_id in (select place_id from run_sets where runset_id = any(own_sets)));
-    -- Two statements: of an `or` a columnstore makes nothing, and all of it would be unpacked. The tag decides; bounds on time,
-    -- wider than a scrape's interval and a bucket, only narrow the search.
+    -- Two statements: with an `or` the columnstore would decompress everything. The tag decides; the bounds on time narrow the
+    -- search, and are wider than a scrape interval and a bucket.
     for relation, condition in
         select r, c from unnest(array['bench.samples'] || stored_aggregates()) r
         cross join unnest(array[
@@ -47,7 +48,7 @@ begin
     update run_sets mine set others = others + gone.n
     from (select runset_id, count(*)::integer as n from run_sets where run_id = any(p_runs) group by runset_id) gone
     where gone.runset_id = mine.runset_id and mine.run_id <> all(p_runs);
-    -- As an imported one: without it the run sets of those who were there would be made anew.
+    -- Marked as imported: the delete would otherwise rebuild the run sets of the other runs.
     update placements set origin = 'removed' where run_id = any(p_runs);
     delete from runs where run_id = any(p_runs);
     delete from series where series_id = any(own_series);
@@ -58,4 +59,4 @@ begin
         and not exists (select from workloads w where w.experiment_id = e.experiment_id);
     return removed;
 end $$;
-revoke execute on function remove_runs from public;  -- who may is said with the roles
+revoke execute on function remove_runs from public;  -- 90_roles.sql grants it

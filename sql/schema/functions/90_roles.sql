@@ -1,5 +1,5 @@
--- Roles, where the migrating user may make them; elsewhere an administrator does, with sql/roles.sql. Each step stands for
--- itself: who owns the schema may grant, and need not be one who may make roles.
+-- Roles, where the migrating user may create them; elsewhere an administrator runs sql/roles.sql. Each step is independent: the
+-- owner of the schema may grant, but need not have the right to create roles.
 
 do $$
 declare
@@ -16,16 +16,16 @@ end $$;
 
 do $$
 begin
-    grant usage on schema bench to bench_owner, bench_writer, bench_reader, bench_reader_own;
-    grant all on all tables in schema bench to bench_owner;
-    grant select, insert, update, delete on all tables in schema bench to bench_writer;
-    grant usage on all sequences in schema bench to bench_owner, bench_writer;
-    grant select on all tables in schema bench to bench_reader;
+    grant usage on schema bench, bench_internal, bench_dashboard to bench_owner, bench_writer, bench_reader, bench_reader_own;
+    grant all on all tables in schema bench, bench_internal, bench_dashboard to bench_owner;
+    grant select, insert, update, delete on all tables in schema bench, bench_internal, bench_dashboard to bench_writer;
+    grant usage on all sequences in schema bench, bench_internal, bench_dashboard to bench_owner, bench_writer;
+    grant select on all tables in schema bench, bench_internal, bench_dashboard to bench_reader;
 exception when insufficient_privilege or undefined_object or internal_error then
     raise notice 'rights were left as they are: %', sqlerrm;
 end $$;
 
--- What may write gives that up where it executes rules.
+-- The writer drops its own rights before it executes rules.
 do $$
 begin
     grant bench_reader to bench_writer, bench_owner;
@@ -35,17 +35,18 @@ end $$;
 
 do $$
 begin
-    alter role bench_owner set search_path = bench, public;
-    alter role bench_writer set search_path = bench, public;
-    alter role bench_reader set search_path = bench, public;
-    alter role bench_reader_own set search_path = bench_own, bench, public;
-    execute format('alter database %I set search_path = "$user", bench, public', current_database());
+    alter role bench_owner set search_path = bench, bench_internal, bench_dashboard, public;
+    alter role bench_writer set search_path = bench, bench_internal, bench_dashboard, public;
+    alter role bench_reader set search_path = bench, bench_internal, bench_dashboard, public;
+    alter role bench_reader_own set search_path = bench_own, bench, bench_internal, bench_dashboard, public;
+    execute format('alter database %I set search_path = "$user", bench, bench_internal, bench_dashboard, public', current_database());
 exception when insufficient_privilege or undefined_object or internal_error then
     raise notice 'search paths were left as they are: %', sqlerrm;
 end $$;
 
--- Servers compile costly queries by default (JIT). Ours are short and have many parts: that takes seconds, and saves none.
--- For every connection to this database, Grafana's too, from its next one on; what charts execute has it off in any case.
+-- Servers compile costly queries by default (JIT). Our queries are short with many parts: compilation takes seconds and saves
+-- none. The setting applies to new connections to this database, Grafana's too; the functions of charts switch JIT off in any
+-- case.
 do $$
 begin
     execute format('alter database %I set jit = off', current_database());
@@ -53,12 +54,12 @@ exception when insufficient_privilege or internal_error then
     raise notice 'jit was left as it is: %', sqlerrm;
 end $$;
 
--- Cancels what `bench_reader` has asked for longer than this, and says how many that were: who writes SQL may lift the role's
--- own time limit. Its owner is a superuser or a member of that role, as sql/roles.sql makes `bench_owner`; else it does nothing.
--- As in every function with its owner's rights, what a caller may have made is found last: `pg_temp` comes first where it is
--- not named.
+-- Cancel queries of `bench_reader` that have run longer than this, and return their number: a reader may lift its own time
+-- limit. The owner must be a superuser or a member of that role, as `bench_owner` is by sql/roles.sql; else the function does
+-- nothing. As in every `security definer` function, objects of the caller come last: `pg_temp` comes first where the path does
+-- not name it.
 create or replace function cancel_long_reads(p_limit interval) returns bigint
-language plpgsql security definer set search_path = pg_catalog, bench, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, bench, bench_internal, pg_temp as $$
 begin
     return (select count(*) filter (where pg_cancel_backend(pid)) from pg_stat_activity
             where usename = 'bench_reader' and datname = current_database() and state = 'active'

@@ -1,23 +1,23 @@
--- What `bench_reader_own` sees: the runs of the person who is logged in, and of others that there are some. Row-level security
--- is not open to us: it excludes continuous aggregates and the columnstore.
+-- Data that `bench_reader_own` sees: the runs of the user who is logged in, and only the existence of other runs. Row-level
+-- security is no option: it excludes continuous aggregates and the columnstore.
 --
--- Schema `bench_own` has a view for each relation that is asked about runs, under the same name: with it in front on the search
--- path, every function and question of ours answers from them, with no right beyond the asker's. A barrier alone would not do:
--- EXPLAIN tells how often a condition of the asker's holds below it, and how often it is thought to. So
+-- Schema `bench_own` has a view of the same name for each relation about runs. With `bench_own` first on the search path, every
+-- function and query reads these views with the user's own rights. A security barrier alone would not suffice: EXPLAIN shows
+-- actual and estimated row counts of a user's condition below it. So
 --
--- * most views begin at `mine()`, and reach into a table by one key (`offset 0` keeps all else out): no row of anybody else is
---   read. Samples are read by series and time, which says no more than that there are some.
--- * all else that a view gives depends on a volatile function, and no condition on it goes below the barrier.
+-- * most views begin at `mine()`, and reach into a table by one key (`offset 0` keeps other conditions out): they read no row
+--   of another user. Samples are read by series and time, which reveals their existence alone.
+-- * each further column depends on a volatile function, so that no condition on it moves below the barrier.
 create schema if not exists bench_own;
 
--- The runs of the person who is logged in: those whose owner is called as this login is, or as a role that it was granted.
+-- Return the runs of the user who is logged in: their owner is this login, or a role granted to it.
 create or replace function bench_own.mine() returns setof text
 language sql stable security definer rows 100 set search_path = pg_catalog, pg_temp as $$
     select run_id from bench.runs
     where owner = any(array(select rolname::text from pg_roles where pg_has_role(session_user, oid, 'member')))
 $$;
 
--- Their run sets, by which their samples are known, and the places that they were on.
+-- Return the run sets of these runs, which tag their samples; `my_places` returns their resources.
 create or replace function bench_own.sets() returns setof integer
 language sql stable security definer rows 500 set search_path = pg_catalog, pg_temp as $$
     select runset_id from bench.run_sets where run_id in (select bench_own.mine())
@@ -27,8 +27,8 @@ language sql stable security definer rows 200 set search_path = pg_catalog, pg_t
     select distinct place_id from bench.run_sets where run_id in (select bench_own.mine())
 $$;
 
--- A relation that is not named here or below is closed. Of run sets one learns that there were others, and how many; of series
--- nothing that tells whose a job or container on the same device was, and no label where the catalog does not know them.
+-- A relation outside this list and the ones below is closed. Run sets reveal the number of other runs; series omit labels that
+-- name jobs or containers of other users on the same device, and all labels of metrics outside the catalog.
 do $$
 declare
     guarded constant text := 'case when random() < 2 then %1$s end as %2$I';
@@ -37,12 +37,14 @@ declare
     columns text;
 begin
     for one in
-        select * from (values
+        select views.*,
+               case when to_regclass('bench.' || views.relation) is null then 'bench_internal' else 'bench' end as schema
+        from (values
             (1, 'runs', 'run_id', 'bench_own.mine()'), (1, 'placements', 'run_id', 'bench_own.mine()'),
             (1, 'software_metrics', 'run_id', 'bench_own.mine()'), (1, 'stored_summaries', 'run_id', 'bench_own.mine()'),
             (1, 'spans', 'run_id', 'bench_own.mine()'), (1, 'rule_firings', 'run_id', 'bench_own.mine()'),
             (1, 'rule_actions', 'run_id', 'bench_own.mine()'), (1, 'highlights', 'run_id', 'bench_own.mine()'),
-            (1, 'repeats', 'run_id', 'bench_own.mine()'), (1, 'run_sets', 'run_id', 'bench_own.mine()'),
+            (1, 'stored_duplicates', 'run_id', 'bench_own.mine()'), (1, 'run_sets', 'run_id', 'bench_own.mine()'),
             (1, 'accounting', 'run_id', 'bench_own.mine()'),
             (2, 'jobs', 'job', '(select distinct job from bench_own.runs)'),
             (1, 'places', 'place_id', 'bench_own.my_places()'), (1, 'series', 'place_id', 'bench_own.my_places()'),
@@ -61,70 +63,70 @@ begin
                      else '{}' end$q$, attname)
                  else format(guarded, format('x.%I', attname), attname) end, ', ' order by attnum)
         into columns from pg_attribute
-        where attrelid = format('bench.%I', one.relation)::regclass and attnum > 0 and not attisdropped;
+        where attrelid = format('%I.%I', one.schema, one.relation)::regclass and attnum > 0 and not attisdropped;
         execute format('create or replace view bench_own.%1$I with (security_barrier) as
                         select %2$s from %3$s as own (%4$I)
-                        cross join lateral (select * from bench.%1$I t where t.%4$I = own.%4$I offset 0) x',
-                       one.relation, columns, one.source, one.key);
+                        cross join lateral (select * from %5$I.%1$I t where t.%4$I = own.%4$I offset 0) x',
+                       one.relation, columns, one.source, one.key, one.schema);
     end loop;
     foreach relation in array array['samples', 'samples_10s', 'samples_1m', 'samples_10m'] loop
         select string_agg(case when attname in ('value', 'area', 'min', 'max') then format(guarded, quote_ident(attname), attname)
                                else quote_ident(attname) end, ', ' order by attnum)
         into columns from pg_attribute
         where attrelid = format('bench.%I', relation)::regclass and attnum > 0 and not attisdropped;
-        -- `coalesce` keeps it a filter of the scan: a join would be behind it, and the scan counted by itself.
+        -- `coalesce` keeps it a filter of the scan: a join would run after the scan, whose row count EXPLAIN would show.
         execute format('create or replace view bench_own.%1$I with (security_barrier) as select %2$s from bench.%1$I
                         where coalesce(runset_id in (select bench_own.sets()), false)', relation, columns);
     end loop;
 end $$;
 
--- Functions of a row take one of these views' as well.
+-- Functions of a row accept a row of these views as well.
 create or replace function bench_own.run_label(w bench_own.workloads, r bench_own.runs) returns text language sql immutable as $$
     select bench.run_label(row(w.*)::bench.workloads, row(r.*)::bench.runs)
 $$;
 create or replace function bench_own.on_simulated_gpus(r bench_own.runs) returns boolean language sql stable as $$
-    select bench.on_simulated_gpus(row(r.*)::bench.runs)
+    select bench_internal.on_simulated_gpus(row(r.*)::bench.runs)
 $$;
 create or replace function bench_own.run_title(w bench_own.workloads, r bench_own.runs) returns text language sql stable as $$
-    select bench.run_title(row(w.*)::bench.workloads, row(r.*)::bench.runs)
+    select bench_internal.run_title(row(w.*)::bench.workloads, row(r.*)::bench.runs)
 $$;
 
--- The views of schema `bench`, once more, over the relations of this one.
+-- The views of schema `bench`, defined again over the relations of this one.
 do $$
 declare
     relation text;
     definition text;
 begin
     foreach relation in array array['run_samples', 'run_summary', 'run_marks', 'run_quality', 'devices', 'run_list'] loop
-        perform set_config('search_path', 'bench, public', true);
-        definition := pg_get_viewdef(format('bench.%I', relation)::regclass);
-        perform set_config('search_path', 'bench_own, bench, public', true);
+        perform set_config('search_path', 'bench, bench_internal, bench_dashboard, public', true);
+        definition := pg_get_viewdef(relation::regclass);
+        perform set_config('search_path', 'bench_own, bench, bench_internal, bench_dashboard, public', true);
         execute format('create or replace view bench_own.%I with (security_barrier) as %s', relation, definition);
     end loop;
-    perform set_config('search_path', 'bench, public', true);
+    perform set_config('search_path', 'bench, bench_internal, bench_dashboard, public', true);
 end $$;
 
--- Charts as quick as everybody's. Their bodies find nothing that the asker may have made: names of pg_catalog come first,
--- temporary ones last.
+-- Charts at full speed. Their bodies cannot resolve to objects of the user: pg_catalog comes first on the path, temporary
+-- objects last.
 create or replace function bench_own.run_chart(
     runs text[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, per_device boolean default false,
     align text default 'time'
 ) returns table ("time" timestamptz, run text, series text, quantity text, scope text, value double precision,
                  low double precision, high double precision)
-language sql stable security definer set search_path = pg_catalog, bench, pg_temp as $$
+language sql stable security definer set search_path = pg_catalog, bench, bench_internal, pg_temp as $$
     select * from bench.run_chart(
         array(select r.run_id from bench.runs r where r.run_id in (select bench_own.mine())
               and (r.run_id = any(run_chart.runs) or r.mlflow_run_id = any(run_chart.runs))),
         quantities, start, stop, step_ms, aligned, max_series, scopes, per_device, align)
 $$;
--- A workload is whole or not at all: its line is the mean of all its runs.
+-- A workload is included only if all its runs are the user's: its line is the mean of all runs.
 create or replace function bench_own.workload_chart(
     workloads integer[], quantities text[], start timestamptz, stop timestamptz, step_ms double precision,
     aligned boolean, max_series integer, scopes text[] default null, align text default 'time'
 ) returns table ("time" timestamptz, workload text, quantity text, scope text, value double precision,
                  low double precision, high double precision, runs integer)
-language sql stable security definer set search_path = pg_catalog, bench, pg_temp as $$
+language sql stable security definer set search_path = pg_catalog, bench, bench_internal, pg_temp as $$
     select * from bench.workload_chart(
         array(select workload_id from bench.runs where workload_id = any(workloads)
               group by workload_id having bool_and(run_id in (select bench_own.mine()))),
@@ -137,9 +139,9 @@ do $$
 begin
     grant usage on schema bench_own to bench_reader_own;
     grant select on all tables in schema bench_own to bench_reader_own;
-    revoke all on all tables in schema bench from bench_reader_own;
-    -- What is nobody's.
-    grant select on bench.metrics, bench.retention, bench.migrations, bench.functions_digest to bench_reader_own;
+    revoke all on all tables in schema bench, bench_internal, bench_dashboard from bench_reader_own;
+    -- Relations without data of users.
+    grant select on bench.metrics, bench_internal.retention, bench_internal.migrations, bench_internal.functions_digest to bench_reader_own;
     grant execute on function bench_own.mine, bench_own.sets, bench_own.my_places, bench_own.run_chart,
                               bench_own.workload_chart to bench_reader_own;
 exception when insufficient_privilege or undefined_object then

@@ -1,6 +1,7 @@
--- Where an import lays a capsule's rows until they have the ids that they get here: see sql/staging.py. Tables that stay, since
--- a writer need not have the right to make any; unlogged, and empty but inside the transaction of an import, of which there is
--- one at a time. Made anew with each schema, so that their columns are those of the tables that they stand for.
+-- Staging tables of an import: they hold a capsule's rows until these have new ids, see sql/transfer/staging.py. The tables are
+-- permanent, since a writer may lack the right to create tables. They are unlogged, and empty outside the transaction of an
+-- import, of which there is one at a time. Each change of the schema recreates them, so that their columns match those of the
+-- tables they stand for.
 drop schema if exists bench_staging cascade;
 create schema bench_staging;
 
@@ -10,13 +11,13 @@ declare
 begin
     foreach relation in array array[
         'experiments', 'workloads', 'runs', 'placements', 'metrics', 'places', 'series', 'run_sets', 'software_metrics', 'spans',
-        'stored_summaries', 'repeats', 'rule_firings', 'highlights', 'rule_actions', 'accounting']
+        'stored_summaries', 'stored_duplicates', 'rule_firings', 'highlights', 'rule_actions', 'accounting']
     loop
-        execute format('create unlogged table bench_staging.%1$I (like bench.%1$I including defaults)', relation);
+        execute format('create unlogged table bench_staging.%I (like %s including defaults)', relation, relation::regclass);
     end loop;
 end $$;
 
--- What ids become, by what they are ids of.
+-- Mapping of ids, by the kind of object.
 create unlogged table bench_staging.new_ids (what text, old integer, new integer, primary key (what, old));
 
 do $$

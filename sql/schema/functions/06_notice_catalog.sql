@@ -1,0 +1,218 @@
+-- Catalog of notices: facts without which a chart, a table or a report would mislead. A notice is data: a code, the labels of
+-- its runs, and values in SI units and shares of 1. Severity and text are defined here alone; dashboards, commands, pictures
+-- and reports read them from here.
+
+-- The codes, in the order in which notices are shown. The key `metrics` of the values names quantities or software metrics; a
+-- list of numbers has one for each run.
+create or replace function bench_dashboard.notice_codes() returns table (code text, severity text) language sql immutable rows 40 as $$
+    values ('no_runs', 'info'),
+           ('no_runs_selected', 'info'),
+           ('replica_behind', 'warning'),         -- seconds
+           ('measured', 'info'),                  -- exporters, interval_seconds, coverage, overhead
+           ('measured_differently', 'info'),      -- as for measured, for some of the runs
+           ('not_aligned', 'warning'),            -- reason
+           ('no_axis', 'warning'),                -- align
+           ('runs_left_out', 'warning'),          -- metrics, total, drawn
+           ('workloads_left_out', 'warning'),     -- workloads, total, drawn
+           ('bands_left_out', 'info'),            -- drawn
+           ('devices_left_out', 'warning'),       -- devices, total, drawn
+           ('gpus_left_out', 'warning'),          -- total, drawn
+           ('range_mismatch', 'info'),            -- shown_seconds, longest_seconds
+           ('outside_range', 'info'),
+           ('partial_process_coverage', 'warning'),  -- shares
+           ('partial_gpu_coverage', 'warning'),   -- shares
+           ('missing_figures', 'warning'),        -- figures, reason
+           ('not_logged', 'warning'),             -- metrics
+           ('not_measured', 'warning'),           -- metrics
+           ('scopes_differ', 'warning'),          -- metrics, scope
+           ('wide_scope', 'warning'),             -- metrics, scope
+           ('sources_differ', 'warning'),         -- metrics, sources
+           ('intervals_differ', 'warning'),       -- metrics, interval_seconds
+           ('partial_coverage', 'warning'),       -- metrics, shares
+           ('utilization_overstates', 'warning'), -- metrics, better
+           ('throttled', 'warning'),              -- shares
+           ('exporter_overhead', 'warning'),      -- shares
+           ('shared_resource', 'warning'),
+           ('simulated_gpu', 'warning'),
+           ('profiled', 'warning'),               -- profilers
+           ('neighbours_changed', 'warning'),     -- changes, each with at (seconds), run, what, status
+           ('more_neighbours_changed', 'warning'),
+           ('never_alone', 'warning'),            -- configuration, set, workloads
+           ('not_paced', 'warning'),              -- as for never_alone, and paced_by
+           ('alone_on_part', 'warning'),          -- as for never_alone, and collocation
+           ('one_repetition', 'info'),            -- set, workloads
+           ('one_repetition_alone', 'info'),      -- set, workloads, configurations
+           ('diluted', 'warning'),                -- members, each with configuration, set, share
+           ('not_judged', 'warning'),             -- reason
+           ('running', 'info'),
+           ('not_started', 'info')
+$$;
+
+-- Return the first six entries of a list, and the number of the rest.
+create or replace function bench_internal.some_of(p_words text[]) returns text language sql immutable as $$
+    select array_to_string(p_words[:6], ', ')
+           || case when cardinality(p_words) > 6 then format(' and %s more', cardinality(p_words) - 6) else '' end
+$$;
+
+-- Return the entries of a JSON list, joined.
+create or replace function bench_internal.notice_list(p_words jsonb, p_joint text default ', ') returns text language sql immutable as $$
+    select string_agg(word, p_joint order by nth) from jsonb_array_elements_text(p_words) with ordinality as x (word, nth)
+$$;
+
+create or replace function bench_internal.notice_percent(p_share numeric, p_digits integer default 0) returns text language sql immutable as $$
+    select round(100 * p_share, p_digits) || '%'
+$$;
+
+-- Return the range of a list of shares: `99%`, `40% to 99%`; null for an empty list.
+create or replace function bench_internal.notice_percents(p_shares jsonb, p_digits integer default 0) returns text language sql immutable as $$
+    select concat_ws(' to ', nullif(notice_percent(min(share), p_digits), notice_percent(max(share), p_digits)),
+                     notice_percent(max(share), p_digits))
+    from (select value::numeric as share from jsonb_array_elements_text(p_shares)) x
+    having count(share) > 0
+$$;
+
+-- Return a number with two significant digits.
+create or replace function bench_internal.notice_number(p_number numeric) returns text language sql immutable as $$
+    select case when p_number > 0 then trim_scale(round(p_number, 1 - floor(log(p_number))::integer)) else p_number end::text
+$$;
+
+-- Return the range of a list of seconds: `1 s`, `1 to 5 s`; null for an empty list.
+create or replace function bench_internal.notice_intervals(p_seconds jsonb) returns text language sql immutable as $$
+    select concat_ws(' to ', nullif(notice_number(min(seconds)), notice_number(max(seconds))),
+                     notice_number(max(seconds))) || ' s'
+    from (select value::numeric as seconds from jsonb_array_elements_text(p_seconds)) x
+    having count(seconds) > 0
+$$;
+
+create or replace function bench_internal.notice_duration(p_seconds numeric) returns text language sql immutable as $$
+    select case when p_seconds < 120 then round(p_seconds) || ' s' else make_interval(secs => round(p_seconds)::float8)::text end
+$$;
+
+-- Return runs, each with its share: `20/1/1 (40%)`.
+create or replace function bench_internal.notice_runs(p_runs text[], p_shares jsonb, p_digits integer default 0, p_least numeric default 0)
+returns text language sql immutable as $$
+    select some_of(array_agg(format('%s (%s)', run, notice_percent(greatest(share::numeric, p_least), p_digits)) order by nth))
+    from rows from (unnest(p_runs), jsonb_array_elements_text(p_shares)) with ordinality as x (run, share, nth)
+$$;
+
+create or replace function bench_internal.notice_some(p_words jsonb) returns text language sql immutable as $$
+    select some_of(array(select jsonb_array_elements_text(p_words)))
+$$;
+
+-- Return the exporters, interval, coverage and overhead of runs, as far as they are known.
+create or replace function bench_internal.notice_measured(p_values jsonb) returns text language sql immutable as $$
+    select concat('measured ', 'every ' || notice_intervals(p_values -> 'interval_seconds') || ' ',
+                  'by ' || regexp_replace(notice_list(p_values -> 'exporters'), ', ([^,]+)$', ' and \1') || ', ',
+                  notice_percents(p_values -> 'coverage') || ' of the time',
+                  '; the exporters took ' || notice_percents(p_values -> 'overhead', 1) || ' of the host''s cores', '.')
+$$;
+
+-- Return the first four changes of a run's neighbours: `30.0 s (20/1/2 ended, finished)`.
+create or replace function bench_internal.notice_changes(p_changes jsonb) returns text language sql immutable as $$
+    select string_agg(format('%s s (%s)', round((change ->> 'at')::numeric, 1),
+                             concat_ws(', ', format('%s %s', change ->> 'run', change ->> 'what'), change ->> 'status')),
+                      ', ' order by nth) filter (where nth <= 4)
+           || case when count(*) > 4 then format(' and %s times more', count(*) - 4) else '' end
+    from jsonb_array_elements(p_changes) with ordinality as x (change, nth)
+$$;
+
+create or replace function bench_internal.notice_set(p_values jsonb) returns text language sql immutable as $$
+    select format('%s (%s)', p_values ->> 'set', notice_list(p_values -> 'workloads'))
+$$;
+
+-- Return the first eight members of sets: `a in a + b (57%)`.
+create or replace function bench_internal.notice_members(p_members jsonb) returns text language sql immutable as $$
+    select string_agg(format('%s in %s (%s)', member ->> 'configuration', member ->> 'set',
+                             notice_percent((member ->> 'share')::numeric)), ', ' order by nth) filter (where nth <= 8)
+           || case when count(*) > 8 then format(' and %s more', count(*) - 8) else '' end
+    from jsonb_array_elements(p_members) with ordinality as x (member, nth)
+$$;
+
+create or replace function bench_internal.notice_scope(p_scope text) returns text language sql immutable as $$
+    select case p_scope when 'process' then 'values of the run itself'
+                        when 'instance' then 'values of GPUs or MIG instances that the run had to itself'
+                        when 'device' then 'values of GPUs that other runs used as well'
+                        when 'host' then 'values of the whole host' end
+$$;
+
+-- Return the text of a notice; null for an unknown code.
+create or replace function bench_dashboard.notice_text(p_code text, p_runs text[] default '{}', p_values jsonb default '{}')
+returns text language sql immutable as $$
+    select case
+        when p_values ? 'metrics' then notice_list(p_values -> 'metrics') || ': ' || sentence
+        else upper(left(sentence, 1)) || substr(sentence, 2) end
+    from (select case p_code
+        when 'no_runs' then
+            'there is no run yet: `bench demo` makes some; `bench run -- COMMAND` or `bench schedule FILE` starts yours.'
+        when 'no_runs_selected' then 'no run is chosen: choose an experiment, a workload and runs above.'
+        when 'replica_behind' then format('the replica is %s behind: what is running here may have ended since.',
+                                          notice_duration((p_values ->> 'seconds')::numeric))
+        when 'measured' then notice_measured(p_values)
+        when 'measured_differently' then format('%s: %s', some_of(p_runs), notice_measured(p_values))
+        when 'not_aligned' then format('%s is left out: %s.', some_of(p_runs), p_values ->> 'reason')
+        when 'no_axis' then
+            format('no %s, and so no curve: %s.', case when p_values ->> 'align' ^@ 'phase:' then 'phase ' || substr(p_values ->> 'align', 7)
+                                                       else p_values ->> 'align' || 's' end, some_of(p_runs))
+        when 'runs_left_out' then format('only %s of %s runs are drawn. Left out: %s. Choose fewer runs.',
+                                         p_values ->> 'drawn', p_values ->> 'total', some_of(p_runs))
+        when 'workloads_left_out' then format('only %s of %s workloads are drawn. Left out: %s. Choose fewer workloads.',
+                                              p_values ->> 'drawn', p_values ->> 'total', notice_some(p_values -> 'workloads'))
+        when 'bands_left_out' then format('the ranges of the first %s workloads are drawn, of the others the means alone.',
+                                          p_values ->> 'drawn')
+        when 'devices_left_out' then format('only %s of %s devices are drawn. Left out: %s. Choose fewer hosts above.',
+                                            p_values ->> 'drawn', p_values ->> 'total', notice_some(p_values -> 'devices'))
+        when 'gpus_left_out' then format('only %s of %s GPUs of %s are drawn, the first by their ids.',
+                                         p_values ->> 'drawn', p_values ->> 'total', some_of(p_runs))
+        when 'range_mismatch' then
+            format('the charts show %s, the longest run lasts %s: "Fit to the longest run" shows all of it.',
+                   notice_duration((p_values ->> 'shown_seconds')::numeric),
+                   notice_duration((p_values ->> 'longest_seconds')::numeric))
+        when 'outside_range' then
+            format('%s did not run within the chosen time: "The whole run" above shows it.', some_of(p_runs))
+        when 'partial_process_coverage' then
+            format('partial coverage of the processes in %s.', notice_runs(p_runs, p_values -> 'shares'))
+        when 'partial_gpu_coverage' then
+            format('partial coverage of the GPUs in %s.', notice_runs(p_runs, p_values -> 'shares'))
+        when 'missing_figures' then
+            format('%s: no %s: %s.', some_of(p_runs), notice_list(p_values -> 'figures', ' and no '), p_values ->> 'reason')
+        when 'not_logged' then format('not logged in %s.', some_of(p_runs))
+        when 'not_measured' then format('not measured in %s.', some_of(p_runs))
+        when 'scopes_differ' then format('%s in %s.', notice_scope(p_values ->> 'scope'), some_of(p_runs))
+        when 'wide_scope' then notice_scope(p_values ->> 'scope') || '.'
+        when 'sources_differ' then format('read from %s in %s.', notice_list(p_values -> 'sources', ' and '), some_of(p_runs))
+        when 'intervals_differ' then format('read every %s s in %s.', p_values ->> 'interval_seconds', some_of(p_runs))
+        when 'partial_coverage' then
+            format('partial coverage in %s.', notice_runs(p_runs, p_values -> 'shares'))
+        when 'utilization_overstates' then
+            format('the share of time in which any kernel ran; %s, measured in %s, is how busy the GPU was.', p_values ->> 'better', some_of(p_runs))
+        when 'throttled' then format('GPU clocks were throttled for a part of the time in %s.',
+                                     notice_runs(p_runs, p_values -> 'shares', 0, 0.01))
+        when 'exporter_overhead' then
+            format('the exporters took more than 1%% of the host''s cores in %s.', notice_runs(p_runs, p_values -> 'shares', 1))
+        when 'shared_resource' then format('%s shared the GPU or host with other runs.', some_of(p_runs))
+        when 'simulated_gpu' then format('* %s ran on simulated GPUs: their GPU values are not real.', some_of(p_runs))
+        when 'profiled' then format('◆ %s ran under a profiler (%s), which slows a run down.', some_of(p_runs),
+                                    notice_list(p_values -> 'profilers', ' and '))
+        when 'neighbours_changed' then
+            format('%s: neighbours changed after %s.', some_of(p_runs), notice_changes(p_values -> 'changes'))
+        when 'more_neighbours_changed' then format('the neighbours of %s more runs changed: %s; --json has when.',
+                                                   cardinality(p_runs), some_of(p_runs))
+        when 'never_alone' then format('unknown cost of %s for %s, which never ran alone.', notice_set(p_values),
+                                       p_values ->> 'configuration')
+        when 'not_paced' then format('no %s are known of %s in %s, or none alone.', p_values ->> 'paced_by',
+                                     p_values ->> 'configuration', notice_set(p_values))
+        when 'alone_on_part' then format('in %s: %s ran alone on %s only, not on the whole GPU.', notice_set(p_values),
+                                         p_values ->> 'configuration', p_values ->> 'collocation')
+        when 'one_repetition' then format('no interval for %s, which has one repetition.', notice_set(p_values))
+        when 'one_repetition_alone' then format('no interval for %s: one repetition alone of %s.', notice_set(p_values),
+                                                notice_list(p_values -> 'configurations'))
+        when 'diluted' then
+            format('too small, since over the whole run, while the others ran for a part of it: %s. For runs that track steps only '
+                   'that part counts.', notice_members(p_values -> 'members'))
+        when 'not_judged' then
+            format(case when cardinality(p_runs) = 1 then 'left out: %2$s.' else 'left out: %1$s (%2$s).' end,
+                   some_of(p_runs), p_values ->> 'reason')
+        when 'running' then format('still running, with values as of now: %s.', some_of(p_runs))
+        when 'not_started' then format('not started: %s.', some_of(p_runs))
+        end as sentence) said
+$$;
