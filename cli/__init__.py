@@ -28,7 +28,7 @@ app = typer.Typer(
     help="What the hardware did while your models trained.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # importing rich for frames around the help would take more than all else that it needs
+    rich_markup_mode=None,  # importing rich for frames would cost more than the rest of the help
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
@@ -48,7 +48,7 @@ def _options(
 
 def main() -> None:
     """Run the command and exit: 0 done, 1 something ran and failed, 2 the request itself is wrong."""
-    if logging.lastResort is not None:  # which writes to standard error what nobody has asked for elsewhere
+    if logging.lastResort is not None:  # the handler of logs without a handler: standard error
         logging.lastResort.setFormatter(PlainLines())
     try:
         app()
@@ -64,7 +64,7 @@ def main() -> None:
     except BrokenPipeError:  # `bench list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except OSError as error:  # a folder that is missing or closed to us, a full disk
+    except OSError as error:  # a missing or forbidden folder, a full disk
         where = f"{error.filename}: " if error.filename else ""
         _complain(f"{where}{error.strerror or error}")
         sys.exit(1)

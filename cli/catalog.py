@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Stop runs with all of their processes. Queued runs do not begin.",
     ),
     "job": (
-        "running.remote",
+        "running.job",
         "Run the workload of an executor's job on this host. The order comes from standard input.",
     ),
     "sweep": ("running.sweep", "Write the experiment file of a grid or a random search."),
@@ -74,7 +74,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "down": (
         "serving.serve",
-        "Stop the local stack. Running runs go on unmeasured, and cannot log to MLflow.",
+        "Stop the local stack. Runs in progress continue unmeasured, and cannot log to MLflow.",
     ),
     "demo": (
         "setup",
@@ -92,7 +92,7 @@ _HIDDEN = frozenset({"job"})
 
 
 class DeferredCommand(TyperCommand):
-    """A command of which only name and first line are known until it is called."""
+    """A command with its name and the first line of its help; the rest is imported when it is called."""
 
     def __init__(self, name: str, **settings: Any) -> None:
         self._module, line = COMMANDS[name]
@@ -104,9 +104,9 @@ class DeferredCommand(TyperCommand):
         import_module(f"hypergauge.cli.{self._module}").register(app)
         return get_group(app).commands[self.name or ""]
 
-    def make_context(self, *words: Any, **extra: Any) -> Any:
-        """Begin the command itself, which goes on by itself from there: also where a shell completes its words."""
-        return self.load().make_context(*words, **extra)
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        """Make the context of the imported command, which then replaces this one; also for shell completion."""
+        return self.load().make_context(*arguments, **extra)
 
 
 class Catalog(TyperGroup):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,7 @@ from hypergauge.sql.server.database import Connection, Database
 
 if TYPE_CHECKING:
     from hypergauge.insight.comparison.entry import Further
+    from hypergauge.sql.queries.notices import Notice
 
 __all__ = [
     "Attempts",
@@ -30,13 +31,15 @@ __all__ = [
     "TargetOption",
     "TariffFile",
     "as_json",
-    "asking_primary",
     "check_folder",
     "console",
+    "counted",
     "every_attempt",
     "further",
-    "gpu_words",
+    "gpu_text",
+    "primary",
     "reading",
+    "show_notices",
     "warn",
 ]
 
@@ -54,15 +57,15 @@ TargetOption = Annotated[
 
 
 def console() -> Terminal:
-    """Return the console of standard output; where nobody watches, lines are as long as they need to be."""
+    """Return the console of standard output; in a pipe or file, lines have room for 200 characters."""
     return Terminal(width=None if sys.stdout.isatty() else 200)
 
 
 @contextlib.contextmanager
 def reading(settings: Settings | None = None, measured: Sequence[str] | None = None) -> Iterator[Connection]:
-    """Open the database for questions, and say so where it is a replica that is behind.
+    """Open the database for reading, and warn where it is a replica that lags behind.
 
-    With the selectors of what is `measured`, their last figures are waited for, where runs have only just ended.
+    With the selectors of `measured` runs, wait for their last samples where they have only just ended.
     """
     settings = settings or Settings.load()
     with Database(settings, reading=True) as database, database.session() as connection:
@@ -76,20 +79,26 @@ def reading(settings: Settings | None = None, measured: Sequence[str] | None = N
 
 
 @contextlib.contextmanager
-def asking_primary(settings: Settings | None = None) -> Iterator[Connection]:
-    """Open the database of ``BENCH_DSN`` for changes, and for questions whose answers must not be those of a while ago."""
+def primary(settings: Settings | None = None) -> Iterator[Connection]:
+    """Open the database of ``BENCH_DSN``, for writes and for reads that a lagging replica must not answer."""
     with Database(settings or Settings.load()) as database, database.session() as connection:
         yield connection
 
 
 def warn(line: str) -> None:
-    """Write to standard error what to know of what is written to standard output."""
+    """Write a warning to standard error."""
     Terminal(stderr=True, soft_wrap=True).print(f"[yellow]![/] {escape(line)}")
 
 
+def show_notices(notices: Iterable[Notice]) -> None:
+    """Write notices to standard output, one a line."""
+    for one in notices:
+        console().print(f"{'[yellow]![/]' if one.severity == 'warning' else '[blue]i[/]'} {escape(one.text)}")
+
+
 def further(settings: Settings, target: str | None, *, simulated: bool = False) -> list[Further]:
-    """Return what a comparison is to have besides what was measured: costs where there is a tariff, and a target."""
-    from hypergauge.insight.cost.cost import costs  # with numpy, as all that compares
+    """Return the further columns of a comparison: costs where there is a tariff, and a target."""
+    from hypergauge.insight.cost.cost import costs  # with numpy: slow to import
     from hypergauge.insight.cost.target import Target, towards
     from hypergauge.insight.cost.tariff import Tariff
 
@@ -102,29 +111,34 @@ def further(settings: Settings, target: str | None, *, simulated: bool = False) 
 
 
 def every_attempt(attempts: str) -> bool:
-    """Return whether ``--attempts`` asks for all of them."""
+    """Return whether ``--attempts`` is ``all``."""
     if attempts not in ("latest", "all"):
         raise BadRequest(f"--attempts is 'latest' or 'all', not {attempts!r}")
     return attempts == "all"
 
 
-def gpu_words(gpu: Gpu) -> str:
-    """Return a GPU's name and its MIG instances, and that it is simulated where it is."""
-    words = gpu.name
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, such as ``1 run`` or ``2,000 samples``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def gpu_text(gpu: Gpu) -> str:
+    """Return a GPU's name, its MIG instances, and whether it is simulated."""
+    text = gpu.name
     if gpu.mig_enabled:
         instances = (f"{one.profile} ({one.gpu_instance_id})" for one in gpu.mig)
-        words += f", MIG: {' '.join(instances) or 'no instances'}"
-    return words + (", simulated" if gpu.simulated else "")
+        text += f", MIG: {' '.join(instances) or 'no instances'}"
+    return text + (", simulated" if gpu.simulated else "")
 
 
 def check_folder(file: Path) -> None:
-    """Refuse a file that is to be written where there is no folder, before there is anything to lose."""
+    """Refuse an output file whose folder does not exist, before any work is done for it."""
     if not file.parent.is_dir():
         raise BadRequest(f"there is no folder {str(file.parent)!r} to write {file.name} to")
 
 
 def as_json(content: Any, *, line: bool = False) -> None:
-    """Write `content` to standard output, as one `line` for whoever reads on; times in ISO 8601."""
+    """Write `content` as JSON to standard output, on one `line` for streams; times are in ISO 8601."""
 
     def other(value: Any) -> Any:
         if isinstance(value, datetime):

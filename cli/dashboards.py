@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.common import Json, as_json, console, reading, warn
-from hypergauge.cli.serving.stack import grafana_url
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings, secret
 from hypergauge.dashboards.grafana import files
@@ -18,12 +17,13 @@ from hypergauge.dashboards.grafana.boards import BOARDS, board
 from hypergauge.dashboards.grafana.choices import with_mlflow
 from hypergauge.dashboards.grafana.push import FOLDER, Grafana
 from hypergauge.dashboards.grafana.queries import Json as Dashboard
+from hypergauge.stack.grafana import grafana_url
 
 __all__ = ["register"]
 
 app = typer.Typer(help="Grafana dashboards: build, check, push.", no_args_is_help=True)
 
-Folder = Annotated[Path, typer.Option("-o", "--folder", help="Where the files are; by default in the package itself.")]
+Folder = Annotated[Path, typer.Option("-o", "--folder", help="Folder of the files; by default in the package.")]
 
 
 def register(commands: typer.Typer) -> None:
@@ -33,17 +33,17 @@ def register(commands: typer.Typer) -> None:
 
 @app.command()
 def build(folder: Folder = files.FOLDER) -> None:
-    """Write the dashboards' files, which Grafana can be provisioned with."""
+    """Write the dashboards' files, for provisioning in Grafana."""
     changed = files.write(folder)
     for path in changed:
         console().print(f"[green]{'wrote' if path.is_file() else 'removed'}[/] {escape(str(path))}")
     if not changed:
-        console().print(f"the files of {len(BOARDS)} dashboards in {escape(str(folder))} are as they should be")
+        console().print(f"the files of {len(BOARDS)} dashboards in {escape(str(folder))} are up to date")
 
 
 @app.command()
 def check(folder: Folder = files.FOLDER, json: Json = False) -> None:
-    """Check that the files are what the code yields, and that every panel is valid."""
+    """Check that the files are up to date, and that every panel is valid."""
     found = list(files.differences(folder))
     if json:
         as_json({"dashboards": list(BOARDS), "differences": found})
@@ -51,7 +51,7 @@ def check(folder: Folder = files.FOLDER, json: Json = False) -> None:
         for line in found:
             console().print(f"[red]✗[/] {escape(line)}")
         if not found:
-            console().print(f"{len(BOARDS)} dashboards are as they should be")
+            console().print(f"{len(BOARDS)} dashboards are up to date")
     raise typer.Exit(1 if found else 0)
 
 
@@ -60,15 +60,15 @@ def push(
     views: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[VIEW.json]...", help="Saved views, each as a dashboard; by default the dashboards of ours."
+            metavar="[VIEW.json]...", help="Saved views, each as a dashboard; by default our own dashboards."
         ),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(help="Where Grafana answers; by default BENCH_GRAFANA_URL, or the local stack's.")
+        str | None, typer.Option(help="Grafana's address; by default BENCH_GRAFANA_URL, or the local stack's.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring dashboards to a Grafana: make their folder, create them or replace them, and look at its data source."""
+    """Push dashboards to a Grafana: make their folder, create or replace them, and check its data source."""
     settings = Settings.load(grafana_url=url)
     dashboards = _of_views(settings, views) if views else [board(uid) for uid in BOARDS]
     if (settings.tracking_uri or "").startswith("http"):
@@ -95,14 +95,14 @@ def push(
         + (f": made the folder {FOLDER}" if made_folder else "")
     )
     for one in pushed:
-        words = "left as it is: it is provisioned from a file there" if one.done == "provisioned" else one.done
-        out.print(f"[green]✓[/] {escape(one.title)} {words}: {escape(one.url)}", soft_wrap=True)
+        outcome = "not replaced: Grafana provisions it from a file" if one.done == "provisioned" else one.done
+        out.print(f"[green]✓[/] {escape(one.title)} {outcome}: {escape(one.url)}", soft_wrap=True)
     for fault in faults:
         warn(fault)
 
 
 def _of_views(settings: Settings, paths: list[Path]) -> list[Dashboard]:
-    from hypergauge.dashboards.grafana.views import from_view  # numpy, which no other command needs to start
+    from hypergauge.dashboards.grafana.views import from_view  # with numpy: slow to import
     from hypergauge.insight.charts.view import View
 
     views = [

@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, asking_primary, console
+from hypergauge.cli.common import Json, as_json, console, primary
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError, DatabaseUnavailable
 from hypergauge.core.terminal import Terminal
@@ -27,17 +27,18 @@ from hypergauge.sql.maintenance.tuning import costly_settings
 from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import inspect
 from hypergauge.sql.schema.migrate import applied, migrate, pending
+from hypergauge.sql.schema.schemas import SEARCH_PATH
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.embedded import EmbeddedServer
 from hypergauge.sql.server.session import Session
 from hypergauge.sql.server.upgrade import upgrade
 from hypergauge.sql.transfer.archive import Manifest
-from hypergauge.sql.transfer.backup import backup
+from hypergauge.sql.transfer.backup import MLFLOW, backup
 from hypergauge.sql.transfer.restore import restore
 
 __all__ = ["register"]
 
-# For a policy's job that is in the way, or a server that is restarted meanwhile.
+# For a policy's job that holds a lock, or a server that restarts.
 _PATIENCE_SECONDS = 60.0
 
 app = typer.Typer(help="The database: schema, address, shell, backup.", no_args_is_help=True)
@@ -65,7 +66,7 @@ def migrate_() -> None:
 @app.command()
 def status(json: Json = False) -> None:
     """Show the server, its flavour, and the version of the schema."""
-    with asking_primary() as connection:
+    with primary() as connection:
         server = inspect(connection)
         version, waiting = max(applied(connection)), len(pending(connection))
         row = connection.execute("select count(*) from series").fetchone()
@@ -82,8 +83,8 @@ def status(json: Json = False) -> None:
             }
         )  # fmt: skip
         return
-    raw = f"raw samples are kept for {kept.days} days" if kept else "raw samples are kept for ever"
-    console().print(f"{server.describe()}; schema version {version}, {waiting} to be applied; {row[0]} series; {raw}")
+    raw = f"raw samples are kept for {kept.days} days" if kept else "raw samples are kept forever"
+    console().print(f"{server.describe()}; schema version {version}, {waiting} pending; {row[0]} series; {raw}")
     for line in [missed, *(setting.describe() for setting in costly), *(job.describe() for job in failing)]:
         if line:
             console().print(f"[yellow]![/] {escape(line)}")
@@ -91,23 +92,25 @@ def status(json: Json = False) -> None:
 
 @app.command()
 def url() -> None:
-    """Write the connection string. An embedded database answers to it while something holds it, such as `bench up`."""
+    """Show the connection string. The embedded database answers while it runs, such as after `bench up`."""
     settings = Settings.load()
     typer.echo(Database(settings).dsn)
     if settings.dsn is None and not EmbeddedServer(settings.database_dir).running:
-        raise DatabaseUnavailable(
-            "the embedded database is not running, so nothing answers there; `bench up` starts it"
-        )
+        raise DatabaseUnavailable("the embedded database is not running; `bench up` starts it")
 
 
 @app.command()
 def shell() -> None:
     """Open psql on the database."""
     if shutil.which("psql") is None:
-        raise BenchError("psql is not installed; `bench db url` says where the database is")
+        raise BenchError("psql is not installed; `bench db url` shows the connection string for other clients")
     with Database(Settings.load()) as database:
-        # In the environment, not among the arguments, which `ps` shows to everybody.
-        environment = {**os.environ, "PGOPTIONS": "-csearch_path=bench,public", **database.libpq_environment()}
+        # In the environment: `ps` shows arguments to every user.
+        environment = {
+            **os.environ,
+            "PGOPTIONS": f"-csearch_path={SEARCH_PATH.replace(' ', '')}",
+            **database.libpq_environment(),
+        }
         done = subprocess.run(["psql"], env=environment, check=False)
     raise typer.Exit(done.returncode)
 
@@ -116,10 +119,10 @@ def shell() -> None:
 def maintain(
     keep_raw: Annotated[
         str | None,
-        typer.Option(metavar="DAYS", help="From now on keep raw samples for so many days, or 'forever' (the default)."),
+        typer.Option(metavar="DAYS", help="Keep raw samples for so many days from now on, or 'forever' (the default)."),
     ] = None,
 ) -> None:
-    """Do now what policies do in time: refresh aggregates, compress, and delete raw samples that are not to be kept."""
+    """Refresh aggregates, compress, and delete expired raw samples now, as policies do in time."""
     if keep_raw not in (None, "forever") and not re.fullmatch("[1-9][0-9]{0,4}", keep_raw or ""):
         raise BadRequest(f"--keep-raw is a number of days, 1 or more, or 'forever', not {keep_raw!r}")
     with Database(Settings.load()) as database, Session(database, _PATIENCE_SECONDS) as session:
@@ -127,21 +130,21 @@ def maintain(
             session(aggregates.keep_raw, None if keep_raw == "forever" else int(keep_raw))
         session(aggregates.maintain)
         found = session(aggregates.retention)
-    kept = f"kept for {found.keep_raw.days} days" if found.keep_raw else "kept for ever"
-    gone = (
-        f"; those before {datetime.fromtimestamp(found.edge, UTC):%Y-%m-%d} UTC are gone"
-        if isfinite(found.edge)
+    kept = f"kept for {found.keep_raw.days} days" if found.keep_raw else "kept forever"
+    deleted = (
+        f"; those before {datetime.fromtimestamp(found.raw_cutoff, UTC):%Y-%m-%d} UTC are deleted"
+        if isfinite(found.raw_cutoff)
         else ""
     )
-    console().print(f"the aggregates are up to date; raw samples are {kept}{gone}")
+    console().print(f"the aggregates are up to date; raw samples are {kept}{deleted}")
 
 
 @app.command("backup")
 def backup_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; - for standard output.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - for standard output.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing FILE.")] = False,
 ) -> None:
-    """Write everything that the database holds to one file, while others go on writing."""
+    """Back up the whole database to one file, while it is in use."""
     with _held() as database:
         manifest = backup(database, file, replace=force, say=_say)
     size = "" if str(file) == "-" else f", {file.stat().st_size / (1 << 20):.1f} MiB"
@@ -152,7 +155,7 @@ def backup_(
 def restore_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file of `bench db backup`.")],
 ) -> None:
-    """Restore a backup into a database without runs and samples, of either flavour: all of it or nothing."""
+    """Restore a backup into a database without runs and samples, of either flavour: all or nothing."""
     with _held() as database:
         manifest = restore(database, file, say=_say)
     _say(f"restored {file}: {_describe(manifest)}; written {manifest.created_at} by hypergauge {manifest.release}")
@@ -160,22 +163,22 @@ def restore_(
 
 @app.command("upgrade")
 def upgrade_() -> None:
-    """Bring the embedded database to the PostgreSQL of this release; the old data are kept."""
+    """Upgrade the embedded database to the PostgreSQL of this release; the old data are kept."""
     settings = Settings.load()
     if settings.dsn:
-        raise BadRequest("BENCH_DSN is set, so there is no embedded database to upgrade; its server is upgraded there")
+        raise BadRequest("BENCH_DSN is set, so no embedded database is in use; upgrade that server by its own means")
     server = EmbeddedServer(settings.database_dir)
     done = upgrade(server, _say)
     if done is None:
-        _say(f"the data are PostgreSQL {server.made_by}'s already; nothing to do")
+        _say(f"nothing to do: the data are those of PostgreSQL {server.made_by} already")
         return
-    _say(f"the data are PostgreSQL {done.new}'s now, all {done.rows} rows of them")
-    _say(f"the old ones, of PostgreSQL {done.old}, are in {done.kept}; when all is well: rm -r {done.kept}")
+    _say(f"upgraded to PostgreSQL {done.new}, with all {done.rows} rows")
+    _say(f"the data of PostgreSQL {done.old} are kept in {done.kept}; to delete them: rm -r {done.kept}")
 
 
 @contextlib.contextmanager
 def _held() -> Iterator[Database]:
-    """Open the database as it is, without bringing its schema up to date."""
+    """Open the database without a migration of its schema."""
     database = Database(Settings.load())
     database.hold()
     try:
@@ -186,7 +189,7 @@ def _held() -> Iterator[Database]:
 
 def _describe(manifest: Manifest) -> str:
     rows = {table.name: table.rows for table in manifest.tables if table.schema == "bench"}
-    mlflow = f", MLflow's {sum(table.rows for table in manifest.tables if table.schema != 'bench')} rows"
+    mlflow = f", MLflow's {sum(table.rows for table in manifest.tables if table.schema == MLFLOW)} rows"
     return (
         f"{rows.get('runs', 0)} runs, {rows.get('samples', 0)} samples{mlflow if manifest.scripts else ''}; "
         f"schema version {manifest.schema_version}"

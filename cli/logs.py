@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
-import time
 from typing import Annotated
 
 import typer
 
 from hypergauge.cli.common import Json, as_json, reading
-from hypergauge.cli.serving.stack import own_tracking_server
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.output import OutputReader
-from hypergauge.scheduler.supervision import is_supervised
+from hypergauge.dashboards.terminal.output import copy_output
+from hypergauge.scheduler.supervision import may_write
 from hypergauge.sql.runs.selection import RunInfo, select_run
+from hypergauge.stack.tracking_server import own_tracking_server
 
 __all__ = ["register"]
 
@@ -31,7 +31,7 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     run: Annotated[str, typer.Argument(help="A run.")],
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Follow until the run ends.")] = False,
     json: Json = False,
 ) -> None:
     """Write a run's output to standard output."""
@@ -47,34 +47,24 @@ def logs(
             output = b"".join(reader.new())
             as_json({"run": chosen.label, "run_id": chosen.run_id, "output": output.decode(errors="replace")})
         else:
-            _copy(folder, reader, follow)
+            copy_output(reader, lambda: follow and may_write(folder))
 
 
 def _from_tracking(settings: Settings, run: RunInfo, json: bool) -> None:
-    """Write the output of a run of another host, which MLflow keeps once it has ended."""
-    where = f"the output of {run.label} is not on this host; it {'goes on' if run.ended_at is None else 'ran'} on {run.host}"
+    """Write the output of a run of another host. MLflow has it once the run has ended."""
+    where = (
+        f"the output of {run.label} is not on this host; it {'runs' if run.ended_at is None else 'ran'} on {run.host}"
+    )
     if run.ended_at is None or run.mlflow_run_id is None or own_tracking_server(settings):
         raise NoData(where)
     from hypergauge.scheduler.tracking.tracking import Tracking
 
     with Tracking(settings.tracking_uri or "").artifact(run.mlflow_run_id, OUTPUT) as path:
         if path is None:
-            raise NoData(f"{where}, and MLflow has none of it")
+            raise NoData(f"{where}, and MLflow does not have it")
         if json:
             as_json({"run": run.label, "run_id": run.run_id, "output": path.read_text(errors="replace")})
             return
         with path.open("rb") as output:
             shutil.copyfileobj(output, sys.stdout.buffer)
         sys.stdout.buffer.flush()
-
-
-def _copy(folder: RunFolder, reader: OutputReader, follow: bool) -> None:
-    while True:
-        # Asked first, so that what came before the end is shown. Without a supervisor nothing more will be written.
-        ended = folder.end() is not None or (folder.state() is not None and not is_supervised(folder))
-        for chunk in reader.new():
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        if ended or not follow:
-            return
-        time.sleep(0.2)

@@ -12,14 +12,15 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Attempts, Json, as_json, asking_primary, console, every_attempt
-from hypergauge.cli.serving.stack import local_stack, own_tracking_server
+from hypergauge.cli.common import Attempts, Json, as_json, console, counted, every_attempt, primary
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.dashboards.terminal import tables
 from hypergauge.sql.runs import run_annotations
 from hypergauge.sql.runs.selection import RunInfo, select_run, select_runs
+from hypergauge.stack.local_stack import local_stack
+from hypergauge.stack.tracking_server import own_tracking_server
 
 __all__ = ["register"]
 
@@ -35,34 +36,34 @@ def register(app: typer.Typer) -> None:
 
 def note(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run.")],
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="What to note; without it the note is shown.")
+    text: Annotated[
+        list[str] | None, typer.Argument(metavar="TEXT", help="The note; without it the note is shown.")
     ] = None,
-    append: Annotated[bool, typer.Option("--append", help="Add a paragraph to the note that is there.")] = False,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the note that is there.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the note away.")] = False,
+    append: Annotated[bool, typer.Option("--append", help="Add a paragraph to the note.")] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace the note.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the note.")] = False,
     json: Json = False,
 ) -> None:
     """Add a note to a run, or show it."""
-    text = " ".join(words) if words else None
+    content = " ".join(text) if text else None
     chosen_options = [name for name, given in (("--append", append), ("--force", force), ("--remove", remove)) if given]
     if len(chosen_options) > 1:
         raise BadRequest(f"{' and '.join(chosen_options)} exclude each other")
-    if text is None and (append or force):
-        raise BadRequest(f"the text is missing: bench note {run} {chosen_options[0]} 'what to note'")
-    if text is not None and remove:
-        raise BadRequest(f"--remove takes the note away and needs no text: bench note {run} --remove")
-    if text is not None and not text.strip():
-        raise BadRequest("the note is empty; --remove takes one away")
-    with asking_primary() as connection:
+    if content is None and (append or force):
+        raise BadRequest(f"the text is missing: bench note {run} {chosen_options[0]} 'TEXT'")
+    if content is not None and remove:
+        raise BadRequest(f"--remove takes no text: bench note {run} --remove")
+    if content is not None and not content.strip():
+        raise BadRequest("the note is empty; --remove removes one")
+    with primary() as connection:
         chosen = select_run(connection, run)
         wanted = chosen.note
         if remove:
             wanted = None
-        elif text is not None:
+        elif content is not None:
             if chosen.note and not (append or force):
                 raise BadRequest(f"{chosen.label} has a note: --append adds to it, --force replaces it")
-            wanted = f"{chosen.note}\n\n{text}" if append and chosen.note else text
+            wanted = f"{chosen.note}\n\n{content}" if append and chosen.note else content
         if wanted != chosen.note:
             run_annotations.note(connection, chosen.run_id, wanted)
     if json:
@@ -78,13 +79,15 @@ def keep(
     json: Json = False,
 ) -> None:
     """Protect runs from retention and from `bench rm`."""
-    with asking_primary() as connection:
+    with primary() as connection:
         runs = select_runs(connection, selectors, every_attempt=every_attempt(attempts))
         run_annotations.keep(connection, [run.run_id for run in runs], not undo)
     if json:
         as_json([{"run": run.full_label, "run_id": run.run_id, "keep": not undo} for run in runs])
     else:
-        console().print(f"{', '.join(run.full_label for run in runs)}: {'no longer kept' if undo else 'kept'}")
+        console().print(
+            f"{', '.join(run.full_label for run in runs)}: {'no longer protected' if undo else 'protected'}"
+        )
 
 
 def rm(
@@ -97,7 +100,7 @@ def rm(
 ) -> None:
     """Remove runs with their samples, their output and their MLflow runs."""
     settings = Settings.load()
-    with asking_primary(settings) as connection:
+    with primary(settings) as connection:
         runs = select_runs(connection, selectors, every_attempt=every_attempt(attempts))
         run_annotations.check_may_remove(connection)
         _check_removable(runs, others)
@@ -116,16 +119,16 @@ def rm(
         removed = [{"run": run.full_label, "run_id": run.run_id} for run in runs]
         as_json({"removed": not dry_run, "runs": removed, "samples": None if dry_run else samples})
     elif not dry_run:
-        console().print(f"Removed {_counted(len(runs), 'run')} with {_counted(samples, 'sample')}")
+        console().print(f"Removed {counted(len(runs), 'run')} with {counted(samples, 'sample')}")
 
 
 def _check_removable(runs: Sequence[RunInfo], others: bool) -> None:
-    """Refuse all where one may not go."""
+    """Refuse all of the runs where one must stay."""
     me = getpass.getuser()
     refused = [
-        ("of somebody else; --others removes them too", [run for run in runs if run.owner != me and not others]),
-        ("still to end; `bench stop` ends them", [run for run in runs if run.status in ("pending", "running")]),
-        ("kept; `bench keep --undo` gives them free", [run for run in runs if run.keep]),
+        ("of another user; --others removes them too", [run for run in runs if run.owner != me and not others]),
+        ("not ended; `bench stop` ends them", [run for run in runs if run.status in ("pending", "running")]),
+        ("protected; `bench keep --undo` removes the protection", [run for run in runs if run.keep]),
     ]
     for why, which in refused:
         if which:
@@ -135,25 +138,21 @@ def _check_removable(runs: Sequence[RunInfo], others: bool) -> None:
 
 def _ask(runs: Sequence[RunInfo], *, asked_for_json: bool) -> None:
     if asked_for_json or not sys.stdin.isatty():
-        raise BadRequest("nobody is here to be asked: --yes removes them, --dry-run only shows them")
-    typer.confirm(f"Remove {_counted(len(runs), 'run')} with samples, output and artifacts for good?", abort=True)
+        raise BadRequest("there is no terminal to confirm on: --yes removes them, --dry-run only shows them")
+    typer.confirm(f"Remove {counted(len(runs), 'run')} with samples, output and artifacts for good?", abort=True)
 
 
 def _remove_from_tracking(settings: Settings, runs: Sequence[RunInfo]) -> None:
-    """Remove what MLflow has of runs, first of all: what it refuses is still on record here."""
+    """Remove the runs from MLflow, before all else: if MLflow refuses, the database still has them."""
     if not any(run.mlflow_run_id for run in runs):
         return
     with contextlib.ExitStack() as stack:
         uri = settings.tracking_uri or ""
         if own_tracking_server(settings):
-            uri = stack.enter_context(local_stack(settings, lambda words: typer.echo(words, err=True))).tracking_uri
+            uri = stack.enter_context(local_stack(settings, lambda line: typer.echo(line, err=True))).tracking_uri
         from hypergauge.scheduler.tracking.tracking import Tracking
 
         tracking = Tracking(uri)
         for run in runs:
             if run.mlflow_run_id:
                 tracking.remove(run.run_id)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

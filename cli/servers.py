@@ -10,7 +10,7 @@ from hypergauge.core.errors import BenchError
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server import replica
 from hypergauge.sql.server.database import Connection, Database
-from hypergauge.sql.server.replica import Standing
+from hypergauge.sql.server.replica import ReplicationState
 
 __all__ = ["Server"]
 
@@ -21,24 +21,24 @@ class Server:
 
     Attributes
     ----------
-    says
-        What it is, in words.
+    text
+        Description of the server, or the reason.
     """
 
     up: bool
-    says: str
+    text: str
     flavour: Flavour | None = None
-    standing: Standing | None = None
+    replication: ReplicationState | None = None
 
     @classmethod
     def of(cls, connection: Connection) -> Server:
-        """Return what is behind a connection."""
+        """Return the server of a connection."""
         server = inspect(connection)
-        return cls(True, server.describe(), server.flavour, replica.standing(connection))
+        return cls(True, server.describe(), server.flavour, replica.replication(connection))
 
     @classmethod
     def find(cls, settings: Settings) -> Server:
-        """Look at the database that is written to."""
+        """Open the primary database, and return its server."""
         try:
             with Database(settings) as database, database.session() as connection:
                 return cls.of(connection)
@@ -46,30 +46,32 @@ class Server:
             return cls(False, str(error))
 
     def and_primary(self, settings: Settings) -> tuple[Server, Server | None]:
-        """Return the database, and this one as what is read from, where that is another one."""
+        """Return the primary, and this server where it is another one that only reads go to."""
         if settings.read_dsn is None:
             return self, None
         return (self.find(settings) if settings.dsn else self), self
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON."""
-        return {"up": self.up, "server": self.says if self.up else None, "reason": None if self.up else self.says}
+        """Return the server for JSON."""
+        return {"up": self.up, "server": self.text if self.up else None, "reason": None if self.up else self.text}
 
     def reads_as_dict(self) -> dict[str, Any]:
-        """Return the same of what is read from, with how far it is behind."""
+        """Return the server of reads for JSON, with its lag."""
         return {
             **self.as_dict(),
-            "standby": self.standing and self.standing.standby,
-            "following": self.standing and self.standing.following,
-            "behind_seconds": self.standing and self.standing.behind,
+            "standby": self.replication and self.replication.standby,
+            "following": self.replication and self.replication.following,
+            "behind_seconds": self.replication and self.replication.behind,
         }
 
     def describe_reads(self, primary: Server) -> tuple[bool, str]:
-        """Return whether all is well with what is read from in the place of `primary`, and what it is."""
-        if self.standing is None:
-            return False, self.says
-        words = f"{self.says}, {self.standing.describe()}"
-        if primary.standing and primary.standing.system != self.standing.system:
-            return False, f"{words}; it is no copy of what BENCH_DSN leads to: what is written there is not seen here"
-        well = not self.standing.standby or (self.standing.following and not replica.is_late(self.standing.behind))
-        return well, words
+        """Return whether reads may go to this server in place of `primary`, and its description."""
+        if self.replication is None:
+            return False, self.text
+        text = f"{self.text}, {self.replication.describe()}"
+        if primary.replication and primary.replication.system != self.replication.system:
+            return False, f"{text}; it is no replica of the server of BENCH_DSN: new runs are not visible here"
+        well = not self.replication.standby or (
+            self.replication.following and not replica.is_late(self.replication.behind)
+        )
+        return well, text

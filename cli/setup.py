@@ -13,11 +13,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, asking_primary, console, gpu_words
+from hypergauge.cli.common import Json, as_json, console, gpu_text, primary
 from hypergauge.cli.running.schedule import run_file
 from hypergauge.cli.servers import Server
-from hypergauge.cli.serving.stack import availability
-from hypergauge.cli.serving.unmeasured import unmeasured_words
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files import private
@@ -35,19 +33,21 @@ from hypergauge.sql.schema import extension
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.lease import network_filesystem
+from hypergauge.stack.local_stack import availability
+from hypergauge.stack.unmeasured import unmeasured_message
 
 __all__ = ["register"]
 
 _DEMO_GPUS = "1xH100"
-_DEMO_EXPERIMENT = 0  # so that those of people start at 1
+_DEMO_EXPERIMENT = 0  # so that users' experiments start at 1
 _NEXT = {
     "bench compare {0} --baseline {0}/1/1": "differences to a run",
     "bench compare {0} --by workload": "workloads instead of runs",
-    "bench interference {0}": "what sharing cost whom, and whether it paid",
-    "bench report {0} -o report.html": "all of it on one page, with charts",
-    "bench rules replay {0}": "what held them up: one is confined to a core",
+    "bench interference {0}": "what sharing cost each run, and whether it paid off",
+    "bench report {0} -o report.html": "the whole experiment on one page, with charts",
+    "bench rules replay {0}": "bottlenecks: one run is confined to one core",
     "bench logs {0}/1/1": "a run's output",
-    "bench metrics {0}": "all that was measured",
+    "bench metrics {0}": "the measured quantities",
     "bench db shell": "SQL: select * from run_summary",
     "bench init": "an experiment file and a script of your own",
 }
@@ -63,11 +63,11 @@ def register(app: typer.Typer) -> None:
 def demo() -> None:
     """Run a small real experiment, from training to comparison. It is experiment 0, or the next free one.
 
-    Where there is no GPU, one is simulated: the training is real, the GPU's figures are not.
+    On a host without a GPU, one is simulated: the training is real, the GPU's metrics are not.
     """
     settings, gpus = _with_a_gpu(Settings.load())
     path = settings.home / "demo" / "demo.csv"
-    with asking_primary(settings) as connection:
+    with primary(settings) as connection:
         experiment = choose_id(connection, str(path.resolve()), _DEMO_EXPERIMENT)
     _lay_out(path.parent, "demo", overwrite=True)
     number_demo(path, experiment)
@@ -75,9 +75,9 @@ def demo() -> None:
     out = console()
     out.print(f"Running {escape(str(file.path))}: handwritten digits, learned alone and side by side.")
     if experiment != _DEMO_EXPERIMENT:
-        out.print(f"It is experiment {experiment}, for experiment {_DEMO_EXPERIMENT} belongs to another file.")
+        out.print(f"It is experiment {experiment}: experiment {_DEMO_EXPERIMENT} belongs to another file.")
     if gpus.gpus[0].simulated:
-        out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): what is said of it is made up.")
+        out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): its metrics are not real.")
     outcomes = run_file(settings, file)
     failed = [outcome for outcome in outcomes if outcome.status != "finished"]
     from hypergauge.insight.sharing.collocation import (  # with scipy, which other commands do without
@@ -85,7 +85,7 @@ def demo() -> None:
         verdict,
     )
 
-    with asking_primary(settings) as connection:
+    with primary(settings) as connection:
         out.print()
         chosen = [str(experiment)]
         out.print(tables.comparison(compare(connection, chosen)))
@@ -100,14 +100,14 @@ def demo() -> None:
 
 
 def number_demo(path: Path, experiment: int) -> None:
-    """Give the rows of the demo's file the number of an experiment."""
+    """Set the experiment id in each row of the demo's file."""
     header, *rows = path.read_text(encoding="utf-8").splitlines()
     numbered = [",".join([str(experiment), *row.split(",")[1:]]) for row in rows]
     write_atomically(path, "\n".join([header, *numbered, ""]), 0o644)
 
 
 def _with_a_gpu(settings: Settings) -> tuple[Settings, Inventory]:
-    """Return the settings and the GPUs that there are with them: simulated ones where there are none."""
+    """Return the settings and this host's GPUs, or simulated ones where it has none."""
     gpus = inventory(settings.simulate, settings.home)
     if not gpus.gpus:
         settings = replace(settings, simulate=_DEMO_GPUS)
@@ -116,7 +116,7 @@ def _with_a_gpu(settings: Settings) -> tuple[Settings, Inventory]:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="The folder to write to.")] = Path(),
 ) -> None:
     """Write a commented experiments.csv and a script that run as they are."""
     written = _lay_out(folder, "init", overwrite=False)
@@ -127,27 +127,29 @@ def init(
 
 def doctor(
     tls: Annotated[
-        bool,
-        typer.Option("--tls", help="Make certificates for the hosts of a site, or check those that are configured."),
+        bool, typer.Option("--tls", help="Check the web.yml, its certificates and the connection to the database.")
     ] = False,
-    host: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME[,ADDRESS…]", help="With --tls: one more host, and what else it is called by."),
-    ] = None,
     json: Json = False,
 ) -> None:
     """Show what is missing on this host, and the command that fixes it."""
-    if host and not tls:
-        raise BadRequest("--host is for --tls")
     if tls:
-        from hypergauge.cli.tls import set_up  # with cryptography, which other commands do without
+        from hypergauge.cli import tls as certificates  # with cryptography, which other commands do without
 
-        set_up(Settings.load(), host or [], json=json)
+        found = certificates.findings(Settings.load())
     else:
-        _examine(Settings.load(), json=json)
+        found = _findings(Settings.load())
+    if json:
+        as_json([{"what": what, "ok": ok, "detail": detail} for what, ok, detail in found])
+    else:
+        made = tables.table("what", "", "detail")
+        for what, ok, detail in found:
+            made.add_row(escape(what), "[green]ok[/]" if ok else "[yellow]no[/]", escape(detail))
+        console().print(made)
+    if tls and not all(ok for _, ok, _ in found):
+        raise typer.Exit(1)
 
 
-def _examine(settings: Settings, *, json: bool) -> None:
+def _findings(settings: Settings) -> list[tuple[str, bool, str]]:
     findings: list[tuple[str, bool, str]] = []
     findings.append(("Python", sys.version_info >= (3, 11), sys.version.split()[0]))
     unmeasured: list[str] = []
@@ -163,16 +165,16 @@ def _examine(settings: Settings, *, json: bool) -> None:
     hint = ""
     if database.flavour is Flavour.POSTGRESQL:
         hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
-    findings.append(("database", database.up, database.says + hint))
+    findings.append(("database", database.up, database.text + hint))
     findings += slow
     if reads is not None:
         findings.append(("reads (BENCH_READ_DSN)", *reads.describe_reads(database)))
-    findings += [(f"host {host}", False, unmeasured_words(host)) for host in unmeasured]
+    findings += [(f"host {host}", False, unmeasured_message(host)) for host in unmeasured]
     if settings.dsn is None and (kind := network_filesystem(settings.database_dir)):
         detail = f"{settings.database_dir} lies on a network file system ({kind}): set BENCH_HOME to a local folder"
         findings.append(("database folder", False, detail))
     gpus = inventory(settings.simulate, settings.home)
-    findings += [(f"GPU {gpu.index}", True, gpu_words(gpu)) for gpu in gpus.gpus]
+    findings += [(f"GPU {gpu.index}", True, gpu_text(gpu)) for gpu in gpus.gpus]
     if not gpus.gpus:
         findings.append(("GPUs", False, f"none ({gpus.reason}); try BENCH_SIMULATE=2xH100"))
     elif gpus.reason:
@@ -184,17 +186,11 @@ def _examine(settings: Settings, *, json: bool) -> None:
     private.make_folder(home)
     free = shutil.disk_usage(home).free
     findings.append(("BENCH_HOME", os.access(home, os.W_OK) and free > 1 << 30, f"{home}, {free >> 30} GiB free"))
-    if json:
-        as_json([{"what": what, "ok": ok, "detail": detail} for what, ok, detail in findings])
-        return
-    made = tables.table("what", "", "detail")
-    for what, ok, detail in findings:
-        made.add_row(what, "[green]ok[/]" if ok else "[yellow]no[/]", escape(detail))
-    console().print(made)
+    return findings
 
 
 def _slow(connection: Connection) -> list[tuple[str, bool, str]]:
-    """Return what makes the database slower than it could be, or does not do its work."""
+    """Return findings about a slow database: an unused extension, costly settings, failing jobs."""
     missed = extension.advice(connection)
     return [
         *([("TimescaleDB", False, missed)] if missed else []),
@@ -221,6 +217,6 @@ def _lay_out(folder: Path, template: str, *, overwrite: bool) -> list[Path]:
             raise BadRequest("it exists already; nothing was written", file=path)
         written.append((path, entry.read_bytes()))
     for path, content in written:
-        # The demo's file keeps what it knows of runs past: the same rows again are their next attempts.
+        # The demo's rows are the same each time, so each start makes their next attempts.
         write_atomically(path, content, 0o644)
     return [path for path, _ in written]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from hypergauge.cli.common import (
     Attempts,
@@ -17,6 +16,7 @@ from hypergauge.cli.common import (
     every_attempt,
     further,
     reading,
+    show_notices,
 )
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, did_you_mean
@@ -42,17 +42,19 @@ def compare(
     attempts: Attempts = "latest",
     baseline: Annotated[str | None, typer.Option(help="Show differences to this run or workload.")] = None,
     scope: Annotated[str | None, typer.Option(help=f"One of {', '.join(SCOPES)}; by default the narrowest.")] = None,
-    simulated: Annotated[bool, typer.Option("--simulated", help="Power and energy of simulated GPUs as well.")] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Include power and energy of simulated GPUs.")] = False,
     align: Annotated[
         str | None,
-        typer.Option(help="Only over what all have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
+        typer.Option(help="Only the part that all runs share: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'."),
     ] = None,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(help="Exit with 1 where it holds, by a test over all attempts: 'step_time>+3%', 'energy>+5%' …"),
+        typer.Option(
+            help="Exit with 1 where a condition holds, tested over all attempts: 'step_time>+3%', 'energy>+5%' …"
+        ),
     ] = None,
     alpha: Annotated[
-        float | None, typer.Option(help="The rate of false alarms of --fail-on, of all together; 0.05 by default.")
+        float | None, typer.Option(help="Rate of false alarms of all --fail-on together; 0.05 by default.")
     ] = None,
     tariff: TariffFile = None,
     target: TargetOption = None,
@@ -62,18 +64,18 @@ def compare(
     conditions = [Condition.parse(text) for text in fail_on or ()]
     every = _check(by, attempts, scope)
     if conditions and by != "run":
-        raise BadRequest("--fail-on is about rows by their attempts, and shows these: it goes without --by")
+        raise BadRequest("--fail-on tests rows over their attempts: leave out --by")
     if alpha is not None and not conditions:
         raise BadRequest("--alpha goes with --fail-on")
     if target is not None and align is not None:
-        raise BadRequest("--target is of whole runs, from their start: leave out --align")
+        raise BadRequest("--target looks at whole runs, from their start: leave out --align")
     settings = Settings.load(tariff=tariff)
     more = further(settings, target, simulated=simulated)
     with reading(settings, [*selectors, *([baseline] if baseline else [])]) as connection:
         if conditions:
-            from hypergauge.insight.regression.gate import judged  # with scipy, which other commands do without
+            from hypergauge.insight.regression.gate import gated  # with scipy: slow to import
 
-            found = judged(
+            found = gated(
                 connection,
                 selectors,
                 conditions,
@@ -96,18 +98,17 @@ def compare(
                 align=align,
                 further=more,
             )
-        changes = neighbours.of_comparison(connection, found)
         trusted = trust(connection, found, scope)
     if json:
-        as_json({**neighbours.marked(found.as_dict(), changes), **trusted.as_dict()})
+        as_json({**neighbours.marked(found.as_dict(), trusted.changes), **trusted.as_dict()})
     else:
-        _show(found, changes, trusted)
+        _show(found, trusted)
     if found.gate and found.gate.failed:
         raise typer.Exit(1)
 
 
 def _check(by: str, attempts: str, scope: str | None) -> bool:
-    """Return whether all attempts are asked for; refuse what does not go together."""
+    """Return whether all attempts are selected; refuse options that contradict each other."""
     if by not in ("run", "row", "workload"):
         raise BadRequest(f"--by is 'run', 'row' or 'workload', not {by!r}")
     if (every := every_attempt(attempts)) and by == "workload":
@@ -119,12 +120,9 @@ def _check(by: str, attempts: str, scope: str | None) -> bool:
     return every
 
 
-def _show(found: Comparison, changes: neighbours.Changes, trusted: Trust) -> None:
+def _show(found: Comparison, trusted: Trust) -> None:
     console().print(tables.comparison(found))
-    for label, reason in found.window.left_out.items() if found.window else ():
-        console().print(f"[yellow]![/] {label} is left out: {escape(reason)}")
-    for line in [*trusted.remarks, *neighbours.footnotes(found, changes)]:
-        console().print(f"[yellow]![/] {escape(line)}")
+    show_notices(trusted.notices)
     if found.gate:
         console().print(gates.table(found.gate))
         for line in gates.lines(found.gate):

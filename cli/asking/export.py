@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, console, reading
+from hypergauge.cli.common import Json, as_json, console, counted, reading
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.dashboards.terminal import tables
@@ -41,7 +41,7 @@ def export(
             "-o",
             "--output",
             metavar="FILE",
-            help=".parquet, .csv or .csv.gz: samples. .capsule: all, for `bench import`.",
+            help=".parquet, .csv or .csv.gz: samples. .capsule: whole runs, for `bench import`.",
         ),
     ],
     trace: Annotated[
@@ -49,7 +49,7 @@ def export(
     ] = False,
     metrics: Annotated[
         list[str] | None,
-        typer.Option("-m", "--metric", help="A quantity; by default all, in a trace all of the runs' own."),
+        typer.Option("-m", "--metric", help="A quantity; by default all, in a trace those of the runs themselves."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -71,12 +71,14 @@ def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A capsule, made by `bench export -o FILE.capsule`.")],
     into: Annotated[
         int | None,
-        typer.Option(metavar="ID", min=0, help="The experiment that its runs go to; else the one they were in."),
+        typer.Option(
+            metavar="ID", min=0, help="The experiment that gets the runs; by default the one that they were in."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
     """Import the runs of another database: all new ones, or none."""
-    from hypergauge.sql.transfer.importing import import_capsule  # numpy, as below: for nothing in other commands
+    from hypergauge.sql.transfer.importing import import_capsule  # with numpy: slow to import
 
     with Database(Settings.load()) as database, Bar("importing") as bar:
         imported = import_capsule(database, file, into, bar)
@@ -84,12 +86,12 @@ def import_(
         as_json({"file": str(file), **asdict(imported)})
         return
     if not imported.runs:
-        console().print(f"Nothing to do: all {_counted(imported.here, 'run')} of it are here already")
+        console().print(f"Nothing to do: the database has all of its {counted(imported.here, 'run')} already")
         return
-    here = f"; {_counted(imported.here, 'run')} of it were here already" if imported.here else ""
+    here = f"; the database had {counted(imported.here, 'run')} of it already" if imported.here else ""
     where = " ".join(map(str, imported.experiments))
     console().print(
-        f"Imported {_counted(imported.runs, 'run')} with {_counted(imported.samples, 'sample')}{here}; see `bench compare {where}`"
+        f"Imported {counted(imported.runs, 'run')} with {counted(imported.samples, 'sample')}{here}; see `bench compare {where}`"
     )
     _note(imported.notes)
 
@@ -101,11 +103,11 @@ def _refuse_name(name: str, *, trace: bool, metrics: Sequence[str] | None) -> No
         if not name.endswith(_TRACES):
             raise BadRequest(f"a trace is written to a .json or .json.gz file, not to {name!r}")
     elif name.endswith(_TRACES):
-        raise BadRequest(f"{name!r} can only be a trace: give --trace")
+        raise BadRequest(f"{name!r} is for a trace: add --trace")
     elif not name.endswith((*FORMS, _CAPSULE)):
         forms = (*FORMS, _CAPSULE)
         raise BadRequest(
-            f"what is written is told by the end of the file's name, and {name!r} ends in none of {', '.join(forms)}"
+            f"the file's ending says what to write, and {name!r} ends in none of {', '.join(forms)}"
             + (did_you_mean(f".{name.rpartition('.')[2]}", forms) if "." in name else "")
         )
     elif name.endswith(_CAPSULE) and metrics:
@@ -116,10 +118,10 @@ def _trace(
     connection: Connection, runs: Sequence[RunInfo], output: Path, metrics: list[str] | None, *, json: bool
 ) -> None:
     written = write_trace(connection, runs, output, metrics or None)
-    counts = f"{written.spans} spans and {written.samples} samples of {_counted(written.runs, 'run')}"
+    counts = f"{written.spans} spans and {written.samples} samples of {counted(written.runs, 'run')}"
     _wrote(
         output, asdict(written), json,
-        f"Wrote {counts}; open {escape(shlex.quote(str(output)))} at https://ui.perfetto.dev, which sends it nowhere",
+        f"Wrote {counts}; open {escape(shlex.quote(str(output)))} at https://ui.perfetto.dev, which keeps it on this host",
     )  # fmt: skip
 
 
@@ -130,11 +132,11 @@ def _samples(
 
     with Bar("exporting", about=True) as bar:
         written = write_samples(
-            connection, runs, output, metrics or None, _of_all(connection, runs, metrics, bar, each=True)
+            connection, runs, output, metrics or None, _progress_of(connection, runs, metrics, bar, each=True)
         )
     _wrote(
         output, {"runs": len(runs), "samples": written}, json,
-        f"Wrote {_counted(written, 'sample')} of {_counted(len(runs), 'run')} to {escape(str(output))}, {_size(output)}",
+        f"Wrote {counted(written, 'sample')} of {counted(len(runs), 'run')} to {escape(str(output))}, {_size(output)}",
     )  # fmt: skip
 
 
@@ -142,20 +144,20 @@ def _capsule(connection: Connection, runs: Sequence[RunInfo], output: Path, *, j
     from hypergauge.sql.transfer import capsule
 
     with Bar("exporting", about=True) as bar:
-        written = capsule.export(connection, runs, output, _of_all(connection, runs, None, bar))
+        written = capsule.export(connection, runs, output, _progress_of(connection, runs, None, bar))
     _wrote(
         output, asdict(written), json,
-        f"Wrote {_counted(written.runs, 'run')} with {_counted(written.samples, 'sample')} to {escape(str(output))}, "
+        f"Wrote {counted(written.runs, 'run')} with {counted(written.samples, 'sample')} to {escape(str(output))}, "
         f"{_size(output)}; `bench import` brings them into another database",
     )  # fmt: skip
     if not json:
         _note(written.notes)
 
 
-def _of_all(
+def _progress_of(
     connection: Connection, runs: Sequence[RunInfo], metrics: list[str] | None, bar: Bar, *, each: bool = False
 ) -> Callable[[int], None]:
-    """Return what tells `bar` how many samples there are by now, of how many; these are looked for only where it is seen."""
+    """Return a callback that shows the number of samples in `bar`, and their total where the bar is visible."""
     if not bar.shown:
         return bar
     from hypergauge.sql.queries.stream import expected
@@ -171,10 +173,6 @@ def _wrote(output: Path, content: dict[str, Any], json: bool, line: str) -> None
 def _note(notes: Iterable[str]) -> None:
     for line in notes:
         console().print(f"[yellow]![/] {escape(line)}")
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s'[: count != 1]}"
 
 
 def _size(path: Path) -> str:

@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
 
 def highlights(run: Annotated[str, typer.Argument(help="A run.")], json: Json = False) -> None:
     """Show a run in ten lines: phases, repetitions, changes, outliers."""
-    # With scipy and ruptures, which other commands do without.
+    # With scipy and ruptures: slow to import.
     from hypergauge.insight.highlights import highlight
 
     with reading(measured=[run]) as connection:

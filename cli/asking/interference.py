@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,9 +11,10 @@ import typer
 from rich.markup import escape
 
 from hypergauge.cli.asking.plot import inches
-from hypergauge.cli.common import Json, as_json, check_folder, console, reading
+from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.core.files.run_folder import write_atomically
+from hypergauge.sql.queries.notices import Notice, notices
 
 if TYPE_CHECKING:
     from hypergauge.insight.sharing.interference import Interference
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["register"]
 
 _ENDINGS = (".svg", ".png", ".pdf")
-# As many slowdowns are seen in the table.
+# The table alone shows so few slowdowns as well.
 _FEW = 2
 
 
@@ -30,11 +33,13 @@ def register(app: typer.Typer) -> None:
 
 def interference(
     selectors: Annotated[list[str], typer.Argument(metavar="SELECTOR...", help="Experiments, or workloads of them.")],
-    metric: Annotated[str, typer.Option(help="What is slower: 'duration', 'step_time' or 'epoch_time'.")] = "duration",
+    metric: Annotated[
+        str, typer.Option(help="Measure of slowdown: 'duration', 'step_time' or 'epoch_time'.")
+    ] = "duration",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="A heat map: .svg, .pdf, .png.")] = None,
-    simulated: Annotated[bool, typer.Option("--simulated", help="Energy of simulated GPUs as well.")] = False,
+    simulated: Annotated[bool, typer.Option("--simulated", help="Include energy of simulated GPUs.")] = False,
     style: Annotated[
-        str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib's, or a file in its form.")
+        str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
     ] = "paper",
     size: Annotated[str | None, typer.Option(metavar="WIDTHxHEIGHT", help="In inches, such as 3.5x2.5.")] = None,
     title: Annotated[str, typer.Option(help="Title of the heat map.")] = "",
@@ -46,22 +51,24 @@ def interference(
     if output is not None:
         check_folder(output)
     width_and_height = inches(size)
-    # With scipy, which other commands do without.
+    # With scipy: slow to import.
     from hypergauge.insight.sharing import collocation
 
     with reading(measured=selectors) as connection:
         found = collocation.interference(connection, selectors, metric=metric, simulated=simulated)
+        facts = collocation.facts(found) if found.sets else map(collocation.left_out, found.left_out)
+        said = notices(connection, facts)
     if not found.sets:
-        why = "".join(f"\n{collocation.left_out(one)}" for one in found.left_out)
-        raise NoData(f"nothing was collocated in {', '.join(selectors)} that can be judged{why}")
+        why = "".join(f"\n{one.text}" for one in said)
+        raise NoData(f"{', '.join(selectors)} has no collocated runs to compare{why}")
     if output is not None:
         _draw(found, output, style, width_and_height, title)
     if json:
         files = {} if output is None else {"file": str(output)}
-        words = {"remarks": list(collocation.remarks(found)), "advice": collocation.advice(found)}
-        as_json({**files, **found.as_dict(), **words})
+        more = {"notices": [asdict(one) for one in said], "advice": collocation.advice(found)}
+        as_json({**files, **found.as_dict(), **more})
         return
-    _show(found)
+    _show(found, said)
     if output is not None:
         console().print(f"Wrote {escape(str(output))}")
 
@@ -72,12 +79,12 @@ def _draw(found: Interference, output: Path, style: str, size: tuple[float, floa
     from hypergauge.dashboards.terminal import sharing
 
     if not (grids := sharing.grids(found)):
-        raise NoData("there is no slowdown to draw: no configuration that was collocated was also there alone")
+        raise NoData("there is no slowdown to draw: no collocated configuration also ran alone")
     drawn = draw_heatmap(grids, list(sharing.notes(found)), output.suffix.lower(), Looks(style, size, title))
     write_atomically(output, drawn, 0o666)
 
 
-def _show(found: Interference) -> None:
+def _show(found: Interference, said: Sequence[Notice]) -> None:
     from hypergauge.dashboards.terminal import sharing
     from hypergauge.insight.sharing import collocation
 
@@ -87,7 +94,6 @@ def _show(found: Interference) -> None:
     for grid in sharing.grids(found):
         if len(grid.cells) > _FEW:
             out.print(sharing.heatmap(grid))
-    for line in collocation.remarks(found):
-        out.print(f"[yellow]![/] {escape(line)}")
-    nothing = "Nothing can be said of what to collocate: no set has each of its configurations alone as well."
+    show_notices(said)
+    nothing = "No advice on what to collocate: there is no set whose configurations all ran alone as well."
     out.print(escape(collocation.advice(found) or nothing))

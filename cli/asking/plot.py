@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, check_folder, console, reading
+from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.runs.selection import select_runs
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["inches", "register"]
 
-# By ending, how many points a curve has: more are not seen in a few inches, but in a page one can zoom.
+# Points of a curve, by file ending: a few inches show no more, but a page can be zoomed into.
 _POINTS = {".svg": 300, ".pdf": 300, ".png": 300, ".html": 600}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 _MOST_INCHES = 100
@@ -38,16 +38,16 @@ def plot(
         list[str], typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss: a panel each.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file: .svg, .pdf, .png, or .html to zoom into.")],
-    by: Annotated[str, typer.Option(help="A line for each 'run', or each 'workload': the mean of its runs.")] = "run",
+    by: Annotated[str, typer.Option(help="One line a 'run', or a 'workload': the mean of its runs.")] = "run",
     kind: Annotated[str, typer.Option(help="'lines' over time, or 'bars': mean, 95th percentile, range.")] = "lines",
     align: Annotated[
-        str, typer.Option(help="What runs have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
+        str, typer.Option(help="The common axis: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
     ] = "time",
     scope: Annotated[
         list[str] | None, typer.Option(help="process, instance, device or host; by default the narrowest.")
     ] = None,
     style: Annotated[
-        str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib's, or a file in its form.")
+        str, typer.Option(help="'paper', 'slides', 'dark', a style of matplotlib, or a style file.")
     ] = "paper",
     size: Annotated[str | None, typer.Option(metavar="WIDTHxHEIGHT", help="In inches, such as 3.5x2.5.")] = None,
     title: Annotated[str, typer.Option(help="Title.")] = "",
@@ -64,7 +64,7 @@ def plot(
         raise BadRequest("bars have no axis: --align and .html go with lines")
     width_and_height = inches(size)
     check_folder(output)
-    # With numpy, which other commands do without.
+    # With numpy: slow to import.
     from hypergauge.dashboards.plots.panels import Layout, lay_out, lay_out_bars
     from hypergauge.insight.charts.bars import bars
     from hypergauge.insight.charts.chart import chart
@@ -94,8 +94,7 @@ def plot(
         as_json({"file": str(output), **found.as_dict()})
         return
     console().print(f"Wrote {escape(str(output))}")
-    for note in found.notes:
-        console().print(f"[yellow]![/] {escape(note)}")
+    show_notices(found.notices)
 
 
 def inches(size: str | None) -> tuple[float, float] | None:

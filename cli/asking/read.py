@@ -40,7 +40,7 @@ def list_(
             as_json([asdict(one) for one in experiments]) if json else console().print(
                 tables.experiments(experiments)
                 if experiments
-                else "There is no experiment yet; `bench demo` makes one."
+                else "There are no experiments yet; `bench demo` makes one."
             )
         else:
             runs = select_runs(connection, [selector], every_attempt=every)

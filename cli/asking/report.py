@@ -41,7 +41,7 @@ def report(
     check_folder(output)
     settings = Settings.load(tariff=tariff)
     more = further(settings, target)
-    # With numpy and psutil, which other commands do without.
+    # With numpy and psutil: slow to import.
     from hypergauge.dashboards.report.report import render
     from hypergauge.insight.report import report as whole
     from hypergauge.scheduler.tracking.manifests import records_of

@@ -1,4 +1,4 @@
-"""The commands ``rules list``, ``rules check`` and ``rules replay``."""
+"""The commands ``rules run``, ``rules list``, ``rules check`` and ``rules replay``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, Selectors, as_json, asking_primary, console, reading
-from hypergauge.cli.serving import rule_evaluation
+from hypergauge.cli.common import Json, Selectors, as_json, console, counted, primary, reading
+from hypergauge.cli.serving.serve import Bind, Insecure, Port, WebConfigFile
 from hypergauge.core import durations
-from hypergauge.core.config.settings import CONFIG_FILE, config_file
+from hypergauge.core.config.bench_toml import CONFIG_FILE, config_file
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.dashboards.terminal import tables
 from hypergauge.insight import rules
 from hypergauge.insight.rules import Parameter, Rule, Value
 from hypergauge.insight.rules import replay as replays
 from hypergauge.insight.rules.chosen import ChosenRules
-from hypergauge.insight.rules.replay import Judged
+from hypergauge.insight.rules.replay import Evaluated
 from hypergauge.sql.runs import firings
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.server.database import Connection
@@ -32,21 +33,30 @@ __all__ = ["register"]
 app = typer.Typer(help="Rules on runs: bottlenecks, idle devices, outliers.", no_args_is_help=True)
 
 Preset = Annotated[str | None, typer.Option(help=f"Published defaults: {' or '.join(rules.PRESETS)}.")]
-Folder = Annotated[Path | None, typer.Option(help=f"Rules of your own; by default rules/ beside {CONFIG_FILE}.")]
-Limit = Annotated[str, typer.Option(help="How long a rule may take for a run.")]
+Folder = Annotated[
+    Path | None, typer.Option(help=f"Folder of your own rules; by default rules/ next to {CONFIG_FILE}.")
+]
+Limit = Annotated[str, typer.Option(help="Time limit of a rule for a run.")]
 
 _ASSIGNMENT = re.compile(r"(\w+)\.(\w+)=(.+)")
 
 
 def register(commands: typer.Typer) -> None:
     """Add the commands to `commands`."""
-    rule_evaluation.register(app)
     commands.add_typer(app, name="rules")
+
+
+@app.command()
+def run(port: Port = 0, bind: Bind = "127.0.0.1", web_config: WebConfigFile = None, insecure: Insecure = False) -> None:
+    """Evaluate rules on the running runs of this BENCH_HOME, until SIGTERM or Ctrl-C."""
+    from hypergauge.stack.rule_process import evaluate_rules
+
+    evaluate_rules(Settings.load(web_config=web_config), bind, port, insecure=insecure)
 
 
 @app.command("list")
 def list_(preset: Preset = None, folder: Folder = None, json: Json = False) -> None:
-    """Show all rules: what each means, and what can be set."""
+    """Show all rules, with their meaning and parameters."""
     chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
     if json:
         as_json(
@@ -63,7 +73,7 @@ def list_(preset: Preset = None, folder: Folder = None, json: Json = False) -> N
             rule.name + (" (off)" if name in chosen.off else ""),
             rule.severity,
             escape(rule.means),
-            escape("\n".join(f"{name} = {_words(values[name], one)}" for name, one in rule.parameters.items())),
+            escape("\n".join(f"{name} = {_text(values[name], one)}" for name, one in rule.parameters.items())),
         )
     console().print(made)
 
@@ -74,7 +84,7 @@ def check(
     limit: Limit = "5 s",
     json: Json = False,
 ) -> None:
-    """Check rules of one's own: their headers, and their statements against the database."""
+    """Check your own rules: their headers, and their statements against the database."""
     seconds = durations.parse(limit)
     ours = rules.load()
     checked = []
@@ -83,7 +93,7 @@ def check(
         for file in files:
             rule = rules.read(file)
             if rule.name in ours:
-                raise BadRequest(f"there is a rule {rule.name} of ours; give this one another name", file=file, line=1)
+                raise BadRequest(f"{rule.name} is a built-in rule; give this one another name", file=file, line=1)
             newest = max(runs, key=lambda run: run.started_at or datetime.min.replace(tzinfo=UTC), default=None)
             now = datetime.now(UTC)
             run_id, start = (newest.run_id, newest.started_at or now) if newest else ("", now)
@@ -97,21 +107,21 @@ def check(
         as_json([{"file": str(file), "rule": rule.name, "run": run and run.label} for file, rule, run in checked])
         return
     for file, rule, run in checked:
-        on = f", asked about {run.label}" if run else ", but there is no run yet to ask it about"
-        console().print(f"{escape(str(file))}: {rule.name} is right{on}")
+        on = f", tested on {run.label}" if run else ", but there is no run to test it on"
+        console().print(f"{escape(str(file))}: {rule.name} is valid{on}")
 
 
 @app.command()
 def replay(
     selectors: Selectors = None,
-    rule: Annotated[list[str] | None, typer.Option(help="Only this rule; may be given several times.")] = None,
+    rule: Annotated[list[str] | None, typer.Option(help="Only this rule; can be repeated.")] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--set", metavar="RULE.PARAMETER=VALUE", help="Another value of a parameter.")
+        list[str] | None, typer.Option("--set", metavar="RULE.PARAMETER=VALUE", help="Value of a parameter.")
     ] = None,
     swept: Annotated[
         str | None,
         typer.Option(
-            "--sweep", metavar="RULE.PARAMETER=VALUE,…", help="Count the runs on which it would fire with each value."
+            "--sweep", metavar="RULE.PARAMETER=VALUE,…", help="Count the runs on which the rule fires with each value."
         ),
     ] = None,
     preset: Preset = None,
@@ -120,40 +130,40 @@ def replay(
     store: Annotated[bool, typer.Option("--store", help="Store the findings.")] = False,
     json: Json = False,
 ) -> None:
-    """Ask rules about past runs; without a selector, about all."""
+    """Evaluate rules on past runs; without a selector, on all."""
     chosen = ChosenRules.read(config_file(), preset=preset, folder=folder)
     known = {name: one.rule for name, one in chosen.known.items()}
     seconds = durations.parse(limit)
     values = _values(chosen, given or ())
     if swept is not None:
         if store or rule:
-            raise BadRequest("--sweep shows numbers of one rule: leave out --store and --rule")
+            raise BadRequest("--sweep counts firings of one rule: leave out --store and --rule")
         _sweep(_swept(known, swept), values, selectors or [], seconds, json)
         return
-    names = [_known(known, name).name for name in rule] if rule else [one.rule.name for one in chosen.asked]
-    with (asking_primary if store else reading)() as connection:
+    names = [_known(known, name).name for name in rule] if rule else [one.rule.name for one in chosen.enabled]
+    with (primary if store else reading)() as connection:
         runs = select_runs(connection, selectors or [])
-        judged = list(replays.replay(connection, [(known[name], values[name]) for name in names], runs, seconds))
+        evaluated = list(replays.replay(connection, [(known[name], values[name]) for name in names], runs, seconds))
         if store:
-            _store(connection, judged)
+            _store(connection, evaluated)
     if json:
-        as_json([_judged_as_dict(one) for one in judged])
+        as_json([_evaluated_as_dict(one) for one in evaluated])
     else:
-        _show(judged, len(runs))
-    if any(one.failure for one in judged):
+        _show(evaluated, len(runs))
+    if any(one.failure for one in evaluated):
         raise typer.Exit(1)
 
 
-def _store(connection: Connection, judged: Iterable[Judged]) -> None:
-    for one in judged:
+def _store(connection: Connection, evaluated: Iterable[Evaluated]) -> None:
+    for one in evaluated:
         if one.failure is None and one.run.started_at is not None:
             stop = one.run.ended_at or datetime.now(UTC)
             firings.store(connection, one.run.run_id, one.rule.name, one.firings, start=one.run.started_at, stop=stop)
 
 
-def _show(judged: Sequence[Judged], runs: int) -> None:
+def _show(evaluated: Sequence[Evaluated], runs: int) -> None:
     made = tables.table("run", "rule", "severity", ">from", ">for", "evidence")
-    fired = [(one.run, firing) for one in judged for firing in one.firings]
+    fired = [(one.run, firing) for one in evaluated for firing in one.firings]
     for run, firing in fired:
         assert run.started_at is not None
         ended_at = firing.ended_at or datetime.now(UTC)
@@ -168,11 +178,11 @@ def _show(judged: Sequence[Judged], runs: int) -> None:
     if fired:
         console().print(made)
     of = len({run.run_id for run, _ in fired})
-    console().print(f"{len(fired)} firing{'s'[: len(fired) != 1]} in {of} of {runs} run{'s'[: runs != 1]}")
-    for one in judged:
+    console().print(f"{counted(len(fired), 'firing')} in {of} of {counted(runs, 'run')}")
+    for one in evaluated:
         if one.failure:
             console().print(
-                f"[yellow]![/] {one.run.full_label}: {one.rule.name} could not be asked: {escape(one.failure)}"
+                f"[yellow]![/] {one.run.full_label}: {one.rule.name} could not be evaluated: {escape(one.failure)}"
             )
 
 
@@ -202,12 +212,12 @@ def _sweep(
     for one in found:
         mark = " (as set)" if one.value == own[name] else ""
         made.add_row(
-            _words(one.value, asked.parameter) + mark, str(one.fired), str(one.runs), tables.duration(one.seconds)
+            _text(one.value, asked.parameter) + mark, str(one.fired), str(one.runs), tables.duration(one.seconds)
         )
     console().print(made)
     if failures := sum(one.failures for one in found):
         console().print(
-            f"[yellow]![/] it could not be asked {failures} times; `bench rules replay --rule {asked.rule.name}` says why"
+            f"[yellow]![/] {counted(failures, 'evaluation')} failed; `bench rules replay --rule {asked.rule.name}` says why"
         )
 
 
@@ -218,7 +228,7 @@ def _known(known: Mapping[str, Rule], name: str) -> Rule:
 
 
 def _values(chosen: ChosenRules, given: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """Return the values of all rules: as the settings say, and as is `given` beside them."""
+    """Return the parameters of all rules: those of the settings, replaced by the `given` ones."""
     known = {name: one.rule for name, one in chosen.known.items()}
     values = {name: dict(chosen.settings.values(name)) for name in known}
     for text in given:
@@ -243,12 +253,12 @@ def _assignment(option: str, text: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3]
 
 
-def _words(value: Value, parameter: Parameter) -> str:
+def _text(value: Value, parameter: Parameter) -> str:
     return f"{_plain(value)} {parameter.unit}".rstrip()
 
 
 def _plain(value: Value) -> str | float:
-    """Return a value as it is written in a file."""
+    """Return a value in the form of a rule file."""
     if isinstance(value, timedelta):
         return durations.words(value)
     return int(value) if value == int(value) else value
@@ -268,7 +278,7 @@ def _as_dict(rule: Rule, values: Mapping[str, Value]) -> dict[str, Any]:
     }
 
 
-def _judged_as_dict(one: Judged) -> dict[str, Any]:
+def _evaluated_as_dict(one: Evaluated) -> dict[str, Any]:
     return {
         "run": one.run.full_label,
         "run_id": one.run.run_id,

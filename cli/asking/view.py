@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, check_folder, console, reading
-from hypergauge.cli.serving.stack import grafana_url
+from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
@@ -21,6 +20,7 @@ from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.queries.charts import software_keys
 from hypergauge.sql.runs.selection import select_runs, workload_ids
 from hypergauge.sql.server.database import Connection
+from hypergauge.stack.grafana import grafana_url
 
 if TYPE_CHECKING:
     from hypergauge.insight.charts.chart import Chart
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-# What says that a browser can be seen; `BROWSER` is set where a terminal knows of one elsewhere.
+# Variables that say that a browser can open; remote terminals set `BROWSER`.
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
@@ -43,10 +43,10 @@ def share(
     metrics: Annotated[
         list[str], typer.Option("-m", "--metric", help="A quantity, or a software metric such as loss.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file; one that is there gets one more chart.")],
-    by: Annotated[str, typer.Option(help="A curve for each 'run', or each 'workload': the mean of its runs.")] = "run",
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file; a chart is added to an existing one.")],
+    by: Annotated[str, typer.Option(help="One curve a 'run', or a 'workload': the mean of its runs.")] = "run",
     align: Annotated[
-        str, typer.Option(help="What runs have in common: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
+        str, typer.Option(help="The common axis: 'time', 'step', 'epoch', 'phase' or 'phase:NAME'.")
     ] = "time",
     scope: Annotated[
         list[str] | None, typer.Option(help="process, instance, device or host; by default the narrowest.")
@@ -62,7 +62,7 @@ def share(
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         added = ViewChart.of(connection, runs, metrics, by=by, align=align, scopes=tuple(scope or ()))
-        # Whether there is anything to be seen.
+        # Refused now if there is nothing to draw.
         chart(connection, runs, added.metrics, by=by, align=align, scopes=scope or None, points=2)
     view = View((*before, *(() if added in before else (added,))))
     view.write(output)
@@ -72,7 +72,7 @@ def share(
     name = escape(shlex.quote(str(output)))
     what = f"{_count(added.metrics, 'metric')} of {_count(runs, 'run')}"
     if added in before:
-        console().print(f"{name} has this chart already, and is as it was")
+        console().print(f"{name} has this chart already, and is unchanged")
     elif before:
         console().print(f"Added a chart to {name}, {what}: it has {len(view.charts)} now")
     else:
@@ -82,10 +82,10 @@ def share(
 def open_(
     view: Annotated[Path, typer.Argument(help="A file that `bench share` has written.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The page to write, .html; it is not opened then.")
+        Path | None, typer.Option("-o", "--output", help="The page to write, .html; the browser does not open then.")
     ] = None,
     grafana: Annotated[
-        bool, typer.Option("--grafana", help="The dashboard in Grafana that shows the same, instead of a page.")
+        bool, typer.Option("--grafana", help="Open the same charts in Grafana, instead of a page.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -94,7 +94,7 @@ def open_(
 
     settings = Settings.load()
     if grafana and output is not None:
-        raise BadRequest("--grafana writes no page: leave out one of it and -o")
+        raise BadRequest("--grafana writes no page: leave out --grafana or -o")
     chosen = View.read(view)
     page = output or view.with_suffix(".html")
     if page.suffix.lower() not in (".html", ".htm"):
@@ -108,20 +108,21 @@ def open_(
         charts, missing = found.draw(connection, view)
     if json:
         content = [{**one.as_dict(), **drawn.as_dict(points=True)} for one, drawn in charts]
-        as_json({"gone": found.gone, "missing": missing, "charts": content})
+        as_json({"gone": found.deleted, "missing": missing, "charts": content})
         return
-    notes = [*_gone(found), *missing]
+    notes = [*_deleted(found), *missing]
     write_atomically(page, _page([drawn for _, drawn in charts], view.stem, "; ".join(notes)), 0o666)
-    _warn([*notes, *(note for _, drawn in charts for note in drawn.notes)])
+    _warn(notes)
+    show_notices(one for _, drawn in charts for one in drawn.notices)
     shown = output is None and _opened(page.resolve().as_uri())
     console().print(f"Wrote {_count(charts, 'chart')} to {escape(shlex.quote(str(page)))}{', and opened it' * shown}")
 
 
 def _show_link(url: str, found: Found, *, json: bool) -> None:
     if json:
-        as_json({"gone": found.gone, "url": url})
+        as_json({"gone": found.deleted, "url": url})
         return
-    _warn(_gone(found))
+    _warn(_deleted(found))
     console().print(escape(url), soft_wrap=True)
     _opened(url)
 
@@ -134,11 +135,13 @@ def _link(connection: Connection, found: Found, file: Path) -> str:
         return view_link(found, workload_ids(connection, ids), set(software_keys(connection, ids)))
     except BadRequest as error:
         name = shlex.quote(str(file))
-        raise BadRequest(f"{error}; `bench dashboards push {name}` makes one of this view", file=file) from error
+        raise BadRequest(
+            f"{error}; `bench dashboards push {name}` makes a dashboard of this view", file=file
+        ) from error
 
 
-def _gone(found: Found) -> list[str]:
-    return [f"runs that are gone: {', '.join(found.gone)}"] if found.gone else []
+def _deleted(found: Found) -> list[str]:
+    return [f"deleted runs: {', '.join(found.deleted)}"] if found.deleted else []
 
 
 def _warn(lines: Iterable[str]) -> None:
@@ -154,7 +157,7 @@ def _page(charts: Iterable[Chart], title: str, footer: str) -> bytes:
 
 
 def _opened(url: str) -> bool:
-    """Show a page in the browser, where somebody sees it; return whether that was done."""
+    """Open a page in the browser, if there is a display; return whether it opened."""
     return console().is_terminal and any(map(os.environ.get, _DISPLAYS)) and webbrowser.open(url)
 
 

@@ -19,7 +19,7 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["register"]
 
-# What a shell calls the end of a command by Ctrl-C.
+# The exit status that shells use for Ctrl-C.
 _INTERRUPTED = 130
 
 
@@ -44,27 +44,27 @@ def watch(
         raise typer.Exit(1)
 
 
-def _screen(out: Console, looks: Iterator[Watched]) -> bool:
-    seen = next(looks)
+def _screen(out: Console, updates: Iterator[Watched]) -> bool:
+    seen = next(updates)
     with Live(live_table(seen, out.width, out.height), console=out, auto_refresh=False) as display:
-        for seen in looks:
+        for seen in updates:
             display.update(live_table(seen, out.width, out.height), refresh=True)
     out.print(ending(seen))
     return seen.failed
 
 
-def _lines(out: Console, looks: Iterator[Watched]) -> bool:
+def _lines(out: Console, updates: Iterator[Watched]) -> bool:
     before = None
-    for seen in looks:
+    for seen in updates:
         for line in changes(before, seen):
             out.print(f"{time.strftime('%H:%M:%S')} {line}", soft_wrap=True)
         before = seen
     return before is not None and before.failed
 
 
-def _json(_: Console, looks: Iterator[Watched]) -> bool:
+def _json(_: Console, updates: Iterator[Watched]) -> bool:
     failed = False
-    for seen in looks:
+    for seen in updates:
         as_json(seen.as_dict(), line=True)
         failed = seen.failed
     return failed

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from hypergauge.cli.common import console
-from hypergauge.core.config.settings import Settings, config_file
+from hypergauge.core.config.bench_toml import config_file
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.dashboards.terminal import tables
 from hypergauge.gpu import inventory
 from hypergauge.insight.rules.chosen import ChosenRules
 from hypergauge.scheduler.devices.instances import shown
-from hypergauge.scheduler.executors.concurrency import Stopping
-from hypergauge.scheduler.executors.retry import Retry
 from hypergauge.scheduler.experiment import parameters
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.checks import Reactions
@@ -24,26 +23,26 @@ from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.session import Session
 
 if TYPE_CHECKING:
-    from hypergauge.scheduler.executors.base import Executor
+    from hypergauge.scheduler.executors.base import BatchSystem
     from hypergauge.scheduler.plan.collocation import Partition
 
 __all__ = ["check", "reactions", "refuse_foreign"]
 
 
 def reactions() -> Reactions:
-    """Return the rules and actions that rows may name, as the ``bench.toml`` that is seen from here says.
+    """Return the rules and actions that rows may name, from the ``bench.toml`` in reach.
 
     Raises
     ------
     BadRequest
-        It is wrong, or a rule's file: runs would be judged otherwise than was meant.
+        The settings or a rule's file are wrong.
     """
     chosen = ChosenRules.read(config_file())
-    return Reactions([one.rule.name for one in chosen.asked], chosen.off, chosen.settings.action_names())
+    return Reactions([one.rule.name for one in chosen.enabled], chosen.off, chosen.settings.action_names())
 
 
 def refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None:
-    """Refuse a file whose experiment belongs to another before the stack is started for it."""
+    """Refuse a file whose experiment belongs to another file, before the stack starts."""
     from hypergauge.sql.runs.experiments import owner_problem
 
     with database.session() as connection:
@@ -55,44 +54,46 @@ def refuse_foreign(database: Database, file: ExperimentFile, into: bool) -> None
 
 def check(
     settings: Settings, database: Database, file: ExperimentFile, rerun: str | None, repeat: int, *,
-    show: bool, executor: Executor | None = None,
+    show: bool, system: BatchSystem | None = None,
 ) -> None:  # fmt: skip
-    """See that the GPUs can be shared as the file asks for, before anything is started for it; show what would be run.
+    """Check that the GPUs, or the executor, can take the file's workloads, before anything starts; show the plan.
 
-    An executor is asked whether it would take the workloads. Columns that mean nothing are named.
+    A batch system is asked whether it would take the workloads. Columns that mean nothing are named.
     """
     from hypergauge.scheduler.devices.devices import Devices
     from hypergauge.scheduler.plan.collocation import partitions
-    from hypergauge.scheduler.plan.file_turns import numbers, planned
+    from hypergauge.scheduler.plan.file_plan import numbers, planned
 
-    # A column may be that of an executor that others have written; it goes by its name, as `Slurm` does.
-    unknown = [name for name in file.unknown_columns if executor is None or name.casefold() != executor.name.casefold()]
+    # A column may be that of a third party's executor; it has the executor's name, as `Slurm` does.
+    unknown = [name for name in file.unknown_columns if system is None or name.casefold() != system.name.casefold()]
     if unknown:
-        console().print(f"Unknown columns, kept as they are: {escape(', '.join(unknown))}", soft_wrap=True)
+        console().print(f"Unknown columns, kept unchanged: {escape(', '.join(unknown))}", soft_wrap=True)
     divided: Sequence[Partition] = []
-    with Session(database, patience=0) as session:
+    with Session(database, timeout=0) as session:
         workloads = session(planned, file, rerun)
         _show_numbers(session(numbers, file))
-        if executor is None:
+        if system is None:
             gpus = inventory(settings.simulate, settings.home)
             divided = partitions(session, file, workloads, gpus, Devices(settings))
-    if executor is not None:
-        from hypergauge.scheduler.executors.schedule import refuse_workloads  # a second for MLflow
+    if system is not None:
+        from hypergauge.scheduler.executors.base import Stopping
+        from hypergauge.scheduler.executors.batch.checks import refuse_workloads
+        from hypergauge.scheduler.executors.batch.retry import Retry
 
-        patience = Retry(lambda message: console().print(f"[yellow]![/] {escape(message)}"), Stopping())
-        refuse_workloads(executor, file, workloads, patience)
+        retry = Retry(lambda message: console().print(f"[yellow]![/] {escape(message)}"), Stopping())
+        refuse_workloads(system, file, workloads, retry)
     if show:
         _show_plan(workloads, repeat)
         _show_partitions(divided)
 
 
 def _show_numbers(numbers: Mapping[int, Mapping[int, int]]) -> None:
-    """Say which workloads have other numbers in their experiment than in the file."""
+    """Show workloads whose numbers in the experiment differ from those in the file."""
     for experiment, found in numbers.items():
         others = {written: number for written, number in found.items() if written != number}
         if others:
             taken, own = (", ".join(f"{experiment}/{one}" for one in ones) for ones in (others, others.values()))
-            console().print(f"Of another file: {taken}. The workloads of this one are {own}.", soft_wrap=True)
+            console().print(f"{taken} belong to another file; this file's workloads are {own}.", soft_wrap=True)
 
 
 def _show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
@@ -114,11 +115,11 @@ def _show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
             )
     console().print(made)
     if repeat > 1:
-        console().print(f"The workloads are run in turn, {repeat} times each.")
+        console().print(f"The workloads run in turn, {repeat} times each.")
 
 
 def _show_partitions(divided: Sequence[Partition]) -> None:
-    """Show the MIG instances of each GPU before a workload and during it; after it they are again what they were."""
+    """Show the MIG instances of each GPU before and during each workload; afterwards they are restored."""
     if not divided:
         return
     made = tables.table("workload", "GPU", "MIG instances before and after", "for its runs")

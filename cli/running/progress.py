@@ -3,91 +3,94 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import signal
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.running.passing import PassedOn
-from hypergauge.cli.serving.stack import local_stack
-from hypergauge.cli.serving.unmeasured import telling_unmeasured
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
+from hypergauge.core.system.signals import surviving_the_terminal
+from hypergauge.dashboards.terminal.output import OutputCopies
 from hypergauge.dashboards.terminal.progress import Progress
 from hypergauge.gpu import inventory
-from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.sql.queries.summaries import Live, live_figures, unsummarised
+from hypergauge.sql.queries.summaries import Live, live_figures
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.local_stack import local_stack
+from hypergauge.stack.unmeasured import watching_unmeasured
 
 if TYPE_CHECKING:
     from hypergauge.scheduler.events import Event
-    from hypergauge.scheduler.schedule import Scheduler
+    from hypergauge.scheduler.executors.base import BatchSystem
+    from hypergauge.scheduler.executors.batch.executor import BatchExecutor
+    from hypergauge.scheduler.executors.local import LocalExecutor
 
-__all__ = ["interrupted", "live", "scheduling", "settle", "show", "surviving_the_terminal"]
-
-# How long to wait for the collector to have written what the runs had to say last.
-_SETTLE_SECONDS = 10.0
+__all__ = ["on_batch_system", "on_this_host"]
 
 
 @contextlib.contextmanager
-def scheduling(
-    settings: Settings, *, policy: Policy | None = None, quiet: bool = False, passes_on: bool = False
-) -> Iterator[Scheduler]:
-    """Provide a scheduler on the local stack, with its progress shown; it `passes_on` what runs write, or records it alone."""
-    from hypergauge.scheduler.schedule import Scheduler
+def on_this_host(settings: Settings, *, quiet: bool = False, copies_output: bool = False) -> Iterator[LocalExecutor]:
+    """Provide the executor of this host, with the local stack; show progress, and with `copies_output` the runs' output."""
+    from hypergauge.scheduler.executors.local import LocalExecutor
     from hypergauge.scheduler.tracking.tracking import Tracking
 
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(interrupted())
-        stack.enter_context(surviving_the_terminal())
-        progress = stack.enter_context(Progress(quiet=quiet, lines=passes_on))
-        output = PassedOn(settings.runs_dir) if passes_on else None
+    with _shown(Progress(quiet=quiet, lines=copies_output)) as (progress, stack):
+        output = OutputCopies(settings.runs_dir) if copies_output else None
         local = stack.enter_context(local_stack(settings, progress.say))
-        progress.live = lambda ids: live(local.database, ids)
-        stack.enter_context(telling_unmeasured(local.database, progress.going, progress.say))
-        yield Scheduler(
+        _watch(progress, stack, local.database)
+        yield LocalExecutor(
             database=local.database,
             settings=settings,
             tracking=Tracking(local.tracking_uri),
             inventory=inventory(settings.simulate, settings.home),
             report=lambda event: show(progress, event, output),
-            policy=policy or Policy(),
         )
 
 
 @contextlib.contextmanager
+def on_batch_system(settings: Settings, system: BatchSystem, max_jobs: int) -> Iterator[BatchExecutor]:
+    """Provide the executor of a batch system; show progress."""
+    from hypergauge.scheduler.executors.batch.executor import BatchExecutor
+    from hypergauge.scheduler.tracking.tracking import Tracking
+
+    with _shown(Progress()) as (progress, stack):
+        database = stack.enter_context(Database(settings))
+        _watch(progress, stack, database)
+        yield BatchExecutor(
+            database=database,
+            settings=settings,
+            tracking=Tracking(settings.tracking_uri or ""),
+            system=system,
+            report=lambda event: show(progress, event),
+            max_jobs=max_jobs,
+        )
+
+
+@contextlib.contextmanager
+def _shown(progress: Progress) -> Iterator[tuple[Progress, contextlib.ExitStack]]:
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(interrupted())
+        stack.enter_context(surviving_the_terminal())
+        yield stack.enter_context(progress), stack
+
+
+def _watch(progress: Progress, stack: contextlib.ExitStack, database: Database) -> None:
+    progress.live = lambda ids: live(database, ids)
+    stack.enter_context(watching_unmeasured(database, progress.going, progress.say))
+
+
+@contextlib.contextmanager
 def interrupted() -> Iterator[None]:
-    """Turn Ctrl-C, with which all has been stopped in order by now, into an exit status: something did not finish."""
+    """Turn Ctrl-C into exit status 1; all runs have been stopped in order by then."""
     try:
         yield
     except KeyboardInterrupt:
         raise typer.Exit(1) from None
 
 
-@contextlib.contextmanager
-def surviving_the_terminal() -> Iterator[None]:
-    """Go on when the terminal is closed, and write to nowhere from then on."""
-    terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]  # once closed, it is none any more
-
-    def let_go(*_: object) -> None:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for descriptor in terminals:
-            os.dup2(nowhere, descriptor)
-        os.close(nowhere)
-
-    before = signal.signal(signal.SIGHUP, let_go)  # a handler, not SIG_IGN: that would be inherited by every run
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-def show(progress: Progress, event: Event, output: PassedOn | None = None) -> None:
-    """Show what a scheduler has to say, and what its runs do where there is an `output` for that."""
+def show(progress: Progress, event: Event, output: OutputCopies | None = None) -> None:
+    """Show an event of a scheduler, and begin or end the copy of a run's output."""
     if event.kind in ("started", "attached"):
         progress.started(event.run_id, event.label, event.name, attached=event.kind == "attached")
         if output is not None:
@@ -103,17 +106,9 @@ def show(progress: Progress, event: Event, output: PassedOn | None = None) -> No
 
 
 def live(database: Database, run_ids: Sequence[str]) -> Mapping[str, Live]:
-    """Return the newest figures of runs, where the database has them now."""
+    """Return the live values of runs; none where the database does not answer."""
     try:
         with database.session() as connection:
             return live_figures(connection, run_ids)
     except BenchError:
         return {}
-
-
-def settle(database: Database, run_ids: Sequence[str]) -> None:
-    """Wait until the collector has written what these runs had to say last."""
-    deadline = time.monotonic() + _SETTLE_SECONDS
-    with database.session() as connection:
-        while unsummarised(connection, run_ids) and time.monotonic() < deadline:
-            time.sleep(0.1)

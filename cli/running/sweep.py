@@ -30,7 +30,7 @@ def sweep(
 ) -> None:
     """Write the experiment file of a grid or a random search."""
     if output is None and not dry_run:
-        raise BadRequest("-o FILE.csv says where to write; --dry-run only shows the rows")
+        raise BadRequest("add -o FILE.csv to write the rows, or --dry-run to show them")
     read = SweepFile.read(spec)
     try:
         made = sweeps.rows(read)

@@ -8,10 +8,8 @@ from dataclasses import asdict
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.common import Json, as_json, console, gpu_words
+from hypergauge.cli.common import Json, as_json, console, gpu_text
 from hypergauge.cli.servers import Server
-from hypergauge.cli.serving.collector_figures import CollectorFigures
-from hypergauge.cli.serving.unmeasured import unmeasured_words
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
@@ -24,10 +22,12 @@ from hypergauge.sql.queries.report import findings
 from hypergauge.sql.queries.summaries import Live, live_figures
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection, Database
+from hypergauge.stack.collector_status import CollectorStatus
+from hypergauge.stack.unmeasured import unmeasured_message
 
 __all__ = ["register"]
 
-# Seconds by which a host's clock may surely be off before it is said: a tenth of the interval between two scrapes.
+# Offset of a host's clock, in seconds, above which the user is warned: a tenth of a scrape interval.
 CLOCK_SECONDS = 0.1
 
 
@@ -41,7 +41,7 @@ def status(json: Json = False) -> None:
     settings = Settings.load()
     recorded = Stack(settings).recorded()
     services = _services(settings, recorded)
-    collector = CollectorFigures.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
+    collector = CollectorStatus.read(services["collector"][1]) if services.get("collector", (False,))[0] else None
     known = False
     running: list[RunInfo] = []
     clocks: list[ClockOffset] = []
@@ -62,7 +62,7 @@ def status(json: Json = False) -> None:
     except BenchError as error:
         asked = Server(False, str(error))
     database, reads = asked.and_primary(settings)
-    # Those that are measured, where that goes on.
+    # The exporters may measure other GPUs than this command's settings name.
     measured = (one.simulate for name, one in recorded.items() if name.startswith("exporter-") and one.alive)
     gpus = inventory(next(measured, settings.simulate), settings.home)
     if json:
@@ -73,7 +73,7 @@ def status(json: Json = False) -> None:
                 "reads": reads and reads.reads_as_dict(),
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
                 "collector": asdict(collector) if collector else None,
-                # Null is what nobody knows, since the database does not say it.
+                # Null is unknown: the database does not answer.
                 "clocks": [asdict(clock) for clock in clocks] if known else None,
                 "failing": [asdict(one) | {"url": without_login(one.url)} for one in failing] if known else None,
                 "unmeasured": unmeasured if known else None,
@@ -92,10 +92,10 @@ def status(json: Json = False) -> None:
         )
         return
     out = console()
-    out.print(f"database   {_word(database.up)}  {escape(database.says)}")
+    out.print(f"database   {_word(database.up)}  {escape(database.text)}")
     if reads is not None:
-        well, words = reads.describe_reads(database)
-        out.print(f"reads      {_word(reads.up)}  {'' if well else '[yellow]![/] '}{escape(words)}")
+        well, text = reads.describe_reads(database)
+        out.print(f"reads      {_word(reads.up)}  {'' if well else '[yellow]![/] '}{escape(text)}")
     for name, (up, url) in services.items():
         out.print(f"{name:<10} {_word(up)}  {url}")
         if name == "collector" and collector is not None:
@@ -103,21 +103,21 @@ def status(json: Json = False) -> None:
     if not services:
         out.print("no services run; `bench schedule` starts what it needs, `bench up` keeps it")
     for gpu in gpus.gpus:
-        out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_words(gpu))}")
+        out.print(f"{f'GPU {gpu.index}':<10} {escape(gpu_text(gpu))}")
     _warn_of_failing(failing)
     _warn_of_clocks(clocks)
     _warn_of_unmeasured(unmeasured)
     if known:
         _show_runs(running, figures, firing)
     else:
-        out.print("[yellow]![/] the database cannot be asked which runs go on; those that do are not disturbed by that")
+        out.print("[yellow]![/] the running runs are unknown while the database is away; they continue")
 
 
 def _show_runs(running: Sequence[RunInfo], figures: Mapping[str, Live], firing: Mapping[str, Sequence[str]]) -> None:
     if not running:
-        console().print("no run goes on")
+        console().print("no run is running")
         return
-    made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "rules that fire")
+    made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "firing rules")
     for run in running:
         live = figures.get(run.run_id)
         cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
@@ -129,13 +129,13 @@ def _show_runs(running: Sequence[RunInfo], figures: Mapping[str, Live], firing: 
 
 
 def _firing(connection: Connection, runs: Sequence[RunInfo]) -> dict[str, list[str]]:
-    """Return the rules that hold now, by run."""
+    """Return the rules that fire now, by run."""
     holding = [one for one in findings(connection, [run.run_id for run in runs]) if one.ended is None]
     return {run.run_id: [one.rule for one in holding if one.run_id == run.run_id] for run in runs}
 
 
 def _services(settings: Settings, recorded: Mapping[str, Service]) -> dict[str, tuple[bool, str]]:
-    """Return whether the services answer, and where: those of the local stack, and those that are configured elsewhere."""
+    """Return by name whether each service of the stack, and each configured one, answers, and its address."""
     found = {name: (service.answers(), service.url) for name, service in recorded.items()}
     for name, url, health in (
         ("mlflow", settings.tracking_uri, "/health"),
@@ -155,7 +155,7 @@ def _warn_of_failing(failing: list[FailingTarget]) -> None:
 
 def _warn_of_unmeasured(hosts: list[str]) -> None:
     for host in hosts:
-        console().print(f"[yellow]![/] {escape(unmeasured_words(host))}")
+        console().print(f"[yellow]![/] {escape(unmeasured_message(host))}")
 
 
 def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
@@ -163,9 +163,7 @@ def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
         if abs(clock.offset) - clock.uncertainty > CLOCK_SECONDS:
             side = "ahead of" if clock.offset > 0 else "behind"
             off, give = tables.duration(abs(clock.offset)), tables.duration(clock.uncertainty)
-            console().print(
-                f"[yellow]![/] the clock of {escape(clock.host)} is {off} {side} the collector's, give or take {give}"
-            )
+            console().print(f"[yellow]![/] the clock of {escape(clock.host)} is {off} {side} the collector's, ± {give}")
 
 
 def _word(up: bool) -> str:

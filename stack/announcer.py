@@ -23,42 +23,42 @@ __all__ = ["Announcer", "announced_url"]
 
 _log = logging.getLogger(__name__)
 
-# Between two looks at whether to announce it again, and so between two attempts while the database is away.
+# Between two checks of the announcement, and so between two attempts while the database is away.
 _LOOK_SECONDS = 10.0
-# An exporter that nobody has asked for so long may have been withdrawn, because nobody could reach it.
+# A collector withdraws an exporter that it cannot reach; one that is not scraped for so long announces itself again.
 _UNASKED_SECONDS = 60.0
-# Others than our collectors may ask it. Of three thousand exporters this is five connections a second.
+# Other programs than our collectors may scrape it. With three thousand exporters this is five connections a second.
 _AGAIN_SECONDS = 600.0
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::[0-9]{1,5})?", re.ASCII)
 
 
-def announced_url(served: str, said: str | None) -> str:
-    """Return where others reach what is served at `served`.
+def announced_url(served: str, given: str | None) -> str:
+    """Return the URL at which collectors reach an exporter that listens at `served`.
 
     Parameters
     ----------
-    said
-        A URL, or a host or ``host:port`` to be put into that of `served`; by default the address that is listened on, and
-        where that is every address, this host's name.
+    given
+        A URL, or a host or ``host:port`` to replace that of `served`. By default `served` itself, with this host's name
+        where the exporter listens on every address.
 
     Raises
     ------
     BadRequest
-        `said` is neither.
+        `given` is neither.
     """
     url = urlsplit(served)
-    if said is None:
+    if given is None:
         return url._replace(netloc=f"{socket.gethostname()}:{url.port}").geturl() if _is_any(url) else served
-    if _HOST.fullmatch(said):
-        port = "" if re.search(r":[0-9]+$", said) else f":{url.port}"
-        return url._replace(netloc=said + port).geturl()
+    if _HOST.fullmatch(given):
+        port = "" if re.search(r":[0-9]+$", given) else f":{url.port}"
+        return url._replace(netloc=given + port).geturl()
     with contextlib.suppress(ValueError):
-        other = urlsplit(said)
+        other = urlsplit(given)
         if other.scheme in ("http", "https") and other.hostname and other.port != 0 and other.username is None:
-            return said
+            return given
     raise BadRequest(
-        f"--announce {without_login(said)!r} is no place where a listener is reached: "
+        f"--announce {without_login(given)!r} is no address of an exporter: "
         "write host, host:port or http://host:port/metrics"
     )
 
@@ -70,31 +70,33 @@ def _is_any(url: SplitResult) -> bool:
 
 
 class Announcer:
-    """Keeps an exporter announced as far as the database answers; where that is away, the exporter works all the same.
+    """Announcement of an exporter, renewed while its context lasts; the exporter works without the database too.
 
-    Use it as a context. There is no connection in between: of thousands of exporters these would be too many.
+    No connection stays open: thousands of exporters would need too many.
     """
 
     def __init__(self, settings: Settings, server: ExporterServer, url: str) -> None:
         self._database, self._server = Database(settings), server
-        self._one = Announcement(socket.gethostname(), server.exporter.name, url)
+        self._announcement = Announcement(socket.gethostname(), server.exporter.name, url)
         self._announced_at = float("-inf")
         name = f"announcement of exporter {server.exporter.name!r}"
-        self._announcements = Periodic(name, self._announce, _LOOK_SECONDS, at_once=True)
+        self._renewal = Periodic(name, self._announce, _LOOK_SECONDS, at_once=True)
 
     def __enter__(self) -> Self:
-        self._announcements.start()
+        self._renewal.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._announcements.end()
+        self._renewal.end()
         try:
-            withdraw(self._database, self._one)
+            withdraw(self._database, self._announcement)
         except BenchError as error:
-            _log.warning("exporter %r stays announced until a collector misses it: %s", self._one.listener, error)
+            _log.warning(
+                "exporter %r stays announced until a collector cannot reach it: %s", self._announcement.listener, error
+            )
 
     def _announce(self) -> None:
         ago = time.monotonic() - self._announced_at
         if ago > _AGAIN_SECONDS or min(ago, self._server.unasked_seconds) > _UNASKED_SECONDS:
-            announce(self._database, self._one)
+            announce(self._database, self._announcement)
             self._announced_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Metrics of a running collector, in one line."""
+"""Status of a running collector, from its own metrics."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hypergauge.dashboards.terminal import tables
 
-__all__ = ["CollectorFigures"]
+__all__ = ["CollectorStatus"]
 
-# A collector reports each second; an age above this is worth a word.
+# A collector reports each second; the user should see an age above this.
 _REPORT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class CollectorFigures:
-    """The figures of one collector.
+class CollectorStatus:
+    """What a collector's metrics say about it.
 
     Attributes
     ----------
     targets
         By state: ``up``, ``down``, and ``taken`` by another collector.
     samples_per_second, series
-        What the targets show by now.
+        Of all targets together.
     scrape_seconds, lag_seconds
         Means over the collector's life: of a scrape's duration, and of how late it began.
     spool_records, spool_bytes
-        What waits to be written.
+        Scraped and not yet written.
     dropped, failed
-        Lines that gave no sample and scrapes that gave none, by reason.
+        Lines without a sample, and failed scrapes, by reason.
     retried
-        Batches of an earlier life, or of a write that failed, that the database had.
+        Batches of an earlier process, or of a failed write, that the database already had.
     report_seconds
-        How long ago the database was told how targets are.
+        Age of the last report about targets in the database.
     """
 
     targets: dict[str, int]
@@ -52,8 +52,8 @@ class CollectorFigures:
     report_seconds: float
 
     @classmethod
-    def read(cls, url: str, timeout: float = 2.0) -> CollectorFigures | None:
-        """Ask the collector at `url`; ``None`` if it does not answer with its figures."""
+    def read(cls, url: str, timeout: float = 2.0) -> CollectorStatus | None:
+        """Read the metrics of the collector at `url`; ``None`` where it does not answer with them."""
         try:
             with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310 - our own address
                 return cls.parse(response.read().decode())
@@ -61,11 +61,11 @@ class CollectorFigures:
             return None
 
     @classmethod
-    def parse(cls, body: str) -> CollectorFigures:
-        """Return the figures in a body."""
+    def parse(cls, exposition: str) -> CollectorStatus:
+        """Return the status that an exposition describes."""
         plain: dict[str, float] = {}
         labelled: dict[str, dict[str, int]] = {}
-        for family in text_string_to_metric_families(body):
+        for family in text_string_to_metric_families(exposition):
             for sample in family.samples:
                 name = sample.name.removeprefix("bench_collector_")
                 if len(sample.labels) == 1 and "le" not in sample.labels:
@@ -90,7 +90,7 @@ class CollectorFigures:
         )
 
     def line(self) -> str:
-        """Return what matters, in one line."""
+        """Return a summary of one line."""
         parts = [
             f"{self.samples_per_second:.0f} samples/s of {self.series} series",
             " ".join(f"{count} {state}" for state, count in self.targets.items() if count) or "no targets",
@@ -110,9 +110,9 @@ class CollectorFigures:
         return [("scrapes failed", self.failed), ("lines dropped", self.dropped)]
 
 
-def _mean(figures: dict[str, float], name: str) -> float | None:
-    count = figures.get(f"{name}_count", 0.0)
-    return figures[f"{name}_sum"] / count if count else None
+def _mean(metrics: dict[str, float], name: str) -> float | None:
+    count = metrics.get(f"{name}_count", 0.0)
+    return metrics[f"{name}_sum"] / count if count else None
 
 
 def _milliseconds(seconds: float) -> str:

@@ -12,24 +12,29 @@ from hypergauge.core.system.periodic import Periodic
 from hypergauge.sql.ingest.targets import unmeasured_hosts
 from hypergauge.sql.server.database import Database
 
-__all__ = ["telling_unmeasured", "unmeasured_words"]
+__all__ = ["unmeasured_message", "watching_unmeasured"]
 
 # Longer than exporters and their collector take to begin.
 _LOOK_SECONDS = 10.0
 
 
-def unmeasured_words(host: str) -> str:
-    """Return what is wrong with a host, and what can be done about it."""
-    return f"runs go on at {host}, and no exporter of it answers: start them there, or name them in the targets"
+def unmeasured_message(host: str) -> str:
+    """Return what is wrong with a host, and what the user can do."""
+    return f"no exporter of {host} answers while it has runs: start exporters there, or add them to the targets file"
 
 
 @contextlib.contextmanager
-def telling_unmeasured(
+def watching_unmeasured(
     database: Database, running: Callable[[], list[str]], say: Callable[[str], None]
 ) -> Iterator[None]:
-    """Say of each host of the runs that go on that nothing is measured there, once each time that this comes about.
+    """Warn about each host of the running runs that no exporter measures, once each time that this begins.
 
-    `say` takes a line in rich's markup.
+    Parameters
+    ----------
+    running
+        Returns the ids of the running runs.
+    say
+        Takes a line in rich's markup.
     """
     known: set[str] = set()
 
@@ -39,11 +44,11 @@ def telling_unmeasured(
             with database.session() as connection:
                 found = set(unmeasured_hosts(connection, ids))
             for host in sorted(found - known):
-                say(f"[yellow]![/] {escape(unmeasured_words(host))}")
+                say(f"[yellow]![/] {escape(unmeasured_message(host))}")
             known = found
 
     looks = Periodic("hosts without exporters", look, _LOOK_SECONDS, level=logging.INFO).start()
     try:
         yield
     finally:
-        looks.end(patience=0)
+        looks.end(timeout=0)

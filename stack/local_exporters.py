@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalExporters", "announced_here", "answers"]
 
-# A folder that has just changed may change again before its time of change does.
+# Two changes of a folder within this time may leave it with the same modification time.
 _SETTLED_SECONDS = 1.0
-# Seconds between two scrapes of the collector by itself: what it says of itself changes slowly.
+# Seconds between two scrapes of the collector by itself: its own metrics change slowly.
 _OWN_SECONDS = 10.0
-# Between two looks at what is announced.
+# Between two queries for announcements.
 _ANNOUNCED_SECONDS = 5.0
 _ANSWER_SECONDS = 2.0
 
 
 def announced_here(database: Database, settings: Settings) -> dict[str, str]:
-    """Return the URLs of the exporters that run on this host as services, by name, without those that each home has its own of.
+    """Return the URLs of this host's announced exporters by name, without those that each home runs for itself.
 
     Raises
     ------
     DatabaseUnavailable
         The database does not answer.
     """
-    if database.embedded:  # nobody else asks it
+    if database.embedded:  # no other home uses it
         return {}
     here = socket.gethostname()
     return {
@@ -49,25 +49,25 @@ def announced_here(database: Database, settings: Settings) -> dict[str, str]:
 
 
 def answers(url: str) -> bool:
-    """Return whether an exporter gives its figures to whoever asks."""
+    """Return whether an exporter can be scraped without a login."""
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=_ANSWER_SECONDS):  # noqa: S310 - as announced
         return True
     return False
 
 
-def _is_own(listener: str, simulate: str | None) -> bool:
-    """Return whether its figures are a home's and not the host's.
+def _is_own(exporter: str, simulate: str | None) -> bool:
+    """Return whether an exporter measures one home and not the host.
 
-    People who share a host and a database have a stack each: processes and simulated GPUs are each one's own.
+    Users who share a host and a database each have a stack. Processes and simulated GPUs belong to one of them.
     """
-    return listener == "process" or (simulate is not None and listener in ("nvml", "dcgm"))
+    return exporter == "process" or (simulate is not None and exporter in ("nvml", "dcgm"))
 
 
 class LocalExporters:
-    """The exporters of a stack, and its collector; what the stack has written down is read again when it has changed.
+    """The targets of a stack: its exporters and its collector, read again when the stack changes.
 
-    With a `database` also those that the host has announced and the stack does not run itself. A collector of the site that
-    has them keeps them.
+    With a `database` also the host's announced exporters that the stack does not run itself. A collector of the site that
+    scrapes them keeps them.
     """
 
     def __init__(self, settings: Settings, database: Database | None = None) -> None:
@@ -75,20 +75,20 @@ class LocalExporters:
         self._stamp: object = None
         self._targets: Mapping[Key, Target] = {}
         self._announced: Mapping[Key, Target] = {}
-        self._asked = float("-inf")
+        self._queried_at = float("-inf")
 
     def __call__(self) -> Mapping[Key, Target]:
-        """Return the targets of now, by key."""
+        """Return the current targets by key."""
         own = self._own()
-        announced = self._of_the_host()
+        announced = self._announced_targets()
         return {**announced, **own} if announced else own
 
-    def _of_the_host(self) -> Mapping[Key, Target]:
+    def _announced_targets(self) -> Mapping[Key, Target]:
         from hypergauge.collector.discovery.targets import Target
 
-        if self._database is not None and time.monotonic() - self._asked >= _ANNOUNCED_SECONDS:
-            self._asked = time.monotonic()
-            with contextlib.suppress(BenchError):  # what was announced before stays
+        if self._database is not None and time.monotonic() - self._queried_at >= _ANNOUNCED_SECONDS:
+            self._queried_at = time.monotonic()
+            with contextlib.suppress(BenchError):  # the known announcements stay
                 host, interval = socket.gethostname(), self._settings.interval
                 found = announced_here(self._database, self._settings)
                 targets = [Target(url, host, name, "", {}, interval) for name, url in found.items()]
@@ -110,15 +110,15 @@ class LocalExporters:
         host = socket.gethostname()
         services = Stack(self._settings).services()
         found = [
-            Target(service.url, host, listener, self._owner(listener, service), {}, self._settings.interval)
+            Target(service.url, host, exporter, self._owner(exporter, service), {}, self._settings.interval)
             for name, service in services.items()
-            if (listener := name.removeprefix("exporter-")) != name
+            if (exporter := name.removeprefix("exporter-")) != name
         ]
         if (own := services.get("collector")) is not None:
             every = max(_OWN_SECONDS, self._settings.interval)
             found.append(Target(own.url, host, "collector", str(self._settings.home), {}, every))
         return found
 
-    def _owner(self, listener: str, service: Service) -> str:
-        """Return whose the exporter's figures are: the host's, which are measured by whoever is first, or the home's."""
-        return str(self._settings.home) if _is_own(listener, service.simulate) else ""
+    def _owner(self, exporter: str, service: Service) -> str:
+        """Return the home that an exporter belongs to; an empty text where any collector may scrape it for the host."""
+        return str(self._settings.home) if _is_own(exporter, service.simulate) else ""

@@ -1,0 +1,189 @@
+"""Local stack: database, tracking server, exporters, collector, rules, Grafana."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, BenchError, ServiceFailed
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.services import Service, Stack
+from hypergauge.exporters.serving.registry import ExporterOptions, Registry
+from hypergauge.scheduler.supervision import goes_on
+from hypergauge.sql.server.database import Database
+from hypergauge.stack.grafana import ensure_grafana
+from hypergauge.stack.local_exporters import announced_here, answers
+from hypergauge.stack.tracking_server import own_tracking_server, start_tracking, tracking_uri
+from hypergauge.stack.upkeep import keeping_up
+
+__all__ = ["START_SECONDS", "LocalStack", "availability", "ensure", "local_stack", "start_and_keep"]
+
+# A limit for a service that hangs. Beside eight busy processes MLflow takes a minute.
+START_SECONDS = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStack:
+    """The running stack, held by this command."""
+
+    settings: Settings
+    database: Database
+    tracking_uri: str
+
+
+@contextlib.contextmanager
+def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[LocalStack]:
+    """Start the services that are missing and hold all of them; the last holder stops them.
+
+    A service that dies meanwhile is started again. `say` takes a line for each start, since that takes seconds.
+    """
+    stack = Stack(settings)
+    with Database(settings) as database:
+        stack.hold(lambda: ensure(stack, settings, database, say))
+        try:
+            uri = tracking_uri(stack, settings)
+            if uri is None:
+                raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
+            with keeping_up(stack, lambda: _start_again(stack, settings, database, say), say):
+                yield LocalStack(settings, database, uri)
+        finally:
+            stack.release()
+
+
+def start_and_keep(settings: Settings, say: Callable[[str], None]) -> list[Service]:
+    """Start the stack, with Grafana where it is installed, keep it until ``bench down``, and return its services.
+
+    Raises
+    ------
+    BenchError
+        A service cannot start. All but Grafana run then all the same, if it is Grafana.
+    """
+    stack = Stack(settings)
+    failed: list[BenchError] = []
+
+    def start() -> None:
+        ensure(stack, settings, database, say)
+        try:
+            ensure_grafana(stack, settings, database, say, START_SECONDS)
+        except BenchError as error:
+            failed.append(error)
+
+    with Database(settings) as database:
+        stack.hold(start)
+        stack.keep(True)
+        services = stack.services()
+        for name, service in services.items():
+            say(f"[green]up[/] {name} {service.url}")
+        stack.release()
+    if failed:
+        raise failed[0]
+    return list(services.values())
+
+
+def _start_again(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
+    ensure(stack, settings, database, say)
+    if "grafana" in stack.died():
+        ensure_grafana(stack, settings, database, say, START_SECONDS)
+
+
+def availability(settings: Settings) -> dict[str, str | None]:
+    """Return the installed exporters, with the reason where one cannot work on this host."""
+    registry = Registry.load()
+    options = ExporterOptions(settings.home, settings.simulate)
+    return {name: _problem(registry, name, options) for name in registry}
+
+
+def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | None:
+    try:
+        exporter = registry.create(name, options)
+        try:
+            return exporter.check()
+        finally:
+            # This process may live for days: a driver that it holds open could not be exchanged.
+            if (close := getattr(exporter, "close", None)) is not None:
+                close()
+    except BenchError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a third party's exporter must not hide the others
+        return f"it fails with {type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
+    """Start the missing services, all at the same time, and wait until each answers.
+
+    Raises
+    ------
+    BadRequest
+        The running exporters measure other GPUs, real or simulated, than are wanted, and runs need them.
+    """
+    if _is_whole(stack, settings):
+        return
+    _stop_exporters_of_other_gpus(stack, settings, say)
+    running = stack.services()
+    environment = {**os.environ, **settings.environment()}
+    environment.pop("PYTHONPATH", None)
+    environment.pop("BENCH_WEB_CONFIG", None)  # the services listen on 127.0.0.1 alone, in plain HTTP
+    started: list[Service] = []
+
+    def serve(label: str, *words: str) -> None:
+        if label not in running:
+            port = stack.port(label)
+            url = f"http://127.0.0.1:{port}/metrics"
+            command = [sys.executable, "-m", "hypergauge.cli", *words, "--port", str(port)]
+            started.append(stack.start(label, command, url=url, health=url, environment=environment))
+
+    try:
+        if own_tracking_server(settings) and "mlflow" not in running:
+            started.append(start_tracking(stack, settings, database, environment, say))
+        services = announced_here(database, settings)
+        for name, reason in availability(settings).items():
+            if reason is None and not (name in services and answers(services[name])):
+                serve(f"exporter-{name}", "exporter", "run", name, "--own-runs")
+        serve("collector", "collector", "run", "--interval", str(settings.interval))
+        serve("rules", "rules", "run")
+        if started:
+            say(f"Starting {', '.join(service.name for service in started)} …")
+        for service in started:
+            stack.await_answer(service, START_SECONDS)
+    except BaseException:
+        stack.stop_all([service.name for service in started])
+        raise
+
+
+def _is_whole(stack: Stack, settings: Settings) -> bool:
+    """Return whether every started service runs and measures the wanted GPUs: then no exporter needs a check."""
+    recorded = stack.recorded()
+    exporters = [service for name, service in recorded.items() if name.startswith("exporter-")]
+    needed = {"collector", "rules", *(["mlflow"] if own_tracking_server(settings) else [])}
+    return (
+        bool(exporters)
+        and needed <= recorded.keys()
+        and all(service.alive for service in recorded.values())
+        and all(service.simulate == settings.simulate for service in exporters)
+    )
+
+
+def _stop_exporters_of_other_gpus(stack: Stack, settings: Settings, say: Callable[[str], None]) -> None:
+    others = [
+        service
+        for name, service in stack.services().items()
+        if name.startswith("exporter-") and service.simulate != settings.simulate
+    ]
+    if not others:
+        return
+    theirs, ours = (
+        f"BENCH_SIMULATE={one}" if one else "no BENCH_SIMULATE" for one in (others[0].simulate, settings.simulate)
+    )
+    running = sum(goes_on(folder) for folder in RunFolder.all(settings.runs_dir))
+    if stack.shared or running:
+        by = f"{running} {'run' if running == 1 else 'runs'}" if running else "another command"
+        raise BadRequest(
+            f"the running exporters were started with {theirs}, and {by} may need them; this command has {ours}: "
+            f"give it the same, or wait until they have ended"
+        )
+    say(f"The exporters were started with {theirs}; starting them again with {ours} …")
+    stack.stop_all([service.name for service in others])

@@ -1,0 +1,102 @@
+"""Process of the local stack that evaluates rules and takes their actions."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import math
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import psycopg
+from prometheus_client import generate_latest
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BenchError
+from hypergauge.core.files.host_lock import HostLock
+from hypergauge.core.http.server import MetricsServer
+from hypergauge.core.plain import plain
+from hypergauge.core.system.backoff import Backoff
+from hypergauge.core.system.signals import stop_event
+from hypergauge.insight.rules.engine import RuleEngine
+from hypergauge.insight.rules.metrics import RuleMetrics
+from hypergauge.scheduler.reactions.actions import Actions
+from hypergauge.sql.server.database import Database
+
+__all__ = ["evaluate_rules"]
+
+# Between two looks at the list of runs; the settings say how often each run is evaluated.
+_LOOK_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 30.0
+# For the last evaluation; the next process evaluates the runs that are left then.
+_LAST_SECONDS = 4.0
+_HIGHLIGHTS_SECONDS = 8.0
+
+
+def evaluate_rules(settings: Settings, bind: str, port: int, *, insecure: bool) -> None:
+    """Evaluate rules on this home's runs, and serve the evaluation's metrics, until SIGTERM or Ctrl-C."""
+    stopped = stop_event()
+    metrics = RuleMetrics()
+    server = MetricsServer(
+        lambda: generate_latest(metrics.registry), bind, port, web=settings.web_config, insecure=insecure
+    )
+    with server, Database(settings) as database:
+        if _take_lock(settings, stopped):
+            _evaluate_until(stopped, database, metrics)
+
+
+def _take_lock(settings: Settings, stopped: threading.Event) -> bool:
+    """Wait until no other process evaluates this home's runs; return ``False`` where `stopped` came first."""
+    lock = HostLock(f"rules/{hashlib.sha256(str(settings.home).encode()).hexdigest()[:32]}")
+    if not lock.take():
+        sys.stderr.write("another process evaluates rules for this BENCH_HOME; waiting until it ends\n")
+        while not lock.take():
+            if stopped.wait(_LOOK_SECONDS):
+                return False
+    return True
+
+
+def _evaluate_until(stopped: threading.Event, database: Database, metrics: RuleMetrics) -> None:
+    host, runs_dir = platform.node(), database.settings.runs_dir
+    engine = RuleEngine(host, runs_dir, metrics)
+    actions = Actions(database, host, runs_dir, lambda name, outcome: metrics.actions.labels(name, outcome).inc())
+    backoff = Backoff(_LOOK_SECONDS, _LONGEST_PAUSE_SECONDS)
+    try:
+        while True:
+            try:
+                # Both to the primary: a rule must not fire on what a replica knew a while ago.
+                with database.connect() as connection, database.connect() as reader:
+                    while True:
+                        last = stopped.is_set()
+                        until = time.monotonic() + _LAST_SECONDS if last else math.inf
+                        begin = partial(actions.begin, connection)
+                        begin()  # requests that an earlier process did not come to
+                        _store_highlights(engine.look(connection, reader, begin, until=until))
+                        backoff.worked()
+                        if last:
+                            return
+                        stopped.wait(_LOOK_SECONDS)
+            except (BenchError, psycopg.Error) as error:
+                metrics.errors.labels("database").inc()
+                sys.stderr.write(f"{plain(str(error))}\n")
+            if stopped.wait(backoff.failed()):
+                return
+    finally:
+        actions.close()
+
+
+def _store_highlights(run_ids: Sequence[str]) -> None:
+    """Compute the highlights of ended runs now, so that the first reader need not wait."""
+    if run_ids:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # then the first reader computes them
+            subprocess.run(
+                [sys.executable, "-m", "hypergauge.insight.highlights.storage", *run_ids],
+                stdin=subprocess.DEVNULL,
+                timeout=_HIGHLIGHTS_SECONDS,
+                check=False,
+            )

@@ -1,0 +1,53 @@
+"""End of the local stack."""
+
+from __future__ import annotations
+
+import contextlib
+
+from hypergauge.core.config.settings import Settings
+from hypergauge.core.errors import BadRequest, BenchError
+from hypergauge.core.files.run_folder import RunFolder
+from hypergauge.core.services import Stack
+from hypergauge.core.system.polling import wait_until
+from hypergauge.scheduler.supervision import goes_on, is_delivering
+from hypergauge.sql.server.database import Database
+
+__all__ = ["shut_down", "shut_down_unused"]
+
+# For supervisors that still deliver artifacts; the next run delivers what is left.
+_DELIVERY_SECONDS = 10.0
+
+
+def shut_down(settings: Settings, *, force: bool) -> list[str]:
+    """Stop all services, and return their names.
+
+    Raises
+    ------
+    BadRequest
+        Runs are running; with `force` they continue unmeasured.
+    """
+    stack = Stack(settings)
+    running = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if goes_on(folder)]
+    if running and not force:
+        raise BadRequest(
+            f"{len(running)} runs are running ({', '.join(running)}); `bench stop` ends them, --force leaves them alone"
+        )
+    stack.keep(False)
+    wait_until(lambda: not any(is_delivering(one) for one in RunFolder.all(settings.runs_dir)), _DELIVERY_SECONDS)
+    with contextlib.ExitStack() as held:
+        if "collector" in stack.services():  # the collector writes its last samples while it ends
+            database = Database(settings)
+            held.callback(database.close)
+            with contextlib.suppress(BenchError):
+                database.hold()
+        names: list[str] = []
+        # A command that holds the stack would restart a service that it finds dead.
+        stack.exclusively(lambda: names.extend(stack.stop_all()))
+    return names
+
+
+def shut_down_unused(settings: Settings) -> None:
+    """Stop a stack whose command was killed, unless runs of another command still need it."""
+    stack = Stack(settings)
+    if stack.services() and not any(goes_on(folder) for folder in RunFolder.all(settings.runs_dir)):
+        stack.stop_unheld()

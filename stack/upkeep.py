@@ -1,0 +1,56 @@
+"""Restart of services that die while a command holds the stack."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+from rich.markup import escape
+
+from hypergauge.core.errors import BenchError
+from hypergauge.core.services import Stack
+from hypergauge.core.system.backoff import Backoff
+from hypergauge.core.system.periodic import Periodic
+
+__all__ = ["keeping_up"]
+
+_LOOK_SECONDS = 1.0
+# A service that dies at each start is started ever more rarely.
+_LONGEST_PAUSE_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def keeping_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], None]) -> Iterator[None]:
+    """Restart services that die: a scrape that is missed cannot be made up for.
+
+    Parameters
+    ----------
+    ensure
+        Starts the missing services, and waits until they answer.
+    say
+        Takes a line in rich's markup.
+    """
+    dead: list[str] = []
+    backoff = Backoff(2 * _LOOK_SECONDS, _LONGEST_PAUSE_SECONDS)
+
+    def restart() -> None:
+        before = dead.copy()
+        dead[:] = stack.died()  # asked again: no other command starts or stops services now
+        if dead and dead != before:
+            say(f"[yellow]![/] {', '.join(dead)} ended unexpectedly and is restarted; BENCH_HOME/log may say why")
+        if dead:
+            ensure()
+
+    def look() -> float | None:
+        if not stack.died():
+            dead.clear()
+            backoff.worked()
+            return None
+        try:
+            stack.exclusively(restart)
+        except BenchError as error:
+            say(f"[yellow]![/] {', '.join(dead)} cannot be restarted: {escape(str(error))}")
+        return backoff.failed()
+
+    with Periodic("upkeep of services", look, _LOOK_SECONDS):
+        yield
