@@ -19,11 +19,11 @@ from hypergauge.core.files import private
 from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.system.polling import readable
 from hypergauge.scheduler import profilers
-from hypergauge.scheduler.devices.devices import Given
+from hypergauge.scheduler.devices.assigned import AssignedDevices
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import launched
 from hypergauge.scheduler.supervision import ask_to_stop, is_supervised
-from hypergauge.scheduler.supervisor.supervisor import Order
+from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.sql.runs import runs
 
 __all__ = ["ActiveRun", "launched_with", "new_run"]
@@ -38,7 +38,7 @@ _NOT_INHERITED = frozenset(
 
 @dataclass(slots=True)
 class ActiveRun:
-    """A run that goes on, or has just ended.
+    """A run that is running, or has just ended.
 
     Attributes
     ----------
@@ -46,8 +46,8 @@ class ActiveRun:
         Its supervisor where we started it; a run that we attached to has none.
     end, status
         How it ended; ``None`` and ``running`` until then.
-    given
-        The devices that were made or chosen for it.
+    assigned
+        Its devices.
     """
 
     job: Job
@@ -56,7 +56,7 @@ class ActiveRun:
     process: subprocess.Popen[bytes] | None = None
     end: RunEnd | None = None
     status: str = "running"
-    given: Given | None = None
+    assigned: AssignedDevices | None = None
 
     @property
     def is_simulated(self) -> bool:
@@ -77,7 +77,7 @@ class ActiveRun:
     def placements(self) -> list[runs.Placement]:
         """Where it is placed."""
         run_id, host = self.folder.run_id, platform.node()
-        if self.given and (instance := self.given.instance):
+        if self.assigned and (instance := self.assigned.instance):
             assert self.job.devices
             gpu = self.job.devices[0].uuid
             return [runs.Placement(run_id, host, gpu, instance.gpu_instance_id, instance.uuid)]
@@ -86,8 +86,8 @@ class ActiveRun:
         return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in self.job.devices]
 
     def start_supervisor(self, through: Sequence[str] = ()) -> None:
-        """Start its supervisor, which waits for its order; `through` are the words of a command that starts it for us."""
-        claim = self.given.claim if self.given else None
+        """Start its supervisor, which waits for its order; `through` is a command prefix."""
+        lock = self.assigned.lock if self.assigned else None
         own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
         with private.opened(self.folder.supervisor_log, "ab") as log:
             self.process = subprocess.Popen(
@@ -98,31 +98,31 @@ class ActiveRun:
                 env={**own, "BENCH_SUPERVISOR": self.folder.run_id},
                 start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
                 cwd="/",
-                pass_fds=[claim.fileno()] if claim else [],
+                pass_fds=[lock.fileno()] if lock else [],
             )
 
     def order(self, order: Order) -> None:
         """Tell its supervisor what to run."""
         self._send(order.encode())
 
-    def await_ready(self, label: str, patience: float = READY_SECONDS) -> None:
-        """Wait `patience` seconds at most until its supervisor is ready to release it.
+    def await_ready(self, label: str, timeout: float = READY_SECONDS) -> None:
+        """Wait `timeout` seconds at most until its supervisor is ready to release it.
 
         Raises
         ------
         ServiceFailed
-            It is not; says why, of the run called `label`.
+            The supervisor did not start; names the reason and the run's `label`.
         """
         assert self.process is not None
         assert self.process.stdout is not None
-        if not readable([self.process.stdout], patience) or self.process.stdout.readline() != b"ready\n":
+        if not readable([self.process.stdout], timeout) or self.process.stdout.readline() != b"ready\n":
             self.process.kill()
             last = self.supervisor_said().splitlines()[-1:]
             why = "".join(last) or f"it ended with status {self.process.wait()}"
             raise ServiceFailed(f"the supervisor of {label} did not start: {why}")
 
     def supervisor_said(self) -> str:
-        """Return what its supervisor has said about itself, nothing where there never was one."""
+        """Return the log of its supervisor, empty without one."""
         try:
             return self.folder.supervisor_log.read_text(errors="replace")
         except FileNotFoundError:
@@ -147,9 +147,9 @@ class ActiveRun:
             self.process.terminate()
 
     def let_go(self, *, wait: bool = True) -> None:
-        """Close what connects us to its supervisor, which goes on alone if the run does.
+        """Close the pipes to its supervisor, which continues alone if the run does.
 
-        One whose run has ended is waited for, unless it has more to do that nobody waits for.
+        With `wait`, wait for the supervisor of an ended run.
         """
         if self.process is None:
             return
@@ -196,27 +196,27 @@ def new_run(run_id: str, job: Job, workload_id: int, host: str) -> runs.NewRun:
 def launched_with(
     active: ActiveRun, variables: Mapping[str, str], not_inherited: Collection[str], client: Path
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the words and the environment with which a run is started.
+    """Return the command and the environment of a run.
 
     Parameters
     ----------
     variables
-        What it is to find in its environment beside what its command and its devices add.
+        Environment variables besides those of its command and its devices.
     not_inherited
-        Variables of the shell that it must not have, beside ours.
+        Variables of the shell that the run must not have, besides ours.
     client
         Folder of the client for training scripts.
     """
-    job, folder, given = active.job, active.folder, active.given
-    assert given is not None
+    job, folder, assigned = active.job, active.folder, active.assigned
+    assert assigned is not None
     additions = {**job.command.variables, **variables, "BENCH_SPANS": str(folder.spans)}
-    if given.visible is not None:
-        additions["CUDA_VISIBLE_DEVICES"] = ",".join(given.visible)
-    additions |= given.variables
+    if assigned.visible is not None:
+        additions["CUDA_VISIBLE_DEVICES"] = ",".join(assigned.visible)
+    additions |= assigned.variables
     ours = _NOT_INHERITED.union(not_inherited)
     if job.collocation.kind != "shared":  # then what it is a client of, and how far, is not the shell's to say
         ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
     shell = {name: value for name, value in os.environ.items() if name not in ours}
-    gpus: Sequence[str] = [] if active.is_simulated else given.visible or []
+    gpus: Sequence[str] = [] if active.is_simulated else assigned.visible or []
     words, environment = launched(job.command, folder, shell=shell, additions=additions, client=client, gpus=gpus)
     return profilers.wrapped(job.profilers, words, folder), environment

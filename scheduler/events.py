@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hypergauge.scheduler.job import Job
 
-__all__ = ["Event", "Outcome", "label"]
+__all__ = ["Event", "Outcome", "Report", "label"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that people want to see: ``started``, ``attached``, ``ended``, ``lost``, ``warning`` or ``note``."""
+    """Event of a schedule that the user sees: ``started``, ``attached``, ``ended``, ``lost``, ``warning`` or ``note``."""
 
     kind: str
     label: str
@@ -20,6 +21,9 @@ class Event:
     status: str = ""
     message: str = ""
     seconds: float = 0.0
+
+
+Report = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)

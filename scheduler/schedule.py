@@ -1,200 +1,145 @@
-"""Schedule of a file's workloads, one after another, and of a single command."""
+"""Schedule of an experiment file: one loop over its workloads, on any executor."""
 
 from __future__ import annotations
 
-import platform
-import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import partial
 
-from hypergauge.core.config.settings import Settings
-from hypergauge.core.errors import BadRequest
-from hypergauge.core.files.run_folder import RunFolder
-from hypergauge.gpu import Gpu, Inventory
-from hypergauge.scheduler.devices.devices import Devices
+from hypergauge.core.errors import ScheduleEnded
 from hypergauge.scheduler.events import Event, Outcome
+from hypergauge.scheduler.executors.base import Executor, WorkloadFile
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
-from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.job import Job, job_from_row
 from hypergauge.scheduler.launch.commands import make_environments
-from hypergauge.scheduler.plan.cooldown import Cooldown
-from hypergauge.scheduler.plan.file_turns import FileTurns, WriteBack, claim, planned, writer
-from hypergauge.scheduler.plan.plan import Action, PlannedRun, PlannedWorkload
-from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.scheduler.plan.repetition import turns
+from hypergauge.scheduler.plan.file_plan import claim, planned, writer
+from hypergauge.scheduler.plan.iterations import Iteration, JobsToRun, iterations, next_attempts
+from hypergauge.scheduler.plan.plan import Action
+from hypergauge.scheduler.plan.policy import FAILURES, Policy
 from hypergauge.scheduler.plan.retries import run_with_retries
-from hypergauge.scheduler.provenance.manifest import Recorder, differences
-from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-from hypergauge.scheduler.supervision import end_lost_run, is_supervised, was_seen
-from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
-from hypergauge.scheduler.tracking.tracking import Tracking
-from hypergauge.scheduler.workload import Workload
-from hypergauge.sql.queries.newest import newest_figures
-from hypergauge.sql.runs import experiments, jobs, runs
-from hypergauge.sql.server.database import Database
+from hypergauge.sql.runs import experiments
 from hypergauge.sql.server.session import Session
 
-__all__ = ["Scheduler"]
-
-Report = Callable[[Event], None]
+__all__ = ["run_file"]
 
 
-@dataclass(frozen=True)
-class Scheduler:
-    """Runs workloads on this host."""
+def run_file(
+    executor: Executor,
+    file: ExperimentFile,
+    policy: Policy | None = None,
+    *,
+    rerun: str | None = None,
+    into: bool = False,
+) -> list[Outcome]:
+    """Run every row that is due, and return the outcomes of all repetitions.
 
-    database: Database
-    settings: Settings
-    tracking: Tracking | None
-    inventory: Inventory
-    report: Report
-    policy: Policy = field(default_factory=Policy)
+    Parameters
+    ----------
+    rerun
+        ``failed`` repeats unsuccessful runs too, ``all`` every run.
+    into
+        Whether the file may add to the experiment of another file.
 
-    @cached_property
-    def devices(self) -> Devices:
-        """Devices that are provisioned for runs on this host."""
-        return Devices(self.settings)
+    Raises
+    ------
+    ScheduleEnded
+        A user asked an experiment to end.
+    """
+    policy = policy or Policy()
+    with Session(
+        executor.database, say=lambda message: executor.report(Event("warning", "", message=message))
+    ) as session:
+        for experiment in claim(session, file, into=into):
+            executor.recover(session, experiment)
+        workloads = [workload for workload in session(planned, file, rerun) if workload.due]
+        due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
+        make_environments(file, due, lambda message: executor.report(Event("note", "", message=message)))
+        executor.begin(session, workloads, policy)
+        schedule = _Schedule(executor, file, policy, WorkloadFile(file.path, writer(file, executor.report)))
+        outcomes = executor.run_all(session, list(iterations(workloads, policy.repeat)), schedule.run)
+        schedule.check()
+    return outcomes
 
-    @cached_property
-    def recorder(self) -> Recorder:
-        """Recorder of manifests."""
-        return Recorder(self.settings.home, self.inventory)
 
-    def run_file(self, file: ExperimentFile, *, rerun: str | None = None, into: bool = False) -> list[Outcome]:
-        """Run every row that is still to do, workload by workload, and return how each ended, in each repetition."""
-        with self._session() as session:
-            for experiment in claim(session, file, into=into):
-                self._deliver_what_was_left(session, experiment)
-            workloads = [workload for workload in session(planned, file, rerun) if workload.due]
-            due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)
-            make_environments(file, due, lambda message: self.report(Event("note", "", message=message)))
-            write_back = writer(file, self.report)
-            opened = partial(self._workload, file.path.stem, write_back)
-            file_turns = FileTurns(file, self.policy, self.inventory, self.report, write_back, self._resume, opened)
-            outcomes: list[Outcome] = []
-            cooldown = self._cooldown(session)
-            for turn in turns(workloads, self.policy.repeat):
-                if file_turns.is_asked_to_end(session, turn):
-                    continue
-                found = file_turns.sort_out(session, turn)
-                self._remove_what_was_left(session)
-                if cooldown is not None and found.start and not found.attach:
-                    cooldown.before_workload(
-                        _gpus(found.start), self._gpus_of(workloads), partial(self._note, turn.label)
-                    )
-                done = file_turns.run(session, turn, found)
-                outcomes += done
-                if file_turns.is_over(turn, done):
-                    break
-            file_turns.check()
-        return outcomes
+@dataclass
+class _Schedule:
+    """Schedule that is running: jobs of later repetitions, and experiments that were asked to end."""
 
-    def run_command(self, job: Job, *, waits: bool = True) -> Outcome:
-        """Run one command, as a workload of its own in the experiment of the command line.
+    executor: Executor
+    file: ExperimentFile
+    policy: Policy
+    target: WorkloadFile
+    _later: dict[str, list[Job]] = field(default_factory=dict)
+    _asked: dict[int, str] = field(default_factory=dict)
 
-        Where nobody `waits`, its supervisor delivers what it leaves, and what earlier ones have.
-        """
-        with self._session() as session:
-            self._remove_what_was_left(session)
-            experiment, workload = session(experiments.next_command_workload)
-            if waits:
-                self._deliver_what_was_left(session, experiment)
-        command = PlannedWorkload(experiment, workload, ())
-        opened = self._workload("bench run", lambda _: None, command, self.policy, None)
-        opened.delivers = waits
-        [outcome] = opened.run([job])
-        return outcome
-
-    def run_again(self, recorded: RepeatedRun, job: Job, experiment: int, workload: int) -> list[Outcome]:
-        """Run what a run was once more, as its next attempt; say in what it differs from then."""
-        again = PlannedWorkload(experiment, workload, ())
-        name = Path(recorded.content["asked"].get("file", "bench run")).stem
-        with self._session() as session:
-            if experiment == experiments.COMMAND_EXPERIMENT:
-                session.lock(partial(experiments.lock_command, workload=workload))
-            else:
-                session.lock(partial(experiments.lock_experiment, experiment=experiment))
-            known = session(runs.known_runs, experiment)  # anew: another command may have repeated it meanwhile
-            there = [one.attempt for one in known if (one.workload, one.position) == (workload, job.position)]
-            job = replace(job, attempt=max(there, default=0) + 1)
-            self._remove_what_was_left(session)
-            for difference in differences(recorded.files, self.recorder.begin([job]).files(job)):
-                self._say(recorded.label, difference)
-            opened = partial(self._workload, name, lambda _: None, again)
-            return run_with_retries(self.policy, opened, [job], [], partial(self._say, recorded.label))
-
-    def _session(self) -> Session:
-        return Session(self.database, say=partial(self._say, ""))
-
-    def _cooldown(self, session: Session) -> Cooldown | None:
-        if self.policy.cooldown is None:
-            return None
-        host = platform.node()
-        return Cooldown(self.policy.cooldown, lambda gpus: session(newest_figures, host, gpus, time.time()))
-
-    def _gpus_of(self, workloads: Iterable[PlannedWorkload]) -> list[Gpu]:
-        words = dict.fromkeys(word for one in workloads for run in one.runs for word in run.row.devices)
-        return list(dict.fromkeys(self.inventory.find(word) for word in words))
-
-    def _note(self, label: str, message: str) -> None:
-        self.report(Event("note", label, message=message))
-
-    def _say(self, label: str, message: str) -> None:
-        self.report(Event("warning", label, message=message))
-
-    def _workload(
-        self, name: str, write_back: WriteBack, workload: PlannedWorkload, policy: Policy, began: float | None
-    ) -> Workload:
-        return Workload(
-            database=self.database,
-            settings=self.settings,
-            tracking=self.tracking,
-            devices=self.devices,
-            recorder=self.recorder,
-            experiment=workload.experiment,
-            experiment_name=f"{workload.experiment} {name}",
-            workload=workload.workload,
-            report=self.report,
-            write_back=write_back,
-            policy=policy,
-            began=began,
+    def run(self, session: Session, iteration: Iteration) -> list[Outcome]:
+        """Run one iteration with its retries; return the outcome of each job."""
+        if self._is_asked_to_end(session, iteration):
+            return []
+        jobs = self._jobs(session, iteration)
+        self.executor.prepare(session, iteration, jobs)
+        done = run_with_retries(
+            self.policy,
+            partial(self.executor.open, iteration.workload, self.target),
+            jobs.start,
+            jobs.attach,
+            partial(self._warn, iteration),
+            why_not=lambda: session(experiments.asked_to_end, iteration.workload.experiment),
         )
+        self._later[iteration.label] = next_attempts(done, jobs.settled)
+        if self.policy.fail_fast and any(outcome.status in FAILURES for outcome in done):
+            self._end(iteration)
+        return done
 
-    def _deliver_what_was_left(self, session: Session, experiment: int) -> None:
-        """Deliver what an earlier command could not, since the tracking server was away."""
-        session(deliver_leftovers, self.settings.runs_dir, experiment, self.tracking)
+    def check(self) -> None:
+        """Raise ScheduleEnded where a user asked an experiment to end and iterations were left out."""
+        if self._asked:
+            raise ScheduleEnded("; ".join(f"experiment {one}: {reason}" for one, reason in self._asked.items()))
 
-    def _remove_what_was_left(self, session: Session) -> None:
-        """Remove what a scheduler that died has made, where its runs are over."""
-        for problem in self.devices.clear(session):
-            self.report(Event("warning", "", message=problem))
+    def _jobs(self, session: Session, iteration: Iteration) -> JobsToRun:
+        if iteration.repetition > 1:
+            return JobsToRun(self._later.get(iteration.label, []))
+        jobs = JobsToRun()
+        for run in iteration.workload.runs:
+            if run.action is Action.SKIP:
+                continue
+            job = job_from_row(
+                self.file,
+                run.row,
+                self.executor.inventory,
+                position=run.position,
+                attempt=run.attempt,
+                previous=run.previous,
+            )
+            if run.action is Action.RESUME and (status := self.executor.resume(session, run)):
+                assert run.previous is not None
+                if status == "running":
+                    jobs.attach.append(job)
+                else:
+                    self.target.write_back({run.row.line: (status, run.previous.run_id)})
+                    jobs.settled.append(job)
+            else:
+                jobs.start.append(job)
+        return jobs
 
-    def _resume(self, session: Session, run: PlannedRun) -> str | None:
-        """Return the status of a run to attach to (``running``) or that has ended; end one that nobody supervises."""
-        previous = run.previous
-        assert previous is not None
-        folder = RunFolder(self.settings.runs_dir / previous.run_id)
-        # Whether it is supervised is asked first: one that ends in between has written its end by now.
-        if is_supervised(folder) or ((end := folder.end()) is not None and was_seen(end)):
-            return "running"
-        if not folder.path.exists():
-            if previous.status not in ("pending", "running"):
-                return previous.status
-            if (row := session(jobs.find_job, previous.run_id)) is not None:
-                what = f"{row.executor}'s job {row.native_id or row.job}"
-                raise BadRequest(
-                    f"run {previous.run_id[:8]} is in {what}; schedule the file with --executor {row.executor}"
-                )
-            if (host := session(runs.host_of, previous.run_id)) != platform.node():
-                raise BadRequest(f"run {previous.run_id[:8]} goes on at host {host}; schedule the file there")
-        end = session(end_lost_run, folder)
-        if folder.path.exists():
-            session(deliver, folder, self.tracking, previous.mlflow_run_id, end)
-        label = f"{run.row.experiment}/{previous.workload}/{run.position}@{previous.attempt}"
-        self.report(Event("lost", label, previous.run_id, run.row.name, end.status, end.reason or ""))
-        return None
+    def _is_asked_to_end(self, session: Session, iteration: Iteration) -> bool:
+        """Return whether a user asked the experiment to end; its rows that have not begun become ``stopped``."""
+        reason = session(experiments.asked_to_end, iteration.workload.experiment)
+        if reason is None:
+            return False
+        self._asked[iteration.workload.experiment] = reason
+        if iteration.repetition == 1:
+            due = [run.row for run in iteration.workload.runs if run.action is not Action.SKIP]
+            self.target.write_back({row.line: ("stopped", row.run) for row in due})
+        return True
 
+    def _end(self, iteration: Iteration) -> None:
+        """End the schedule after a failure, if iterations are left."""
+        if iteration.left:
+            what = (
+                "1 workload that follows is" if iteration.left == 1 else f"{iteration.left} workloads that follow are"
+            )
+            self._warn(iteration, f"a run failed, and the {what} not started")
+            self.executor.stopping.failed.set()
 
-def _gpus(jobs: Sequence[Job]) -> list[Gpu]:
-    return list(dict.fromkeys(gpu for job in jobs for gpu in job.devices or ()))
+    def _warn(self, iteration: Iteration, message: str) -> None:
+        self.executor.report(Event("warning", iteration.label, message=message))

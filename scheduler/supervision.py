@@ -21,6 +21,7 @@ __all__ = [
     "goes_on",
     "is_delivering",
     "is_supervised",
+    "may_write",
     "unseen_end",
     "was_seen",
 ]
@@ -44,6 +45,11 @@ def goes_on(folder: RunFolder) -> bool:
 def is_delivering(folder: RunFolder) -> bool:
     """Return whether a run has ended, and its supervisor still delivers what it left."""
     return folder.end() is not None and is_supervised(folder)
+
+
+def may_write(folder: RunFolder) -> bool:
+    """Return whether a run's output may still grow: it has not ended, and it waits for its supervisor or has one."""
+    return folder.end() is None and (folder.state() is None or is_supervised(folder))
 
 
 def ask_to_stop(folder: RunFolder, reason: str | None = None) -> bool:

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import signal
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from hypergauge.core.config.settings import Settings, config_file
+from hypergauge.core.config.bench_toml import config_file
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.system.polling import readable
 from hypergauge.core.system.processes import end_run as end_processes
+from hypergauge.core.system.signals import uninterrupted
 from hypergauge.core.system.uptime import booted_at
 from hypergauge.scheduler.active import READY_SECONDS, ActiveRun, launched_with, new_run
-from hypergauge.scheduler.devices.devices import Devices, Given
+from hypergauge.scheduler.devices.assigned import AssignedDevices
+from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.events import Event, Outcome, label
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import client_folder
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
 from hypergauge.scheduler.provenance.manifest import Recorder
 from hypergauge.scheduler.supervision import end_lost_run
-from hypergauge.scheduler.supervisor.supervisor import Order
+from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.scheduler.tracked import TrackedRuns
 from hypergauge.scheduler.tracking.software import SoftwareWatch
 from hypergauge.scheduler.tracking.tracking import Tracking
@@ -35,7 +36,7 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["Workload"]
 
-# The least between two looks at how the runs go on.
+# The least time between two checks of the runs.
 _LOOK_SECONDS = 0.005
 # Runs that begin this soon after they were placed start at that moment.
 _SOON_SECONDS = 0.01
@@ -51,13 +52,13 @@ class Workload:
     write_back
         Called with ``{line: (status, run id)}`` whenever the rows of a file change.
     policy
-        When runs are ended; repeating them is for whoever calls.
+        Timeouts and fail-fast; retries are for the caller.
     began
         When the first run of the workload was released, in Unix seconds; ``None`` where none was yet.
     through
-        Returns the words of the command that starts the supervisor of a run for us; none by default.
-    patience
-        Seconds that a supervisor may take to come up.
+        Returns the command prefix of a run's supervisor; none by default.
+    ready_seconds
+        Seconds that a supervisor may take to start.
     why_lost
         Returns why a supervisor has vanished, by what was written into its log meanwhile; ``None`` where that is not known.
     """
@@ -78,15 +79,15 @@ class Workload:
         policy: Policy,
         began: float | None = None,
         through: Callable[[str], Sequence[str]] = lambda _: (),
-        patience: float = READY_SECONDS,
+        ready_seconds: float = READY_SECONDS,
         why_lost: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         self.database, self.settings, self.tracking = database, settings, tracking
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
         self.devices, self.recorder, self.report, self.write_back = devices, recorder, report, write_back
         self.policy, self.began = policy, began
-        self.through, self.patience, self.why_lost = through, patience, why_lost
-        self.delivers = True  # or the supervisors do, and whoever runs this does not wait for them
+        self.through, self.ready_seconds, self.why_lost = through, ready_seconds, why_lost
+        self.delivers = True  # else the supervisors do, and the command does not wait for them
         self._active: list[ActiveRun] = []
         self._failed: ActiveRun | None = None
         self._mlflow = TrackedRuns(database, tracking, experiment, experiment_name, workload, report)
@@ -138,10 +139,10 @@ class Workload:
         recording = self.recorder.begin(jobs)
         # Before anything else: what cannot be had is refused while nothing of these runs is there.
         by_id = {job.run_id or uuid.uuid4().hex: job for job in jobs}
-        given = self.devices.provide(session, by_id, [active.folder.run_id for active in self._active])
+        assigned = self.devices.provide(session, by_id, [active.folder.run_id for active in self._active])
         workload_id = session(experiments.open_workload, self.experiment, self.workload)
         before = session(runs.positions_started, workload_id, platform.node(), booted_at())
-        starting = [self._prepare(run_id, job, given[run_id]) for run_id, job in by_id.items()]
+        starting = [self._prepare(run_id, job, assigned[run_id]) for run_id, job in by_id.items()]
         self._active += starting
         host = platform.node()
         session(runs.create_runs, [new_run(one.folder.run_id, one.job, workload_id, host) for one in starting])
@@ -156,7 +157,7 @@ class Workload:
             for active in starting:  # while the supervisors come up
                 recording.write(active.folder, active.job)
             for active in starting:
-                active.await_ready(self._label(active.job), self.patience)
+                active.await_ready(self._label(active.job), self.ready_seconds)
         except Exception:
             self._dismiss(session, starting)
             raise
@@ -175,7 +176,7 @@ class Workload:
         for active in starting:
             self._tell("started", active)
 
-    def _prepare(self, run_id: str, job: Job, given: Given) -> ActiveRun:
+    def _prepare(self, run_id: str, job: Job, assigned: AssignedDevices) -> ActiveRun:
         folder = RunFolder(self.settings.runs_dir / run_id)
         container = job.command.container.name(run_id) if job.command.container else None
         folder.create(
@@ -186,7 +187,7 @@ class Workload:
                 "config": str(file) if (file := config_file()) else None,
             }
         )
-        return ActiveRun(job, folder, None, given=given)
+        return ActiveRun(job, folder, None, assigned=assigned)
 
     def _order(self, active: ActiveRun, client: Path) -> Order:
         context = {"BENCH_EXPERIMENT": str(self.experiment), "BENCH_WORKLOAD": str(self.workload)}
@@ -235,7 +236,7 @@ class Workload:
             end = session(end_lost_run, active.folder, self.why_lost(active.supervisor_said()))
         else:
             return
-        with _uninterrupted():  # who is seen to have ended is not looked at again
+        with uninterrupted():  # who is seen to have ended is not looked at again
             active.end, active.status = end, end.status
             self._write_back([active])
             self._tell("ended", active)
@@ -266,10 +267,10 @@ class Workload:
     def _free_devices(self) -> None:
         """Remove what was made for the runs, as far as they are over; what stays is recorded, and removed later."""
         for active in self._active:
-            if active.given and active.given.claim:
-                active.given.claim.release()
+            if active.assigned and active.assigned.lock:
+                active.assigned.lock.release()
         # Over a connection of its own: an interrupt or an error may have come in the middle of a statement.
-        with _uninterrupted(), contextlib.closing(Session(self.database, say=self._say)) as session:
+        with uninterrupted(), contextlib.closing(Session(self.database, say=self._say)) as session:
             for problem in self.devices.clear(session):
                 self._say(problem)
 
@@ -297,19 +298,3 @@ class Workload:
                 seconds=end.ended_at - end.started_at if end else 0.0,
             )
         )
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let an interrupt wait until the end of this."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""MIG instances of a workload: existing ones to reuse, and new ones with their place."""
+"""MIG instances of a workload: existing ones to reuse, and new ones with their position."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Instances for runs on one GPU: existing ones, and profile and place of new ones."""
+    """MIG instances for the runs on one GPU, by run: existing ones, and profile and first memory slice of new ones."""
 
     layout: Layout
     there: Mapping[str, MigInstance] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Choice:
 
     @property
     def shown(self) -> str:
-        """Instances of the runs, in readable form."""
+        """Readable list of the instances."""
         starts = {one.gpu_instance_id: one.start for one in self.layout.instances}
         used = [(one.profile, starts.get(one.gpu_instance_id), "used") for one in self.there.values()]
         new = [(profile, start, "new") for profile, start in self.made.values()]
@@ -48,23 +48,23 @@ class Choice:
 
 
 def choose(layout: Layout, wanted: Mapping[str, str], ours: Collection[int], usable: Collection[str]) -> Choice:
-    """Choose instances for runs that want a profile each, such that all of them fit beside what is there.
+    """Choose an instance for each run: a free existing one, else a new one that fits next to the existing ones.
 
     Parameters
     ----------
     layout
-        The GPU as it is, without what will be gone by then.
+        Current layout of the GPU, without instances that will be removed first.
     wanted
         Profiles by run.
     ours
-        Processes of runs: others must not be on the GPU.
+        PIDs of runs and their MPS daemons; the GPU must have no other processes.
     usable
-        UUIDs of the instances that may be used as they are, if nobody is on them.
+        UUIDs of existing instances that may be reused if they have no processes.
 
     Raises
     ------
     GpuUnavailable
-        MIG mode is off, somebody else is on the GPU, or it does not fit: names the mixes that would.
+        MIG mode is off, another process is on the GPU, or the profiles do not fit; the message names mixes that fit.
     """
     if not layout.mig_enabled:
         raise GpuUnavailable(
@@ -86,12 +86,12 @@ def choose(layout: Layout, wanted: Mapping[str, str], ours: Collection[int], usa
 
 
 def pick(layout: Layout, wanted: Mapping[str, str], usable: Collection[str]) -> Choice:
-    """Choose as `choose` does, among the instances that are there alone, whoever is on the others.
+    """Choose like `choose`, but only among existing instances; other instances may be in use.
 
     Raises
     ------
     GpuUnavailable
-        There are too few.
+        Too few instances are free.
     """
     there = _free(layout, wanted, usable)
     if missing := [profile for run_id, profile in wanted.items() if run_id not in there]:
@@ -103,7 +103,7 @@ def pick(layout: Layout, wanted: Mapping[str, str], usable: Collection[str]) -> 
 
 
 def _free(layout: Layout, wanted: Mapping[str, str], usable: Collection[str]) -> dict[str, MigInstance]:
-    """Return an instance for each run that there is one for."""
+    """Return a free instance of the wanted profile by run, as far as there are any."""
     free = [one for one in layout.instances if one.uuid in usable and not one.pids]
     there: dict[str, MigInstance] = {}
     for run_id, profile in wanted.items():
@@ -117,7 +117,7 @@ def _free(layout: Layout, wanted: Mapping[str, str], usable: Collection[str]) ->
 def refusal(
     gpu: str, profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[Profile, int]] = ()
 ) -> str:
-    """Return that `wanted` does not fit on a GPU beside what is `there`, and what would."""
+    """Return the message that `wanted` does not fit next to the existing instances `there`, with mixes that would."""
     beside = f" beside {shown(there)}, which is there" if there else ""
     near = alternatives(profiles, wanted, there)
     would = f"{', or '.join(near)} would" if near else "nothing of it would"
@@ -125,12 +125,12 @@ def refusal(
 
 
 def refuse_foreign(layout: Layout, ours: Collection[int]) -> None:
-    """Refuse a GPU with a process that is no run's.
+    """Refuse a GPU with a process that belongs to no run.
 
     Raises
     ------
     GpuUnavailable
-        There is one; names it.
+        The GPU has such a process; the message names it.
     """
     if foreign := sorted(layout.pids - set(ours)):
         who = ", ".join(map(_process, foreign))
@@ -138,12 +138,12 @@ def refuse_foreign(layout: Layout, ours: Collection[int]) -> None:
 
 
 def refuse_mig_mode(layout: Layout) -> None:
-    """Refuse a GPU in MIG mode for what needs the whole of it.
+    """Refuse a GPU in MIG mode, for runs that need the whole GPU.
 
     Raises
     ------
     GpuUnavailable
-        It is in MIG mode.
+        The GPU is in MIG mode.
     """
     if layout.mig_enabled:
         raise GpuUnavailable(
@@ -153,12 +153,14 @@ def refuse_mig_mode(layout: Layout) -> None:
 
 
 def remove_instance(control: MigControl, owned: ProvisionedDevice) -> None:
-    """Remove an instance of ours; where its making was cut short, what is in its place, as long as nobody is on it.
+    """Remove a provisioned instance.
+
+    If its creation was interrupted, remove the unused instance of its profile at its position.
 
     Raises
     ------
     GpuUnavailable
-        It cannot be removed; names the command where this takes root.
+        The instance cannot be removed; if this needs root, the message names the command.
     """
     [gpu_uuid] = owned.gpu_uuids
     for one in control.layout(gpu_uuid).instances:
@@ -178,19 +180,19 @@ def _is_it(one: PlacedInstance, owned: ProvisionedDevice) -> bool:
     in_place = one.profile.name == owned.profile and one.start in (owned.start, None)
     if owned.gpu_instance_id is None:
         return in_place and one.start is not None and not one.pids
-    # It has no UUID when its removal was cut short.
+    # An interrupted removal leaves an instance without a UUID.
     return in_place and one.gpu_instance_id == owned.gpu_instance_id and one.uuid in (owned.mig_uuid, None)
 
 
 def needs_root(layout: Layout, wanted: Iterable[str | tuple[str, int]]) -> NotPermitted:
-    """Return the error that names the command with which root makes instances: profiles, with places where known."""
+    """Return the error with the command that creates instances as root: profiles, with positions if known."""
     words = (one if isinstance(one, str) else f"{one[0]}:{one[1]}" for one in wanted)
     command = f"sudo nvidia-smi mig -i {layout.index} -cgi {','.join(words)} -C"
     return NotPermitted(f"making MIG instances takes root: {command}; those that are there are used")
 
 
 def shown(placed: Iterable[tuple[Profile, int]]) -> str:
-    """Return what is on a GPU by place, as people would write it: ``3g.20gb at 0, 1g.5gb at 4``."""
+    """Return the instances of a GPU by position in readable form: ``3g.20gb at 0, 1g.5gb at 4``."""
     ordered = sorted(placed, key=lambda pair: pair[1])
     return ", ".join(f"{one.name or 'an instance'} at {start}" for one, start in ordered)
 

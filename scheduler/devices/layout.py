@@ -1,4 +1,4 @@
-"""Layout of MIG instances on a GPU, beside those that exist."""
+"""Placement of new MIG instances on a GPU, next to existing ones."""
 
 from __future__ import annotations
 
@@ -6,52 +6,56 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from hypergauge.gpu.models import Profile
+from hypergauge.gpu.models import Profile, compute_left, free_starts
 
 __all__ = ["alternatives", "mix", "place"]
 
-# How many other mixes are named where one does not fit.
+# Most alternatives named in the message about a mix that does not fit.
 _ALTERNATIVES = 3
 
 
 def place(
     profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[Profile, int]] = ()
 ) -> list[int] | None:
-    """Return the memory slice on which each instance of `wanted` is to begin, ``None`` where they do not fit together.
+    """Return the first memory slice of each instance of `wanted`; ``None`` if they do not fit together.
 
-    High slices go first, as with the driver: what needs the first ones, a larger profile, then still fits later.
+    Like the driver, take high slices first, because larger profiles need the low ones.
 
     Parameters
     ----------
     profiles
-        Those of the GPU.
+        Profiles of the GPU.
     wanted
         Names of profiles.
     there
-        Profile and first memory slice of each instance that stays where it is.
+        Profile and first memory slice of each existing instance.
     """
     known = {profile.name: profile for profile in profiles}
     if any(name not in known for name in wanted):
         return None
-    room = max((profile.compute for profile in profiles), default=0) - sum(one.compute for one, _ in there)
-    if sum(known[name].compute for name in wanted) > room:
+    if sum(known[name].compute for name in wanted) > compute_left(profiles, there):
         return None
-    taken = {number for one, start in there for number in range(start, start + one.memory)}
-    # Those with the least choice first; equal ones are neighbours, and the second of them goes below the first.
+    # Profiles with the fewest possible slices first. Equal profiles are adjacent and placed downwards, to skip
+    # equivalent permutations.
     order = sorted(range(len(wanted)), key=lambda number: (len(known[wanted[number]].starts), wanted[number]))
-    found = _place([known[wanted[number]] for number in order], frozenset(taken), None)
+    found = _place(profiles, [known[wanted[number]] for number in order], there, None)
     return None if found is None else [start for _, start in sorted(zip(order, found, strict=True))]
 
 
-def _place(wanted: Sequence[Profile], taken: frozenset[int], last: tuple[Profile, int] | None) -> list[int] | None:
+def _place(
+    profiles: Sequence[Profile],
+    wanted: Sequence[Profile],
+    there: Sequence[tuple[Profile, int]],
+    last: tuple[Profile, int] | None,
+) -> list[int] | None:
     if not wanted:
         return []
     first, *others = wanted
-    for start in sorted(first.starts, reverse=True):
-        slices = range(start, start + first.memory)
-        if not taken.isdisjoint(slices) or (last and last[0] == first and start > last[1]):
+    for start in sorted(free_starts(profiles, first, there), reverse=True):
+        if last and last[0] == first and start > last[1]:
             continue
-        found = _place(others, taken.union(slices), (first, start))
+        placed = (first, start)
+        found = _place(profiles, others, [*there, placed], placed)
         if found is not None:
             return [start, *found]
     return None
@@ -60,9 +64,9 @@ def _place(wanted: Sequence[Profile], taken: frozenset[int], last: tuple[Profile
 def alternatives(
     profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[Profile, int]] = ()
 ) -> list[str]:
-    """Return the mixes nearest to `wanted`, which does not fit, that do: as many instances, some of them smaller.
+    """Return the mixes that fit and are nearest to `wanted`: as many instances, some of them smaller.
 
-    Where there are none, the largest part of `wanted`; empty where nothing of it fits.
+    If there are none, return the largest part of `wanted` that fits; the list is empty if nothing fits.
     """
     known = {profile.name: profile for profile in profiles}
     if any(name not in known for name in wanted):
@@ -74,7 +78,7 @@ def alternatives(
 def _smaller(
     profiles: Sequence[Profile], wanted: Sequence[Profile], there: Sequence[tuple[Profile, int]]
 ) -> Iterator[str]:
-    """Yield mixes of as many instances in which none is larger than the one it stands for, the nearest first."""
+    """Yield mixes of as many instances, none larger than the one it replaces, the nearest first."""
     if len(wanted) > max(one.compute for one in profiles):
         return
     asked = sorted(wanted, key=_size, reverse=True)
@@ -91,9 +95,9 @@ def _smaller(
 
 
 def _parts(profiles: Sequence[Profile], wanted: Sequence[str], there: Sequence[tuple[Profile, int]]) -> Iterator[str]:
-    """Yield the parts of `wanted` that fit, those of most instances first."""
+    """Yield the parts of `wanted` that fit, those with the most instances first."""
     counts = Counter(sorted(wanted))
-    most = max(one.compute for one in profiles)  # each takes one slice at least
+    most = max(one.compute for one in profiles)  # each instance takes at least one slice
     chosen = itertools.product(*(range(min(count, most), -1, -1) for count in counts.values()))
     for numbers in sorted(chosen, key=sum, reverse=True):
         names = [name for name, number in zip(counts, numbers, strict=True) for _ in range(number)]
@@ -106,5 +110,5 @@ def _size(profile: Profile) -> tuple[int, int, str]:
 
 
 def mix(names: Iterable[str]) -> str:
-    """Return what people would write: ``2 x 3g.20gb + 1g.5gb``."""
+    """Return a mix in readable form: ``2 x 3g.20gb + 1g.5gb``."""
     return " + ".join(name if count == 1 else f"{count} x {name}" for name, count in Counter(names).items())

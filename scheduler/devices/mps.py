@@ -1,4 +1,4 @@
-"""MPS daemon in a folder of its own, through NVIDIA's ``nvidia-cuda-mps-control``."""
+"""MPS daemon with its own folder, controlled by NVIDIA's ``nvidia-cuda-mps-control``."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["PROGRAM", "MpsDaemon", "program"]
 
 PROGRAM = "nvidia-cuda-mps-control"
 _START_SECONDS = 30.0
-# `quit` waits for clients; there are none any more when a daemon of ours is ended, but it has a server to end.
+# `quit` waits for clients and the server. A provisioned daemon has no clients left when it is stopped.
 _QUIT_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 
 
 def program() -> str | None:
-    """Return the path of the control program, ``None`` where there is none."""
+    """Return the path of the control program; ``None`` if it is not on ``PATH``."""
     return shutil.which(PROGRAM)
 
 
 class MpsDaemon:
-    """The daemon of one folder, running or not.
+    """MPS daemon of one folder, running or not.
 
     Parameters
     ----------
     folder
-        For its pipes and logs. Sockets are made in it, whose whole path must stay below 108 bytes.
+        Folder of its pipes and logs. The daemon creates sockets in it, whose full paths must stay below 108 bytes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -45,26 +45,26 @@ class MpsDaemon:
         self._pipes, self._logs = folder / "pipe", folder / "log"
 
     def variables(self, percentage: int | None = None) -> dict[str, str]:
-        """Return what makes a process a client of it, limited to `percentage` of the GPU's threads where given."""
+        """Return the environment variables of a client; `percentage` limits its share of the GPU's threads."""
         found = {"CUDA_MPS_PIPE_DIRECTORY": str(self._pipes), "CUDA_MPS_LOG_DIRECTORY": str(self._logs)}
         if percentage is not None:
             found["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(percentage)
         return found
 
     def start(self, gpu_uuids: Sequence[str]) -> None:
-        """Make the folder, and start the daemon in it where the control program is on ``PATH``.
+        """Create the folder, and start the daemon if the control program is on ``PATH``.
 
         Raises
         ------
         GpuUnavailable
-            It did not start; says what it said, and the command that starts it as root.
+            The daemon did not start; the message has its last output and the command that starts it as root.
         """
         for folder in (self.folder, self._pipes, self._logs):
             folder.mkdir(mode=0o700)
         if (control := program()) is None:
             return
         said = self._logs / "start.log"
-        with private.opened(said, "wb") as output:  # no pipe: the daemon would keep it open
+        with private.opened(said, "wb") as output:  # a file, because the daemon would keep a pipe open
             try:
                 done = subprocess.run(
                     [control, "-d"],
@@ -89,21 +89,21 @@ class MpsDaemon:
 
     @property
     def running(self) -> bool:
-        """Return whether there is a process of it."""
+        """Return whether the daemon has a process."""
         return next(self._processes(), None) is not None
 
     @property
     def pids(self) -> set[int]:
-        """The control daemon and its servers."""
+        """PIDs of the control daemon and its servers."""
         return {process.pid for process in self._processes()}
 
     def stop(self, patience: float = _QUIT_SECONDS) -> None:
-        """End the daemon as its documentation says, or else by signals, and remove the folder; again is harmless.
+        """Stop the daemon with ``quit``, else with signals, and remove the folder. Idempotent.
 
         Raises
         ------
         GpuUnavailable
-            It is another user's; names the command that ends it.
+            The daemon belongs to another user; the message has the command that stops it.
         """
         if self.running and (control := program()) is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -139,7 +139,7 @@ class MpsDaemon:
             time.sleep(_POLL_SECONDS)
 
     def _processes(self) -> Iterator[psutil.Process]:
-        """Yield the daemon and its servers: NVIDIA's programs that were started with this folder in the environment."""
+        """Yield the daemon and its servers: NVIDIA's MPS programs with this folder in their environment."""
         wanted = str(self._pipes)
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
@@ -150,7 +150,7 @@ class MpsDaemon:
                     yield process
 
     def _environment(self, gpu_uuids: Sequence[str]) -> dict[str, str]:
-        # No mark of a run, should we be in one: the daemon is nobody's process tree.
+        # Without ``BENCH_*`` variables: a daemon started inside a run is no part of that run's process tree.
         base = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA_MPS_", "BENCH_"))}
         return {**base, **self.variables(), "CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
 

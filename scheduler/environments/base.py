@@ -14,35 +14,34 @@ __all__ = ["RunEnvironment", "in_front_of_path"]
 class RunEnvironment:
     """Environment of a run: the origin of its interpreter and packages.
 
-    Asking what a run needs (`python`, `variables`, `container`) is for environments without a `problem`, made where
-    `to_make` says so.
+    `python`, `variables` and `container` are valid only for environments that have no `problem` and are created.
     """
 
     container: Container | None = None
 
     def problem(self) -> str | None:
-        """Return why nothing can run in it on this host, ``None`` where it can."""
+        """Return the reason why runs cannot use it on this host; ``None`` if they can."""
         return None
 
     def to_make(self) -> str | None:
-        """Return what has to be made before it can be used, for people; ``None`` where it is there."""
+        """Return a readable name of what is to be created before first use; ``None`` if it exists."""
         return None
 
     def make(self) -> None:
-        """Make it.
+        """Create the environment.
 
         Raises
         ------
         BadRequest
-            It cannot be made; with the last lines of what was said about that.
+            Creation failed; the message ends with the last lines of the output.
         """
 
     def python(self) -> str:
-        """Return the word that starts its interpreter."""
+        """Return the command of its interpreter."""
         raise NotImplementedError
 
     def variables(self) -> Mapping[str, str]:
-        """Return what it adds to the variables of a run."""
+        """Return the variables that it adds to those of a run."""
         return {}
 
 

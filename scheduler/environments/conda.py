@@ -1,7 +1,7 @@
 """Conda environments, through conda, mamba or micromamba.
 
-A run is given the environment's interpreter and what activation would set; ``conda run`` would stand between a run and
-its signals and output.
+A run gets the environment's interpreter and the variables that activation sets. ``conda run`` is not used, because it
+would sit between the run and its signals and output.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LINES = 5
 
 
 class CondaEnvironment(RunEnvironment):
-    """The conda environment of a name; made from an ``environment.yml`` in `folder` where that has the same name."""
+    """Conda environment by name; created from the ``environment.yml`` in `folder` if that has the same name."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self._folder = name, folder
@@ -59,7 +59,7 @@ class CondaEnvironment(RunEnvironment):
         return f"the conda environment {self.name!r} from {file}"
 
     def make(self) -> None:
-        """See `RunEnvironment.make`; what failed or was interrupted half-way is removed again."""
+        """Create the environment; see `RunEnvironment.make`. A failed or interrupted creation is rolled back."""
         program, file = _program(), self._file()
         assert program is not None
         what = ["--file", str(file), "--name", self.name]
@@ -84,7 +84,7 @@ class CondaEnvironment(RunEnvironment):
         return str(self._prefix() / "bin" / "python")
 
     def variables(self) -> Mapping[str, str]:
-        """Return what ``conda activate`` sets, the environment's own scripts and variables among it."""
+        """Return the variables that ``conda activate`` sets, including those of the environment's own scripts."""
         return _activated(self._prefix(), self.name)
 
     def _prefix(self) -> Path:
@@ -93,7 +93,7 @@ class CondaEnvironment(RunEnvironment):
         return _known(program)[self.name]
 
     def _file(self) -> Path | None:
-        """Return the file that describes this environment, ``None`` where there is none for it."""
+        """Return the file that describes this environment; ``None`` if there is none."""
         for path in (self._folder / name for name in _FILES):
             try:
                 content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -112,7 +112,7 @@ def _program() -> str | None:
 
 @cache
 def _known(program: str) -> dict[str, Path]:
-    """Return the folders of all environments by name; asking takes conda up to a second."""
+    """Return the folders of all environments by name; cached, because conda takes up to 1 s to list them."""
     words = [program, "env", "list", "--json"]
     try:
         done = subprocess.run(
@@ -131,7 +131,7 @@ def _known(program: str) -> dict[str, Path]:
 
 
 def _is_root(folder: Path, folders: list[Path]) -> bool:
-    """Tell whether `folder` is the installation itself: it has the programs of conda, or the others lie below it."""
+    """Return whether `folder` is the installation itself: it has conda's programs or contains other environments."""
     return (folder / "condabin").is_dir() or any(other.parent == folder / "envs" for other in folders)
 
 
@@ -147,13 +147,13 @@ def _activated(prefix: Path, name: str) -> Mapping[str, str]:
         state = json.loads((prefix / "conda-meta" / "state").read_text(encoding="utf-8"))
         variables |= {key: str(value) for key, value in state["env_vars"].items()}
     except (OSError, ValueError, KeyError, AttributeError, TypeError):
-        pass  # none were set with `conda env config vars`
+        pass  # the environment has no variables of `conda env config vars`
     scripts = sorted((prefix / "etc" / "conda" / "activate.d").glob("*.sh"))
     return variables | (_set_by(scripts, variables) if scripts else {})
 
 
 def _set_by(scripts: list[Path], variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are other than before when the scripts of packages have run, as activation does."""
+    """Run the activation scripts of packages; return the variables that they change."""
     before = {**os.environ, **variables}
     words = ["bash", "-c", 'for file; do . "$file" >&2; done; env -0', "activate", *map(str, scripts)]
     try:

@@ -1,4 +1,4 @@
-"""Containers of runs: the command line that starts one, and its end."""
+"""Containers of runs: their command line and their removal."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from hypergauge.scheduler.experiment.parameters import looks_secret
 __all__ = ["Container", "Mount", "end_container", "remove_container"]
 
 _END_SECONDS = 30.0
-# What docker's own program, or its loader, reads from its environment: a run's own value of these goes in another way.
+# Variables that docker's own program or its loader reads from its environment. A run's values of these are passed on
+# the command line instead.
 _DOCKERS_OWN = ("HOME", "PATH", "TMPDIR", "USER")
 
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A file or folder that a container sees at the place that it has on the host."""
+    """File or folder that a container sees under the same path as the host."""
 
     source: Path
     read_only: bool = False
 
     @classmethod
     def parse(cls, text: str, folder: Path) -> Mount:
-        """Parse ``PATH`` or ``PATH:ro``; a relative path counts from `folder`."""
+        """Parse ``PATH`` or ``PATH:ro``; a relative path is relative to `folder`."""
         path, colon, mode = text.rpartition(":")
         read_only = bool(colon) and mode == "ro"
         return cls((folder / Path(path if read_only else text).expanduser()).resolve(), read_only)
@@ -40,22 +41,22 @@ class Mount:
     def __str__(self) -> str:
         fields = ["type=bind", f"source={self.source}", f"target={self.source}", *["readonly"] * self.read_only]
         line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(fields)  # docker reads it as CSV: a path may hold a comma
+        csv.writer(line, lineterminator="").writerow(fields)  # docker parses it as CSV: a path may have a comma
         return line.getvalue()
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Start of a run's container.
+    """Container of a run.
 
     Attributes
     ----------
     program
-        Docker's command line.
+        Path of docker's command-line program.
     image
-        The image, which is there: nothing is pulled when a run is to begin.
+        Image on this host; docker pulls nothing when a run starts.
     mounts
-        What it sees of the host, besides what every run needs.
+        Mounts besides those that every run needs.
     """
 
     program: str
@@ -82,39 +83,40 @@ class Container:
         Parameters
         ----------
         run_id
-            The run.
+            Id of the run.
         directory
-            The working directory, mounted at the place that it has on the host.
+            Working directory, mounted under the same path as on the host.
         folders
-            What else is mounted, read and write.
+            Further folders, mounted for reading and writing.
         variables
-            Those of the run. Values are taken from the environment that the command is started with, as command lines
-            are for all to see; but for a few that docker's own program reads as well.
+            Variables of the run. Docker takes the values from its environment, because all users can read command
+            lines. Exceptions are variables that docker's own program reads as well.
         gpus
             UUIDs of GPUs and MIG instances.
         """
         mounts = {mount.source: mount for mount in [*map(Mount, [directory, *folders]), *self.mounts]}
         line = [self.program, "run", "--rm", "--init", "--name", self.name(run_id), "--pull", "never"]
-        # Its network for MLflow on 127.0.0.1; its IPC for MPS, and as 64 MiB of shared memory are no data loader's.
+        # The host's network gives access to MLflow on 127.0.0.1. The host's IPC is for MPS and for data loaders, which
+        # need more than docker's 64 MiB of shared memory.
         line += ["--network", "host", "--ipc", "host", "--user", f"{os.getuid()}:{os.getgid()}"]
         if gpus:
             line += ["--gpus", f'"device={",".join(gpus)}"']
         for mount in mounts.values():
             line += ["--mount", str(mount)]
         line += ["--workdir", str(directory)]
-        # A user that the image does not know has no home there, and no name.
+        # A user id that the image does not know has neither home nor name there.
         for name, value in {"HOME": "/tmp", "USER": getpass.getuser(), **variables, "BENCH_RUN_ID": ""}.items():  # noqa: S108
             line += ["--env", f"{name}={value}" if _is_dockers(name) else name]
         return [*line, self.image, *words]
 
     def asked(self, words: Sequence[str], name: str) -> list[str]:
-        """Return the command line that asks the image something: in a container `name`, which sees nothing of the host."""
+        """Return the command line that runs `words` in a container `name` without mounts and network, for queries."""
         line = [self.program, "run", "--rm", "--init", "--name", name, "--pull", "never", "--network", "none"]
         return [*line, self.image, *words]
 
     @staticmethod
     def taken(variables: Mapping[str, str]) -> dict[str, str]:
-        """Return those of a run's variables that the command line takes from its environment."""
+        """Return the variables of a run that docker takes from its environment."""
         return {name: value for name, value in variables.items() if not _is_dockers(name)}
 
 
@@ -123,7 +125,7 @@ def _is_dockers(name: str) -> bool:
 
 
 def end_container(folder: RunFolder) -> None:
-    """Remove the container of a run, where it has one and that is still there."""
+    """Remove the container of a run, if it exists."""
     try:
         name = folder.spec().get("container")
     except FileNotFoundError:
@@ -134,7 +136,7 @@ def end_container(folder: RunFolder) -> None:
 
 
 def remove_container(program: str, name: str) -> None:
-    """Remove a container, where it is still there."""
+    """Remove a container, if it exists."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             [program, "rm", "--force", name],

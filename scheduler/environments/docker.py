@@ -15,16 +15,16 @@ _ANSWER_SECONDS = 30.0
 
 
 class DockerEnvironment(RunEnvironment):
-    """An image that is on this host.
+    """Docker image on this host.
 
     Parameters
     ----------
     image
-        Its name, or its id.
+        Name or id of the image.
     python
-        The word that starts the interpreter in it.
+        Command of the interpreter in the image.
     mounts
-        What a container sees of the host, besides what every run needs.
+        Mounts besides those that every run needs.
     """
 
     def __init__(self, image: str, python: str = "python", mounts: tuple[Mount, ...] = ()) -> None:

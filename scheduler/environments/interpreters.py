@@ -12,7 +12,7 @@ __all__ = ["Interpreter", "VirtualEnvironment"]
 
 
 class Interpreter(RunEnvironment):
-    """An interpreter by its path; this one where there is none."""
+    """Interpreter by path; by default the interpreter of this process."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -28,7 +28,7 @@ class Interpreter(RunEnvironment):
 
 
 class VirtualEnvironment(RunEnvironment):
-    """A virtual environment: the first of `folders` that is one."""
+    """Virtual environment: the first of `folders` that has ``bin/python``."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
@@ -45,7 +45,7 @@ class VirtualEnvironment(RunEnvironment):
         return f"{self._found()}/bin/python"
 
     def variables(self) -> Mapping[str, str]:
-        """Return what its ``activate`` sets."""
+        """Return the variables that its ``activate`` sets."""
         folder = self._found()
         assert folder is not None
         return {"VIRTUAL_ENV": str(folder), "PATH": in_front_of_path(folder / "bin")}

@@ -1,18 +1,126 @@
-"""Executor protocol. An executor runs jobs on hosts of its choice; a workload is one job on one host."""
+"""Executor protocols: what a schedule asks of an executor, and an executor of a batch system.
+
+A schedule knows one protocol, `Executor`. The executor ``local`` runs workloads on this host. Every other one submits each
+workload as one job to a `BatchSystem`, which places it on a host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from hypergauge.core.errors import BenchError
-from hypergauge.gpu import Gpu
+from hypergauge.gpu import Gpu, Inventory
+from hypergauge.scheduler.events import Outcome, Report
 from hypergauge.scheduler.experiment.experiment_file import Row
+from hypergauge.scheduler.plan.file_plan import WriteBack
+from hypergauge.scheduler.plan.iterations import Iteration, JobsToRun
+from hypergauge.scheduler.plan.plan import PlannedRun, PlannedWorkload
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.plan.retries import Runner
 from hypergauge.sql.runs.jobs import Account
+from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
 
-__all__ = ["Account", "Ending", "Executor", "ExecutorAway", "JobState", "Request", "Submission"]
+__all__ = [
+    "LOCAL",
+    "Account",
+    "BatchSystem",
+    "Ending",
+    "Executor",
+    "ExecutorAway",
+    "JobState",
+    "Request",
+    "Stopping",
+    "Submission",
+    "WorkloadFile",
+]
+
+
+# The executor that needs no batch system.
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Stop flags of a schedule: in order, or at once. `failed` means that no further workload begins."""
+
+    asked: threading.Event = field(default_factory=threading.Event)
+    at_once: threading.Event = field(default_factory=threading.Event)
+    failed: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFile:
+    """Experiment file of a workload: its path, and the function that writes ``{line: (status, run id)}`` into it."""
+
+    path: Path
+    write_back: WriteBack
+
+
+class Executor(Protocol):
+    """Runs the workloads of a schedule: on this host, or as jobs of a batch system."""
+
+    @property
+    def name(self) -> str:
+        """Name that ``--executor`` takes."""
+
+    @property
+    def database(self) -> Database:
+        """Database that records the runs."""
+
+    @property
+    def report(self) -> Report:
+        """Receiver of each `Event`."""
+
+    @property
+    def stopping(self) -> Stopping:
+        """Stop flags of the schedule."""
+
+    @property
+    def inventory(self) -> Inventory | None:
+        """GPUs of the host; ``None`` where only the host of a job knows them."""
+
+    def recover(self, session: Session, experiment: int) -> None:
+        """Finish what earlier commands left of an experiment, before it is planned."""
+
+    def begin(self, session: Session, workloads: Sequence[PlannedWorkload], policy: Policy) -> None:
+        """Prepare for all workloads of a schedule."""
+
+    def run_all(
+        self,
+        session: Session,
+        iterations: Sequence[Iteration],
+        run: Callable[[Session, Iteration], list[Outcome]],
+    ) -> list[Outcome]:
+        """Call `run` for each iteration until `stopping` ends the schedule; return all outcomes.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The user interrupted the schedule, and all runs have ended.
+        """
+
+    def resume(self, session: Session, run: PlannedRun) -> str | None:
+        """Return the status of an earlier run: ``running`` to attach to it, another if it ended, ``None`` to repeat it.
+
+        Raises
+        ------
+        BadRequest
+            The run is running elsewhere.
+        """
+
+    def prepare(self, session: Session, iteration: Iteration, jobs: JobsToRun) -> None:
+        """Prepare for one iteration, just before its workload is opened."""
+
+    def open(self, workload: PlannedWorkload, file: WorkloadFile, policy: Policy, began: float | None) -> Runner:
+        """Return the runner of a workload's jobs; `began` is its first release, in Unix seconds."""
+
+    def settle(self, run_ids: Sequence[str]) -> None:
+        """Wait until the last samples of ended runs are in the database."""
 
 
 class ExecutorAway(BenchError):
@@ -26,11 +134,11 @@ class Request:
     Attributes
     ----------
     gpus
-        How many whole GPUs.
+        Number of whole GPUs.
     profiles
-        How many MIG instances, by profile.
+        Number of MIG instances, by profile.
     options
-        What else its rows say, in the executor's words.
+        Other options of its rows, for the batch system.
     """
 
     gpus: int = 0
@@ -45,13 +153,13 @@ class Submission:
     Attributes
     ----------
     name
-        What it is found by when its id there is not known.
+        Name by which it is found while its id is unknown.
     label
-        For people: ``20/1 digits``.
+        Label for users: ``20/1 digits``.
     script
-        For bash; it holds no secret but what stands in a row's parameters.
+        Bash script; its only secrets are those in a row's parameters.
     environment
-        Variables that it is to have, which may be secrets.
+        Environment variables, which may be secrets.
     directory
         Its working directory.
     """
@@ -79,15 +187,15 @@ class JobState:
     Attributes
     ----------
     reason
-        Why it waits, or has ended, in words.
+        Reason why it waits, or has ended.
     host
-        Where it is, or was.
+        Its host.
     ended_at
-        In Unix seconds, where it has ended.
+        End, in Unix seconds.
     ending
-        What its runs are that it took with it; ``None`` where it ended by itself.
+        Exit of the runs that ended with it; ``None`` if it ended by itself.
     endings
-        The same of single runs, by id, where that is known.
+        The same of single runs, by id, if known.
     """
 
     state: Literal["pending", "running", "ended"]
@@ -98,8 +206,8 @@ class JobState:
     endings: Mapping[str, Ending | None] = field(default_factory=dict)
 
 
-class Executor(Protocol):
-    """Runs jobs on hosts of its choice. Where it does not answer, each method may raise `ExecutorAway`."""
+class BatchSystem(Protocol):
+    """Places jobs on hosts. Entry points of the group ``hypergauge.executors`` make one. Where it does not answer, each method may raise `ExecutorAway`."""
 
     @property
     def name(self) -> str:
@@ -114,46 +222,46 @@ class Executor(Protocol):
         """``BENCH_HOME`` on the hosts; ``None`` for that of this one."""
 
     def problems(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
-        """Yield row, column and message of what is wrong with the rows of a workload, or contradicts each other."""
+        """Yield row, column and message of each problem in the rows of a workload."""
 
     def request(self, rows: Sequence[Row]) -> Request:
-        """Return what the rows of a workload need, which have no `problems`."""
+        """Return the resources that the rows of a workload need; they have no `problems`."""
 
     def check(self, request: Request, directory: Path) -> str | None:
-        """Return why no host will ever give this, ``None`` where one may."""
+        """Return why no host can satisfy the request, ``None`` if one may."""
 
     def submit(self, job: Submission) -> str:
-        """Hand a job in; return its id there.
+        """Submit a job; return its id.
 
         Raises
         ------
         BadRequest
-            It is refused.
+            The batch system refuses the job.
         """
 
     def find(self, name: str) -> str | None:
-        """Return the id of the job that was handed in under `name`, ``None`` where there is none."""
+        """Return the id of the job submitted under `name`, ``None`` if there is none."""
 
     def look(self, job_id: str) -> JobState | None:
-        """Return how a job is, ``None`` where it is no longer known."""
+        """Return the state of a job, ``None`` if it is no longer known."""
 
     def cancel(self, job_id: str) -> None:
-        """End a job; nothing where it has ended."""
+        """End a job, unless it has ended."""
 
     def accounts(self, job_id: str) -> Mapping[str, Account] | None:
-        """Return what the runs of an ended job have used, by run id, as far as that is known by now.
+        """Return the resource usage of the runs of an ended job, by run id, as far as it is known.
 
-        ``None`` where there is no accounting.
+        ``None`` without accounting.
         """
 
     def step(self, run_id: str) -> Sequence[str]:
-        """Return the words in front of the command of a run's supervisor, on the host of the job."""
+        """Return the command prefix of a run's supervisor, on the host of the job."""
 
     def why_lost(self, log: str) -> str | None:
-        """Return why a run's step has ended, with its supervisor, by what it wrote into that one's log; ``None`` where it did not say."""
+        """Return why a step ended with its supervisor, from the supervisor's log; ``None`` if the log does not tell."""
 
     def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
         """Return those of the host's GPUs that the job has, or has instances of, and the UUIDs of these MIG instances."""
 
     def restarted(self) -> str | None:
-        """Return why this job, on whose host we are, was started once more; ``None`` where this is its first time."""
+        """Return why this job was restarted, on its host; ``None`` at its first start."""

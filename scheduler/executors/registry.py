@@ -1,4 +1,4 @@
-"""Registry of executors: entry points of the group ``hypergauge.executors``."""
+"""Registry of batch systems: entry points of the group ``hypergauge.executors``."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from hypergauge.core.config.settings import EXECUTORS, config_file, sections
+from hypergauge.core.config.bench_toml import config_file, sections
+from hypergauge.core.config.settings import EXECUTORS
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.scheduler.executors.base import Executor
+from hypergauge.scheduler.executors.base import LOCAL, BatchSystem
 
-__all__ = ["LOCAL", "load_executor"]
+__all__ = ["load_batch_system"]
 
-LOCAL = "local"
-# What comes with this package, also where it runs from its sources and nothing of it is registered.
+# Registered here too, for an interpreter that runs this package from its sources.
 _OWN = [EntryPoint("slurm", "hypergauge.scheduler.executors.slurm:SlurmExecutor", EXECUTORS)]
 
-ExecutorFactory = Callable[[Mapping[str, Any], Path | None], Executor]
+Factory = Callable[[Mapping[str, Any], Path | None], BatchSystem]
 
 
-def load_executor(
+def load_batch_system(
     name: str, *, directory: Path | None = None, found: list[EntryPoint] | None = None
-) -> Executor | None:
-    """Return the executor called `name`, with its section of the ``bench.toml`` seen from a directory.
+) -> BatchSystem | None:
+    """Return the batch system of the executor `name`; ``None`` for ``local``, which needs none.
 
-    ``local`` is ``None``: this host.
+    Parameters
+    ----------
+    directory
+        Folder from which ``bench.toml`` is looked up, for the section of that name.
+    found
+        Entry points; those that are installed by default.
 
     Raises
     ------
     BadRequest
-        There is none, it cannot be loaded, or its section is wrong.
+        There is no such executor, it cannot be loaded, or its section is wrong.
     """
     if name == LOCAL:
         return None
@@ -38,7 +43,7 @@ def load_executor(
     if name not in known:
         raise BadRequest(f"there is no executor {name!r}{did_you_mean(name, sorted([LOCAL, *known]))}")
     try:
-        factory: ExecutorFactory = known[name].load()
+        factory: Factory = known[name].load()
     except Exception as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise BadRequest(f"the executor {name!r} ({known[name].value}) cannot be loaded: {what}") from error

@@ -1,4 +1,4 @@
-"""Parsers of an experiment file's cells: devices, collocation, environment, listeners, parameters, actions, status."""
+"""Parsers of an experiment file's cells: devices, collocation, environment, exporters, parameters, actions, status."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 STATUSES = ("running", "finished", "failed", "stopped", "timeout")
-# The statuses of an MLflow run, which radT writes back.
+# Statuses of MLflow runs, which radT writes back.
 _FOREIGN_STATUSES = {"killed": "stopped", "scheduled": "running"}
 
 LISTENERS = ("host", "process", "nvml", "dcgm", "rapl", "amd", "jetson", "apple")
@@ -50,9 +50,9 @@ class Collocation:
     Attributes
     ----------
     kind
-        ``shared`` as they are, through ``mps``, or not at all, on a ``mig`` instance.
+        ``shared`` without isolation, ``mps`` through an MPS daemon, or ``mig`` on a MIG instance of its own.
     percentage
-        Active thread percentage of MPS, 1 to 100; ``None`` where it is not limited.
+        Active thread percentage of MPS, 1 to 100; ``None`` for no limit.
     profile
         Profile of the MIG instance, such as ``3g.20gb``.
     """
@@ -68,7 +68,7 @@ class Collocation:
         Raises
         ------
         BadRequest
-            It is none of these.
+            The text has another form.
         """
         word = text.lower()
         if word in ("", "-"):
@@ -107,7 +107,7 @@ class Environment:
         Raises
         ------
         BadRequest
-            It begins otherwise, or there is nothing behind the colon.
+            The prefix is unknown, or the value after the colon is empty.
         """
         if text in ("", "-"):
             return cls()
@@ -139,7 +139,10 @@ def parse_number(text: str) -> int:
 
 
 def parse_status(text: str) -> str:
-    """Return a status by its first word, in lower case: ``FINISHED resnet (a)`` is ``finished``, empty is to do."""
+    """Return the first word of a status in lower case: ``FINISHED resnet (a)`` is ``finished``.
+
+    An empty status marks a run to do.
+    """
     word = text.split(maxsplit=1)[0].lower() if text else ""
     word = _FOREIGN_STATUSES.get(word, word)
     if word and word not in STATUSES:
@@ -148,7 +151,7 @@ def parse_status(text: str) -> str:
 
 
 def parse_devices(text: str) -> tuple[str, ...]:
-    """Split ``0+1`` into its devices, which are indices or UUIDs; an empty cell has none."""
+    """Split ``0+1`` into device indices or UUIDs; an empty cell has no devices."""
     if not text:
         return ()
     words = tuple(word.strip() for word in text.split("+"))
@@ -161,9 +164,9 @@ def parse_devices(text: str) -> tuple[str, ...]:
 
 
 def parse_listeners(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split ``smi+top`` into the exporters that are meant and the profilers that wrap the run, each once.
+    """Split ``smi+top`` into exporters and profilers, without duplicates.
 
-    Names of other exporters are returned as they are: whether there is one is known only where they are looked up.
+    Unknown names are returned as exporters; `hypergauge.scheduler.plan.checks` validates them.
     """
     words = [word.strip().lower() for word in text.split("+")] if text else []
     if "" in words:
@@ -174,9 +177,9 @@ def parse_listeners(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def parse_actions(text: str) -> tuple[tuple[str, str], ...]:
-    """Split ``IdleDevice:stop-run+CpuSaturated:tell-us`` into pairs of a rule and an action, each once.
+    """Split ``IdleDevice:stop-run+CpuSaturated:tell-us`` into pairs of a rule and an action, without duplicates.
 
-    Whether there are such is known only where they are looked up.
+    `hypergauge.scheduler.plan.checks` validates the names.
     """
     pairs = []
     for word in text.split("+") if text else []:
@@ -190,15 +193,14 @@ def parse_actions(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def listener_words() -> list[str]:
-    """Return every word that a listener may be written as, for finding the nearest."""
+    """Return all accepted spellings of exporters and profilers, for suggestions in error messages."""
     return [*LISTENERS, *_RADT_LISTENERS, *WRAPPERS]
 
 
 def parse_params(text: str) -> list[str]:
     """Split parameters into words as a shell does; a bare ``batch-size=128`` becomes ``--batch-size=128``.
 
-    A bare one directly behind an option without a value of its own (``--define batch-size=128``) is that option's
-    value, and stays as it is.
+    After an option without ``=`` (``--define batch-size=128``) the bare word is the option's value and stays unchanged.
     """
     try:
         words = shlex.split(text)

@@ -1,8 +1,8 @@
-"""CSV text as cells with line and column, so that one cell can be named or replaced.
+"""Scanner of CSV text that keeps the line, column, quotes and padding of each cell.
 
-The standard library's reader gives values, but neither the place of a cell nor how it was quoted and padded; both are
-needed here, hence the scanner. It reads what ``csv.reader(skipinitialspace=True, strict=True)`` reads (a test compares
-the two), and allows blanks behind a closing quote besides.
+Error messages name a cell's position, and edits replace one cell; the standard library's reader returns only values.
+The scanner accepts what ``csv.reader(skipinitialspace=True, strict=True)`` accepts (a test compares the two). It also
+allows blanks after a closing quote.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong at a line and a column, both counted from 1, the column in characters."""
+    """Error at a line and column, both counted from 1; the column counts characters."""
 
     line: int
     column: int
@@ -32,7 +32,19 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell: its text without quotes and padding, where that begins, and the raw text between the two commas."""
+    """Cell of a record.
+
+    Attributes
+    ----------
+    text
+        Content without quotes and padding.
+    line, column
+        Position of the content, counted from 1.
+    start
+        Offset of the raw text in the file.
+    raw
+        Raw text between the two commas.
+    """
 
     text: str
     line: int
@@ -42,13 +54,13 @@ class Cell:
 
     @property
     def end(self) -> int:
-        """Offset of the comma or line end behind the cell."""
+        """Offset of the comma or line end after the cell."""
         return self.start + len(self.raw)
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The characters from `start` to `end` become `text`."""
+    """Replacement of the characters from `start` to `end` with `text`."""
 
     start: int
     end: int
@@ -56,7 +68,7 @@ class Edit:
 
 
 def scan(text: str, problems: list[Problem]) -> Iterator[tuple[Cell, ...]]:
-    """Yield the cells of each record that is not blank throughout; append what is wrong to `problems`."""
+    """Yield the cells of each record that is not blank; append errors to `problems`."""
     cells: list[Cell] = []
     line = 1
     offset = line_start = len(text) - len(text.removeprefix(_BYTE_ORDER_MARK))
@@ -90,7 +102,7 @@ def _scan_cell(text: str, start: int, line: int, line_start: int) -> tuple[Cell,
             problem = Problem(line, column, "the quote that opens here is never closed")
             return Cell(text[opening.end() :], line, column, start, text[start:]), problem
         rest = _plain(text, quoted.end())
-        # Blanks within the quotes are padding as well: spreadsheets quote a padded cell so.
+        # Spreadsheets quote padded cells, so blanks inside the quotes are padding too.
         cell = Cell(quoted[1].replace('""', '"').strip(), line, column, start, quoted[0] + rest)
         if rest:
             message = f"{rest!r} stands behind the closing quote; a quote within a quoted cell is written twice"
@@ -107,7 +119,7 @@ def _plain(text: str, start: int) -> str:
 
 
 def edit(text: str, edits: Iterable[Edit]) -> str:
-    """Return `text` with the `edits`, which do not overlap, applied; edits at one place apply in the order given."""
+    """Return `text` with non-overlapping `edits` applied; edits at the same offset apply in the given order."""
     pieces, offset = [], 0
     for change in sorted(edits, key=lambda change: change.start):
         pieces += [text[offset : change.start], change.text]
@@ -116,9 +128,9 @@ def edit(text: str, edits: Iterable[Edit]) -> str:
 
 
 def replaced(cell: Cell, text: str, alignment: str) -> Edit:
-    """Return the edit that gives `cell` the value `text` and keeps its quotes, its alignment and, where it can, its width.
+    """Return the edit that sets `cell` to `text` and keeps its quotes, alignment and, if the text fits, its width.
 
-    `alignment` is the raw text of the column's head: an empty cell is aligned as that is.
+    `alignment` is the raw header cell of the column; an empty cell takes its alignment.
     """
     bare = cell.raw.strip(_BLANKS)
     quoted = bare.startswith('"') or any(character in text for character in ',"\r\n') or text != text.strip()

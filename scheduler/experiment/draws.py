@@ -1,8 +1,8 @@
 """Random draws for a sweep's parameters. A seed gives the same values on every platform.
 
-Of Python's generator only ``random()`` is used, which is promised to stay as it is; what is made of its numbers in
-between may differ between platforms in the last digit of a logarithm, so that numbers keep six digits. Each parameter has
-a generator of its own, seeded by its name: another parameter, or more draws, change none of its values.
+Draws use only ``random()`` of Python's generator, whose sequence Python guarantees across versions. Logarithms may
+differ in the last digit between platforms, so values keep six digits. Each parameter has its own generator, seeded with
+its name: a new parameter, or more draws, change no existing value.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def draw(distribution: str, given: Sequence[Value], *, name: str, seed: int, cou
     distribution
         One of `DISTRIBUTIONS`.
     given
-        The two ends of the range, both included; of ``choice`` what there is to choose from.
+        Lower and upper end of the range, both included; for ``choice``, the options.
 
     Raises
     ------
     ValueError
-        Nothing can be drawn from what is given.
+        `given` does not fit the distribution.
     """
     make = DISTRIBUTIONS[distribution](given)
     random = Random(f"{seed}/{name}")
@@ -53,7 +53,7 @@ def _int(given: Sequence[Value]) -> Callable[[float], Value]:
     if not isinstance(low, int) or not isinstance(high, int):
         raise ValueError(f"both ends are whole numbers, not {low} and {high}")
     size = high - low + 1
-    # ``random()`` is a multiple of 2**-53: in whole numbers nothing is rounded, however wide the range or far its ends.
+    # ``random()`` is a multiple of 2**-53, so integer arithmetic is exact for a range of any width.
     return lambda share: low + (int(share * 2**53) * size >> 53)
 
 

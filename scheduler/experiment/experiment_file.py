@@ -25,7 +25,7 @@ _PROJECT_FILE = "mlproject"
 
 
 class BadExperimentFile(BadRequest):
-    """An experiment file with problems: the message has a line ``file:line:column: what is wrong`` for each of them."""
+    """Error for an invalid experiment file; the message has one line ``file:line:column: problem`` for each problem."""
 
     def __init__(self, file: Path, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
@@ -35,34 +35,34 @@ class BadExperimentFile(BadRequest):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Row of an experiment file, with the contract's defaults for missing columns and empty cells.
+    """Row of an experiment file; missing columns and empty cells have their defaults.
 
     Attributes
     ----------
     line
-        First line of the row in the file, counted from 1: names the row in `ExperimentFile.update`.
+        First line of the row in the file, counted from 1; the key of the row in `ExperimentFile.update`.
     experiment, workload
         Ids, 0 to 999,999,999.
     name
-        For people; that of the script without its suffix, or the model's, where the row has none.
+        Display name; by default the model, or the script without its suffix.
     status
-        In lower case and without what radT writes behind it; empty for what is to be done.
+        Status in lower case, without the suffix that radT appends; empty for a run to do.
     run
-        The run's id, or empty.
+        Run id, or empty.
     devices
-        Indices or UUIDs of GPUs as written.
+        GPU indices or UUIDs, as written.
     script, model
-        What is to be run: exactly one of both is set.
-    exporters
-        Names of the exporters that the run requires; empty means all that work.
+        Script or model to run: exactly one is set.
+    listeners
+        Names of the exporters that the run requires; empty for all that work on the host.
     wrappers
         Profilers that wrap the run: ``nsys``, ``ncu``, ``perf``, ``torch``.
     params
-        Words for the script's command line.
+        Arguments of the script.
     actions
-        Pairs of a rule and what is to be done when it fires.
+        Pairs of a rule and the action that runs when the rule fires.
     cells
-        The cells as they stand in the file by column; those of `COLUMNS` by that spelling.
+        Cells of the file by column; known columns by their spelling in `COLUMNS`.
     """
 
     line: int
@@ -85,16 +85,16 @@ class Row:
 
 
 class ExperimentFile:
-    """The rows of a file as they were when it was read, and the way to write back how their runs go on.
+    """Experiment file: the rows at the time of reading, and the write-back of statuses and run ids.
 
     Attributes
     ----------
     path
-        The file, as the user named it.
+        Path as given by the user.
     rows
-        Its rows, in order.
+        Rows in file order.
     unknown_columns
-        The user's own, which mean nothing here.
+        Columns of the user that the scheduler ignores.
     """
 
     def __init__(self, path: Path, rows: Iterable[Row], unknown_columns: Iterable[str] = ()) -> None:
@@ -105,12 +105,14 @@ class ExperimentFile:
 
     @classmethod
     def read(cls, path: Path) -> ExperimentFile:
-        """Read a file whose every row is well-formed.
+        """Read a file in which every row is well-formed.
 
         Raises
         ------
         BadRequest
-            It cannot be read or written; as a `BadExperimentFile` with everything that is wrong in it.
+            The file cannot be read or written.
+        BadExperimentFile
+            The file has errors; the message lists all of them.
         """
         file, problems = cls.parse(path)
         if problems:
@@ -119,12 +121,12 @@ class ExperimentFile:
 
     @classmethod
     def parse(cls, path: Path) -> tuple[ExperimentFile, list[Problem]]:
-        """Return the rows that are well-formed, and what is wrong with the others.
+        """Return the file with its well-formed rows, and the errors of the other rows.
 
         Raises
         ------
         BadRequest
-            There is nothing to read rows from, or the file cannot be written.
+            The file is empty or malformed, or cannot be read or written.
         """
         problems: list[Problem] = []
         table = Table.parse(user_file.read_text(path), problems)
@@ -132,7 +134,7 @@ class ExperimentFile:
         if table is None:
             raise BadRequest("the file is empty", file=path)
         problems += table.header_problems()
-        if problems:  # a column, or the end of a cell, is not where it seems to be: all else would be guesswork
+        if problems:  # cell positions are unreliable, so errors of rows would mislead
             raise BadExperimentFile(path, problems)
         if not table.records:
             raise BadRequest("there is a header, but no rows", file=path, line=table.header[0].line)
@@ -141,7 +143,7 @@ class ExperimentFile:
 
     @classmethod
     def from_cells(cls, path: Path, cells: Mapping[str, str]) -> ExperimentFile:
-        """Return a file `path` that would have one row with these cells, whatever stands there now.
+        """Return an experiment file with one row of these cells, without reading `path`.
 
         Raises
         ------
@@ -158,17 +160,17 @@ class ExperimentFile:
         return cls(path, [row for row in rows if row])
 
     def candidates(self, word: str) -> list[Path]:
-        """Return where a relative path in a cell may lead: from the working directory, then from beside the file."""
+        """Return the candidates for a relative path: in the working directory, then in the file's folder."""
         wanted = Path(word).expanduser()
         return list(dict.fromkeys(folder / wanted for folder in (Path.cwd(), self.path.absolute().parent)))
 
     def script(self, row: Row) -> Path | None:
-        """Return the script of a row, ``None`` where it does not exist, or is an MLflow project's file."""
+        """Return the script of a row; ``None`` if it does not exist or is an ``MLproject`` file."""
         found = next((path for path in self.candidates(row.script or "") if path.is_file()), None)
         return None if found and found.name.lower() == _PROJECT_FILE else found
 
     def project(self, row: Row) -> Path | None:
-        """Return the folder of a row's MLflow project, ``None`` where its `script` is none: a folder with an MLproject."""
+        """Return the folder of a row's MLflow project; ``None`` if `script` names no folder with an ``MLproject``."""
         for path in self.candidates(row.script or ""):
             folder = path if path.is_dir() else path.parent
             wanted = path.name.lower() == _PROJECT_FILE if path.is_file() else path.is_dir()
@@ -177,11 +179,11 @@ class ExperimentFile:
         return None
 
     def update(self, changes: Mapping[int, tuple[str, str]]) -> frozenset[int]:
-        """Write statuses and run ids back, into the file as it is by now.
+        """Write statuses and run ids back into the current version of the file.
 
-        Only the cells ``Status`` and ``Run`` of these rows change; the two columns are appended where the file lacks
-        them. What the user has edited since the file was read stays: a row is found by its run id, or else by its
-        other cells; of rows alike, the first is the one that was first.
+        Only the cells ``Status`` and ``Run`` of these rows change; missing columns are appended. Edits of the user
+        since the file was read are kept. Rows are matched by run id, else by their other cells; equal rows are matched
+        in order.
 
         Parameters
         ----------
@@ -191,12 +193,12 @@ class ExperimentFile:
         Returns
         -------
         frozenset of int
-            Lines of the rows that are no longer in the file.
+            Lines of rows that are no longer in the file.
 
         Raises
         ------
         BadRequest
-            The file is gone, or cannot be read or written by now. Nothing was changed.
+            The file was deleted, or cannot be read or written. The file is unchanged.
         """
         if not changes:
             return frozenset()
@@ -216,7 +218,7 @@ class ExperimentFile:
         return frozenset(changes.keys() - places.keys())
 
     def _find_rows(self, table: Table) -> dict[int, int]:
-        """Return the indices of the records in `table` by the lines of the rows that they are now."""
+        """Return the index of each row's record in `table`, by `Row.line`."""
         whole = [index for index, record in enumerate(table.records) if len(record) == len(table.header)]
         by_run: defaultdict[str, list[int]] = defaultdict(list)
         for index in whole:
@@ -224,7 +226,7 @@ class ExperimentFile:
         found: dict[int, int] = {}
         for row in self.rows:
             if (run := self._runs[row.line]) and (same := by_run[run]):
-                # The user may have copied a row together with its run id and changed the copy.
+                # A user may copy a row with its run id and edit the copy: prefer the unchanged one.
                 index = min(same, key=lambda index: table.identity_of(index) != identity(row.cells))
                 same.remove(index)
                 found[row.line] = index
@@ -240,7 +242,7 @@ class ExperimentFile:
 
 
 def fingerprint(row: Row) -> str:
-    """Return what makes a row the same row again: a SHA-256 in hex of command, environment, devices and collocation."""
+    """Return the identity of a row across runs: SHA-256 in hex of command, environment, devices and collocation."""
     command = [row.script, row.model, row.data, row.params]
     content = [command, str(row.environment), row.devices, str(row.collocation)]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

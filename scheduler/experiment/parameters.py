@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 __all__ = ["HIDDEN", "SECRET", "looks_secret", "named", "shown"]
 
 HIDDEN = "***"
-# What is in the name of something secret, as a regular expression.
+# Regular expression that matches inside the name of a secret.
 SECRET = "pass(?:w|phrase)|secret|token(?!i[sz])|api[-_]?key|credential|private[-_]?key"  # noqa: S105
 _SECRET = re.compile(SECRET, re.IGNORECASE)
-# How many tokens there are (`--max-tokens 4096`) is no secret.
+# A count of tokens (`--max-tokens 4096`) is no secret.
 _COUNT, _NUMBER = re.compile(r"tokens", re.IGNORECASE), re.compile(r"[\d.,_]+([kmgb]|e\d+)?", re.IGNORECASE)
 _OPTION = re.compile(r"--?[A-Za-z]")
 
 
 def named(words: Sequence[str]) -> dict[str, str]:
-    """Return the parameters in `words` by name: ``--lr 0.1 --fast data`` is ``lr``, ``fast`` (true) and ``arg1``."""
+    """Return the parameters in `words` by name: ``--fast --lr 0.1 data`` gives ``fast`` (true), ``lr`` and ``arg1``."""
     found: dict[str, str] = {}
     positional = 0
     for name, _, value in _parts(words):
@@ -31,7 +31,7 @@ def named(words: Sequence[str]) -> dict[str, str]:
 
 
 def shown(words: Sequence[str]) -> str:
-    """Return a command line as it may be recorded and shown; where nothing of it is secret, it has the same words."""
+    """Return a command line with secrets masked; without secrets it has the same words."""
     line: list[str] = []
     for name, joined, value in _parts(words):
         if name is None:
@@ -46,15 +46,12 @@ def shown(words: Sequence[str]) -> str:
 
 
 def looks_secret(name: str) -> bool:
-    """Return whether what has this name looks secret."""
+    """Return whether a name looks like that of a secret."""
     return _SECRET.search(name) is not None
 
 
 def _parts(words: Sequence[str]) -> Iterator[tuple[str | None, bool, str | None]]:
-    """Yield option, whether an equals sign joins it to its value, and value.
-
-    A flag has no value, a positional word no option.
-    """
+    """Yield option, presence of an equals sign, and value; a flag has no value, a positional word no option."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -74,7 +71,7 @@ def _shown_value(name: str, value: str) -> str:
 
 
 def _shown_word(word: str) -> str:
-    """Return a word as it may be shown: of `env API_KEY=… python train.py`, or the value of ``--env``."""
+    """Mask the secret in an assignment, as in `env API_KEY=… python train.py` or a value of ``--env``."""
     parts = word.split("=")
     secret = next((number for number, name in enumerate(parts[:-1], 1) if _is_secret(name, parts[number])), None)
     return word if secret is None else "=".join([*parts[:secret], HIDDEN])

@@ -1,4 +1,4 @@
-"""radT's sweep files in YAML, converted to ours."""
+"""Converter of radT's sweep files in YAML."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from hypergauge.scheduler.experiment import user_file
 __all__ = ["SUFFIXES", "read"]
 
 SUFFIXES = (".yml", ".yaml")
-# What is asked for, by what it is in our words.
+# Keys of a sweep file, by the key of radT.
 _EXPERIMENT = {
     "experiment": "id", "name": "name", "file": "file", "devices": "devices", "collocation": "collocation",
     "listeners": "listeners",
 }  # fmt: skip
-# `status` and `parent` are what radT wrote back of runs that are in its own tracking server.
+# radT writes `status` and `parent` back; they refer to runs in its own tracking server.
 _KEYS = (*_EXPERIMENT, "method", "parameters", "status", "parent")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the content of one as that of a TOML file.
+    """Return the content of a radT sweep in the structure of a TOML sweep.
 
     Raises
     ------
     BadRequest
-        It cannot be read, or holds what radT does not have.
+        The file cannot be read, or has keys or values that radT does not support.
     """
     content = _parse(path)
     for key in content:
@@ -67,5 +67,5 @@ def _parse(path: Path) -> dict[Any, Any]:
 
 
 def _value(value: Any) -> Any:
-    """Return a value as radT puts it behind its option: ``--shuffle True``, where ours would be the option alone."""
+    """Return a value as radT passes it: ``--shuffle True``, where a TOML sweep passes the option alone."""
     return str(value) if isinstance(value, bool) else value

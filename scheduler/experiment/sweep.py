@@ -20,15 +20,15 @@ _MOST_ROWS = 100_000
 
 
 def rows(sweep: SweepFile) -> list[dict[str, str]]:
-    """Return the rows of a sweep, by column.
+    """Return the rows of a sweep, as cells by column.
 
-    Every draw meets every point of the grid. All of these are gone through once for each number of runs that share a
-    workload, and for each collocation; the same point has the same name in all of them.
+    The points are all combinations of draws and grid values. Each workload size and collocation adds one pass over all
+    points; a point keeps its name in every pass.
 
     Raises
     ------
     BadRequest
-        There are too many.
+        The sweep has too many rows.
     """
     draws = len(next(iter(sweep.draws.values()))) if sweep.draws else 1
     points = draws * math.prod(len(values) for values in sweep.grid.values())
@@ -57,7 +57,7 @@ def write(path: Path, made: list[dict[str, str]]) -> None:
     Raises
     ------
     BadRequest
-        There is such a file already, or it cannot be made.
+        The file exists or cannot be written.
     """
     text = io.StringIO()
     writer = csv.DictWriter(text, list(made[0]), lineterminator="\n")
@@ -80,7 +80,7 @@ def _points(sweep: SweepFile) -> Iterator[dict[str, Value]]:
 
 
 def _params(fixed: str, point: Mapping[str, Value]) -> str:
-    """Return the words of a point: ``--name=value``, ``--name`` for true, nothing for false."""
+    """Return the arguments of a point: ``--name=value``, ``--name`` for true, nothing for false."""
     words = []
     for name, value in point.items():
         if isinstance(value, bool):

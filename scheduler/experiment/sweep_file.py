@@ -1,56 +1,52 @@
-"""Sweep specification: a TOML file, or a YAML file of radT, checked in full."""
+"""Sweep file: TOML, or radT's YAML."""
 
 from __future__ import annotations
 
 import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, ClassVar, Self
 
-from hypergauge.core.errors import BadRequest, did_you_mean
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, model_validator
+
+from hypergauge.core.config.model import Refused, Section, validated
+from hypergauge.core.errors import BadRequest
 from hypergauge.scheduler.experiment import cells, parameters, radt_sweep, user_file
 from hypergauge.scheduler.experiment.cells import Collocation, Environment
 from hypergauge.scheduler.experiment.draws import DISTRIBUTIONS, Value, draw
 
 __all__ = ["SweepFile"]
 
-T = TypeVar("T")
-
-_TABLES = ("experiment", "grid", "random")
-_EXPERIMENT = (
-    "id", "name", "file", "model", "data", "environment", "listeners", "params", "devices", "collocation", "together",
-    "workload",
-)  # fmt: skip
-_RANDOM = ("count", "seed", *DISTRIBUTIONS)
 _PARAMETER = re.compile(r"[A-Za-z_][\w.-]*")
-_PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
+_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
+_MOST = 999_999_999
 
 
 @dataclass(frozen=True, slots=True)
 class SweepFile:
-    """Sweep: what varies, and what all rows share.
+    """Sweep: varied parameters, and cells that all rows share.
 
     Attributes
     ----------
     experiment, workload
-        The experiment's id, and the number of its first workload.
+        Experiment id, and number of the first workload.
     name
-        What the rows' names begin with.
+        Prefix of the rows' names.
     script, model
-        What is to be run: one of both is set.
-    exporters, params
-        As they stand in the cells of all rows.
+        Script or model to run: exactly one is set.
+    listeners, params
+        Cells of all rows.
     devices
-        Dealt in turn to the rows of a workload.
+        Devices, assigned round-robin to the rows of a workload.
     collocations, together
-        Each is one more turn of the whole sweep: how runs share their devices, and how many share a workload.
+        Collocations, and workload sizes in rows; each adds one pass over all points.
     grid
-        The values of each parameter, all of which meet all others.
+        Values of each parameter; the rows have every combination.
     draws
-        What was drawn at random for each parameter; as many values for each.
+        Random values of each parameter, equally many for each.
     """
 
     experiment: int
@@ -70,122 +66,199 @@ class SweepFile:
 
     @classmethod
     def read(cls, path: Path) -> SweepFile:
-        """Read a specification.
+        """Read a sweep file.
 
         Raises
         ------
         BadRequest
-            It cannot be read, or something in it cannot be meant; names the key.
+            The file cannot be read, or has errors; the message names their keys.
         """
         parsed = radt_sweep.read(path) if path.suffix.lower() in radt_sweep.SUFFIXES else _parse(path)
-        content = _Table(path, "", parsed, _TABLES)
-        experiment = content.table("experiment", _EXPERIMENT)
-        script, model = experiment.text("file"), experiment.text("model")
-        if bool(script) == bool(model):
-            what = "both a file and a model; leave one out" if script else "neither a file nor a model to run"
-            content.refuse("experiment", f"there is {what}")
-        if script and experiment.text("data"):
-            experiment.refuse("data", "data is for a model's entry point, and this is a script: say it in params")
-        grid, draws = _grid(content), _draws(content)
-        if not grid and not draws:
-            content.refuse("grid", "there is nothing to vary: give [grid] or [random] a parameter")
-        fixed = parameters.named(experiment.parsed("params", cells.parse_params) or [])
-        for name in (*grid, *draws):
-            if name in fixed:
-                experiment.refuse("params", f"{name!r} is fixed here, and varied as well")
-            if name in grid and name in draws:
-                content.refuse(f"grid.{name}", "it is drawn at random as well")
+        found = validated(_File, _Sweep(path, parsed))
+        one = found.experiment
         return cls(
-            experiment=experiment.number("id", None, 0, 999_999_999),
-            workload=experiment.number("workload", 1, 0, 999_999_999),
-            name=experiment.text("name") or model or Path(script).stem,
-            script=script,
-            model=model,
-            data=experiment.text("data"),
-            environment=str(experiment.parsed("environment", Environment.parse) or "-"),
-            listeners=_listeners(experiment),
-            params=experiment.text("params"),
-            devices=experiment.words("devices", cells.parse_devices),
-            collocations=experiment.words("collocation", Collocation.parse) or ("-",),
-            together=_together(experiment),
-            grid=grid,
-            draws=draws,
+            experiment=one.id,
+            workload=one.workload,
+            name=one.name or one.model or Path(one.file).stem,
+            script=one.file,
+            model=one.model,
+            data=one.data,
+            environment=str(Environment.parse(one.environment)) if one.environment else "-",
+            listeners="+".join(one.listeners),
+            params=one.params,
+            devices=one.devices,
+            collocations=one.collocation or ("-",),
+            together=one.together,
+            grid=found.grid,
+            draws=found.random.drawn() if found.random is not None else {},
         )
 
 
-class _Table:
-    """A table of the file, whose keys are known."""
+@dataclass(frozen=True, slots=True)
+class _Sweep:
+    """Content of a sweep file. Errors name the key, because the TOML parser keeps no lines."""
 
-    def __init__(self, path: Path, name: str, content: dict[str, Any], known: Iterable[str]) -> None:
-        self.path, self.name, self.content = path, name, content
-        choices = tuple(known)
-        for key in content:
-            if choices and key not in choices:
-                self.refuse(key, f"there is no such key{did_you_mean(key, choices)}")
+    UNKNOWN: ClassVar[str] = "unknown key"
 
-    def refuse(self, key: str, message: str) -> NoReturn:
-        where = f"{self.name}.{key}" if self.name else key
-        raise BadRequest(f"{where}: {message}", file=self.path)
+    path: Path
+    content: Mapping[str, Any]
 
-    def table(self, key: str, known: Iterable[str] = ()) -> _Table:
-        found = self.content.get(key, {})
-        if not isinstance(found, dict):
-            self.refuse(key, f"this is a table, [{f'{self.name}.' if self.name else ''}{key}], not {found!r}")
-        return _Table(self.path, f"{self.name}.{key}" if self.name else key, found, known)
+    def problem(self, where: Sequence[str | int], _: object, message: str, *, at_key: bool = False) -> BadRequest:
+        """Return the error for the key at `where`."""
+        del at_key
+        parts = [str(part) for part in where if part != "[key]" and not isinstance(part, int)]
+        return BadRequest(f"{'.'.join(parts)}: {message}" if parts else message, file=self.path)
 
-    def text(self, key: str) -> str:
-        found = self.content.get(key, "")
-        if not isinstance(found, str):
-            self.refuse(key, f"this is a text in quotes, not {found!r}")
-        if any(letter in found for letter in "\r\n\0"):
-            self.refuse(key, "this is one line")
-        return found.strip()
+    @staticmethod
+    def expected(_: str, what: str) -> str:
+        """Return the message for a value of the wrong type."""
+        return f"expected {what}"
 
-    def number(self, key: str, default: int | None, least: int, most: int) -> int:
-        found = self.content.get(key, default)
-        if found is None:
-            self.refuse(key, "this is required")
-        if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= most:
-            self.refuse(key, f"this is a whole number from {least} to {most}, not {found!r}")
-        return found
 
-    def parsed(self, key: str, parse: Callable[[str], T]) -> T | None:
-        text = self.text(key)
-        try:
-            return parse(text) if text else None
-        except BadRequest as error:
-            self.refuse(key, str(error))
+def _line(text: str) -> str:
+    if any(letter in text for letter in "\r\n\0"):
+        raise ValueError("this is one line")
+    return text.strip()
 
-    def words(self, key: str, parse: Callable[[str], object]) -> tuple[str, ...]:
-        """Return one text, or each of a list of them, as they would stand in a cell."""
-        found = self.content.get(key, [])
-        words = found if isinstance(found, list) else [found]
-        for word in words:
-            if isinstance(word, bool) or not isinstance(word, str | int):
-                self.refuse(key, f"this is a text in quotes, or a list of them, not {word!r}")
+
+def _parsed(parse: Callable[[str], object]) -> AfterValidator:
+    """Return a validator that checks each text with the parser of its cell."""
+
+    def check(found: Any) -> Any:
+        for text in (found,) if isinstance(found, str) else found:
             try:
-                parse(str(word))
+                if text or not isinstance(found, str):
+                    parse(text)
             except BadRequest as error:
-                self.refuse(key, str(error))
-        return tuple(str(word) for word in words)
-
-    def values(self, key: str) -> list[Value]:
-        """Return the values that a parameter is given."""
-        if not _PARAMETER.fullmatch(key):
-            self.refuse(key, "this is no parameter's name: write it without dashes before it")
-        found = self.content[key]
-        if isinstance(found, dict):
-            self.refuse(key, "this is a list of values; a name with a dot in it stands in quotes")
-        if not isinstance(found, list) or not found:
-            self.refuse(key, f"this is a list of values, not {found!r}")
-        for value in found:
-            if not isinstance(value, bool | int | float | str):
-                self.refuse(key, f"a value is a number, a text, true or false, not {value!r}")
-            if isinstance(value, float) and not math.isfinite(value):
-                self.refuse(key, f"{value} is no number to run with")
-            if isinstance(value, str) and any(letter in value for letter in "\r\n\0"):
-                self.refuse(key, f"{value!r} is not one line")
+                raise ValueError(str(error)) from None
         return found
+
+    return AfterValidator(check)
+
+
+def _words(found: Any) -> Any:
+    words = found if isinstance(found, list) else [found]
+    for word in words:
+        if isinstance(word, bool) or not isinstance(word, str | int):
+            raise ValueError(f"this is a text in quotes, or a list of them, not {word!r}")
+    return tuple(str(word) for word in words)
+
+
+def _together(found: Any) -> Any:
+    numbers = found if isinstance(found, list) else [found]
+    for number in numbers or [found]:
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 1000:
+            raise ValueError(f"this is how many rows share a workload, 1 to 1000, not {number!r}")
+    return tuple(numbers)
+
+
+def _parameter(name: str) -> str:
+    if not _PARAMETER.fullmatch(name):
+        raise ValueError("this is no parameter's name: write it without dashes before it")
+    return name
+
+
+def _values(found: Any) -> Any:
+    """Validate the values of a parameter."""
+    if isinstance(found, dict):
+        raise ValueError("this is a list of values; a name with a dot in it stands in quotes")
+    if not isinstance(found, list) or not found:
+        raise ValueError(f"this is a list of values, not {found!r}")
+    for value in found:
+        if not isinstance(value, bool | int | float | str):
+            raise ValueError(f"a value is a number, a text, true or false, not {value!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{value} is no number to run with")
+        if isinstance(value, str) and any(letter in value for letter in "\r\n\0"):
+            raise ValueError(f"{value!r} is not one line")
+    return found
+
+
+def _different(values: Sequence[Value]) -> Sequence[Value]:
+    if len({(type(value), value) for value in values}) < len(values):
+        raise ValueError("a value is there twice")
+    return values
+
+
+def _whole(least: int, most: int) -> Any:
+    return Field(ge=least, le=most, description=f"a whole number from {least} to {most}")
+
+
+_Line = Annotated[str, Field(description="a text in quotes"), AfterValidator(_line)]
+_Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+_Name = Annotated[str, AfterValidator(_parameter)]
+_Values = Annotated[list[Any], BeforeValidator(_values)]
+
+
+class _Experiment(Section):
+    id: Annotated[int, Strict(), _whole(0, _MOST)]
+    workload: Annotated[int, Strict(), _whole(0, _MOST)] = 1
+    name: _Line = ""
+    file: _Line = ""
+    model: _Line = ""
+    data: _Line = ""
+    environment: Annotated[_Line, _parsed(Environment.parse)] = ""
+    params: Annotated[_Line, _parsed(cells.parse_params)] = ""
+    listeners: Annotated[_Words, _parsed(cells.parse_listeners)] = ()
+    devices: Annotated[_Words, _parsed(cells.parse_devices)] = ()
+    collocation: Annotated[_Words, _parsed(Collocation.parse)] = ()
+    together: Annotated[tuple[int, ...], BeforeValidator(_together)] = (1,)
+
+    @model_validator(mode="after")
+    def _runnable(self) -> Self:
+        if bool(self.file) == bool(self.model):
+            what = "both a file and a model; leave one out" if self.file else "neither a file nor a model to run"
+            raise Refused(None, f"there is {what}")
+        if self.file and self.data:
+            raise Refused("data", "data is for a model's entry point, and this is a script: say it in params")
+        return self
+
+
+class _Random(Section):
+    count: Annotated[int, Strict(), _whole(1, 100_000)]
+    seed: Annotated[int, Strict(), _whole(0, 2**63 - 1)]
+    uniform: dict[_Name, _Values] = Field(default_factory=dict)
+    loguniform: dict[_Name, _Values] = Field(default_factory=dict)
+    int_: dict[_Name, _Values] = Field(default_factory=dict, alias="int")
+    choice: dict[_Name, _Values] = Field(default_factory=dict)
+
+    def drawn(self) -> dict[str, Sequence[Value]]:
+        """Return the drawn values of each parameter."""
+        drawn: dict[str, Sequence[Value]] = {}
+        for distribution in DISTRIBUTIONS:
+            for name, values in getattr(self, "int_" if distribution == "int" else distribution).items():
+                if name in drawn:
+                    raise Refused(distribution, f"{name} is drawn from another distribution as well")
+                try:
+                    drawn[name] = draw(distribution, values, name=name, seed=self.seed, count=self.count)
+                except (ValueError, OverflowError) as error:
+                    raise Refused(distribution, f"{name}: {error}") from None
+        return drawn
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Self:
+        if not self.drawn():
+            raise Refused(None, f"there is nothing to draw: give a parameter to one of {', '.join(DISTRIBUTIONS)}")
+        return self
+
+
+class _File(Section):
+    experiment: _Experiment
+    grid: dict[_Name, Annotated[_Values, AfterValidator(_different)]] = Field(default_factory=dict)
+    random: _Random | None = None
+
+    @model_validator(mode="after")
+    def _varied(self) -> Self:
+        draws = self.random.drawn() if self.random is not None else {}
+        if not self.grid and not draws:
+            raise Refused(None, "there is nothing to vary: give [grid] or [random] a parameter")
+        fixed = parameters.named(cells.parse_params(self.experiment.params))
+        for name in (*self.grid, *draws):
+            if name in fixed:
+                raise Refused("experiment", f"params: {name!r} is fixed here, and varied as well")
+            if name in self.grid and name in draws:
+                raise Refused("grid", f"{name} is drawn at random as well")
+        return self
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -193,53 +266,7 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        if place := _PLACE.fullmatch(str(error)):
-            what, line, column = place.groups()
+        if position := _POSITION.fullmatch(str(error)):
+            what, line, column = position.groups()
             raise BadRequest(f"not valid TOML: {what}", file=path, line=int(line), column=int(column)) from error
         raise BadRequest(f"not valid TOML: {error}", file=path) from error
-
-
-def _grid(content: _Table) -> dict[str, Sequence[Value]]:
-    table = content.table("grid")
-    grid: dict[str, Sequence[Value]] = {}
-    for name in table.content:
-        values = grid[name] = table.values(name)
-        if len({(type(value), value) for value in values}) < len(values):
-            table.refuse(name, "a value is there twice")
-    return grid
-
-
-def _draws(content: _Table) -> dict[str, Sequence[Value]]:
-    table = content.table("random", _RANDOM)
-    drawn: dict[str, Sequence[Value]] = {}
-    if not table.content:
-        return drawn
-    count = table.number("count", None, 1, 100_000)
-    seed = table.number("seed", None, 0, 2**63 - 1)
-    for distribution in DISTRIBUTIONS:
-        named = table.table(distribution)
-        for name in named.content:
-            values = named.values(name)
-            if name in drawn:
-                named.refuse(name, "it is drawn from another distribution as well")
-            try:
-                drawn[name] = draw(distribution, values, name=name, seed=seed, count=count)
-            except (ValueError, OverflowError) as error:
-                named.refuse(name, str(error))
-    if not drawn:
-        content.refuse("random", f"there is nothing to draw: give a parameter to one of {', '.join(DISTRIBUTIONS)}")
-    return drawn
-
-
-def _listeners(experiment: _Table) -> str:
-    words = experiment.words("listeners", cells.parse_listeners)
-    return "+".join(words)
-
-
-def _together(experiment: _Table) -> tuple[int, ...]:
-    found = experiment.content.get("together", 1)
-    numbers = found if isinstance(found, list) else [found]
-    for number in numbers or [found]:
-        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 1000:
-            experiment.refuse("together", f"this is how many rows share a workload, 1 to 1000, not {number!r}")
-    return tuple(numbers)

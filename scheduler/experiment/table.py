@@ -1,4 +1,4 @@
-"""Header and records of an experiment file, and how its cells are written back."""
+"""Table of an experiment file: header, records and write-back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from hypergauge.scheduler.experiment import csv_text, user_file
+from hypergauge.core.errors import nearest
+from hypergauge.scheduler.experiment import csv_text
 from hypergauge.scheduler.experiment.csv_text import Cell, Edit, Problem
 
 __all__ = ["COLUMNS", "Table", "identity"]
@@ -31,15 +32,16 @@ COLUMNS = (
 _REQUIRED = ("Experiment", "Workload")
 _WRITTEN_BACK = ("Status", "Run")
 _CANONICAL = {name.casefold(): name for name in COLUMNS}
-# A slip in one of the others is noticed anyway, or it has neighbours that people use: Notes, Runs, Date, Mode, State.
+# Columns checked for typos. The others are required anyway, or resemble names of user columns: Notes, Runs, Date, Mode,
+# State.
 _GUARDED = tuple(name for name in COLUMNS if name not in ("Name", "Status", "Run", "File", "Model", "Data"))
-# What `Params` is short for.
+# Long spelling of a column, by its stem.
 _LONG = {"parameter": "Params"}
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The header, the records below it, and the index of each column; those of `COLUMNS` go by that spelling."""
+    """Header, records and index of each column; known columns by their spelling in `COLUMNS`."""
 
     header: tuple[Cell, ...]
     records: tuple[tuple[Cell, ...], ...]
@@ -47,7 +49,7 @@ class Table:
 
     @classmethod
     def parse(cls, text: str, problems: list[Problem]) -> Table | None:
-        """Read `text`, ``None`` where it is blank; append what is wrong with its quotes to `problems`."""
+        """Parse `text`; return ``None`` if it is blank, and append quoting errors to `problems`."""
         records = tuple(csv_text.scan(text, problems))
         if not records:
             return None
@@ -57,7 +59,7 @@ class Table:
         return cls(records[0], records[1:], columns)
 
     def header_problems(self) -> Iterable[Problem]:
-        """Yield what keeps the columns from being read: one that is missing, or is there twice."""
+        """Yield the errors of the header: missing, duplicate and misspelt columns."""
         seen: set[str] = set()
         for cell in self.header:
             name = cell.text.casefold()
@@ -79,30 +81,30 @@ class Table:
 
     @property
     def unknown(self) -> tuple[Cell, ...]:
-        """The columns that mean nothing here; those without a name are none."""
+        """Named columns that the scheduler ignores."""
         return tuple(cell for cell in self.header if cell.text and cell.text.casefold() not in _CANONICAL)
 
     def _missing(self, name: str, message: str) -> Problem:
-        strangers = {cell.text: cell for cell in self.unknown}
-        near = user_file.nearest(name, strangers)
-        place = strangers[near] if near else self.header[0]
+        unknown = {cell.text: cell for cell in self.unknown}
+        near = nearest(name, unknown)
+        place = unknown[near] if near else self.header[0]
         hint = f" (did you write {near!r} for it?)" if near else ""
         names = ", ".join(cell.text for cell in self.header)
         return Problem(place.line, place.column, f"{message}; the header has {names}{hint}")
 
     def text(self, index: int, column: str) -> str:
-        """Return the text of a record's cell; empty where there is no such column."""
+        """Return the text of a record's cell; empty if the column does not exist."""
         position = self.columns.get(column)
         return "" if position is None else self.records[index][position].text
 
     def identity_of(self, index: int) -> tuple[str, ...]:
-        """Return `identity` of a record."""
+        """Return the identity of a record; see `identity`."""
         record = self.records[index]
         return identity({name: record[position] for name, position in self.columns.items()})
 
     def write_back(self, values: Mapping[int, tuple[str, str]]) -> Iterable[Edit]:
         """Yield the edits that write `values`, ``(status, run)`` by the record's index."""
-        # Those that are there first: where one is empty and the last of its row, what is appended has its place behind.
+        # Existing columns first: an append after an empty last cell has the same offset as that cell's edit.
         for column, name in sorted(enumerate(_WRITTEN_BACK), key=lambda one: one[1] not in self.columns):
             position = self.columns.get(name)
             if position is not None:
@@ -119,13 +121,13 @@ class Table:
 
 
 def identity(cells: Mapping[str, Cell]) -> tuple[str, ...]:
-    """Return what the user has written in a row: all that we know a meaning of and do not write back ourselves."""
+    """Return the user's content of a row: all known columns except those that the scheduler writes back."""
     names = (name for name in COLUMNS if name not in _WRITTEN_BACK)
     return tuple(cells[name].text if name in cells else "" for name in names)
 
 
 def _near_miss(text: str) -> str | None:
-    """Return the column that is meant by `text`: one letter more, less, changed or moved, in the singular or plural."""
+    """Return the known column within one letter of `text` (added, removed, changed or moved), singular or plural."""
     word = _stem(text)
     return _LONG.get(word) or next((name for name in _GUARDED if _slips(word, _stem(name)) <= 1), None)
 

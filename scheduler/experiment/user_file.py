@@ -1,33 +1,25 @@
-"""Text file of the user, perhaps open in an editor: replaced as a whole or not at all."""
+"""Text file of the user, which an editor may have open. Writes replace the whole file atomically."""
 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
-from hypergauge.core.errors import BadRequest
+from hypergauge.core.errors import BadRequest, nearest
 from hypergauge.core.files.run_folder import write_atomically
 
-__all__ = ["locked", "nearest", "read_text", "require_writable", "rewrite"]
+__all__ = ["locked", "nearest_file", "read_text", "require_writable", "rewrite"]
 
 _ANY_READ = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
-def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that `word` may be a slip of, ``None`` where none is near."""
-    by_folded = {choice.casefold(): choice for choice in choices}
-    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return by_folded[near[0]] if near else None
-
-
 def nearest_file(word: str, folder: Path) -> str:
-    """Return `` (did you mean 'x'?)`` for the file in `folder` with the name nearest to `word`, else nothing."""
+    """Return `` (did you mean 'x'?)`` for the file in `folder` with the name nearest to `word`, else an empty text."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         if near := nearest(word, [entry.name for entry in entries if entry.is_file()]):
             return f" (did you mean {near!r}?)"
@@ -35,18 +27,18 @@ def nearest_file(word: str, folder: Path) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 file with its line ends, and its byte order mark if it has one, as they are.
+    """Read a UTF-8 file; keep line ends and byte order mark.
 
     Raises
     ------
     BadRequest
-        It does not exist, is no file, may not be read, or holds something other than text (with the place).
+        The file does not exist, is not a regular file, cannot be read, or is not text (with line and column).
     """
     if not path.exists():
         raise BadRequest(f"the file does not exist{nearest_file(path.name, path.parent)}", file=path)
     if not path.is_file():
         raise BadRequest("this is a folder, not a file" if path.is_dir() else "this is not a regular file", file=path)
-    # The bits are looked at as well, since root is allowed everything and the user's wish would not be seen.
+    # `os.access` allows root everything, so the mode bits are checked as well.
     if not os.access(path, os.R_OK) or not path.stat().st_mode & _ANY_READ:
         raise BadRequest("the file may not be read", file=path)
     try:
@@ -67,12 +59,12 @@ def read_text(path: Path) -> str:
 
 
 def require_writable(path: Path) -> None:
-    """Refuse a file that cannot be rewritten, or that its owner has closed to writing.
+    """Refuse a file that cannot be rewritten, or whose mode has no write bit.
 
     Raises
     ------
     BadRequest
-        The file, or the folder that the new version has to stand in, may not be written.
+        The file, or the folder in which its new version is created, is not writable.
     """
     if not os.access(path, os.W_OK) or not path.stat().st_mode & _ANY_WRITE:
         raise BadRequest("the file may not be written, but statuses are to be written back to it", file=path)
@@ -82,10 +74,10 @@ def require_writable(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Keep other processes that use this function from rewriting `path` meanwhile; leaves nothing beside the file.
+    """Hold an exclusive lock on `path` against other processes that use this function; create no lock file.
 
-    The lock is on the file itself. As rewriting puts another file in its place, one that waited may hold the lock of
-    the old one, and has to ask again. Where the file system has no locks there is none: the file stays whole even so.
+    The lock is on the file itself. A rewrite replaces the file, so a process that waited may hold the lock of the old
+    file and retries. File systems without locks have no protection, but each write is still atomic.
     """
     while True:
         try:
@@ -103,16 +95,16 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def rewrite(path: Path, text: str) -> None:
-    """Replace the content of `path`, or of the file that it links to, and keep mode and owner."""
+    """Replace the content of `path`, or of its link target, and keep mode and owner."""
     target = path.resolve()
     before = target.stat()
     mode = stat.S_IMODE(before.st_mode)
     write_atomically(target, text, mode)
     after = target.stat()
     if (after.st_uid, after.st_gid) != (before.st_uid, before.st_gid):
-        with contextlib.suppress(OSError):  # only root may give a file away
+        with contextlib.suppress(OSError):  # only root may change the owner
             os.chown(target, before.st_uid, before.st_gid)
-    if stat.S_IMODE(target.stat().st_mode) != mode:  # the umask took bits away, or the change of owner did
+    if stat.S_IMODE(target.stat().st_mode) != mode:  # the umask or the change of owner cleared bits
         target.chmod(mode)
 
 

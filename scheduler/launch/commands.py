@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hypergauge.core.config.settings import CONFIG_FILE, NamedEnvironment, named_environments
+from hypergauge.core.config.bench_toml import CONFIG_FILE
+from hypergauge.core.config.environments import NamedEnvironment, named_environments
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.scheduler.environments import (
     CondaEnvironment,
@@ -29,12 +30,12 @@ from hypergauge.scheduler.launch.launch import Command
 __all__ = ["command_of", "command_problems", "environment_of", "make_environments"]
 
 _PLACES = ("python", "model", "data", "params", "name")
-# With one of these a project's command is for a shell; without any it needs none between us and the run.
+# A project's command with one of these characters needs a shell. Without them the supervisor starts the run directly.
 _SHELL = frozenset("|&;<>$`(){}*?[]~#!=\\\n")
 
 
 def environment_of(file: ExperimentFile, row: Row) -> RunEnvironment:
-    """Return what a row's interpreter and packages come from."""
+    """Return the environment of a row."""
     kind, value = row.environment.kind, row.environment.value
     match kind:
         case "self":
@@ -48,7 +49,7 @@ def environment_of(file: ExperimentFile, row: Row) -> RunEnvironment:
 
 
 def command_of(file: ExperimentFile, row: Row) -> Command:
-    """Return the command of a row that has no problem."""
+    """Return the command of a row without problems."""
     environment, section = environment_of(file, row), _section(row)
     python, directory = environment.python(), _directory(section)
     variables = {**environment.variables(), **(section.variables if section else {})}
@@ -59,7 +60,7 @@ def command_of(file: ExperimentFile, row: Row) -> Command:
         shown = _entry_words(section, row, python, public)
     elif (script := file.script(row)) is not None:
         words, folders = [python, str(script), *row.params], _folders(script)
-        shown = [python, row.script or "", *row.params]  # as it stands in the file, not where it was found
+        shown = [python, row.script or "", *row.params]  # as written in the file, not the resolved path
     else:
         project = file.project(row)
         assert project is not None
@@ -79,10 +80,10 @@ def command_of(file: ExperimentFile, row: Row) -> Command:
 
 
 def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]]:
-    """Yield the column and the message of what is wrong with what a row runs, and in what."""
+    """Yield column and message of each error in a row's command and environment."""
     environment, section = environment_of(file, row), _section(row)
     wanted = row.model is not None and row.environment.kind == "named" and section is None
-    problem = None if wanted else environment.problem()  # the model's problem says what mends both
+    problem = None if wanted else environment.problem()  # the model's message covers both
     if problem and row.environment.kind == "named" and not section:
         known = named_environments()
         hint = did_you_mean(row.environment.value, known) if known else ""
@@ -101,12 +102,12 @@ def command_problems(file: ExperimentFile, row: Row) -> Iterator[tuple[str, str]
 
 
 def make_environments(file: ExperimentFile, rows: Iterable[Row], say: Callable[[str], None]) -> None:
-    """Make the environments of rows that are about to be run, where they are not there yet.
+    """Create the missing environments of rows that are about to run.
 
     Raises
     ------
     BadExperimentFile
-        One cannot be made; with the last lines of what was said about that.
+        An environment cannot be created; the message ends with the last lines of the output.
     """
     for row in rows:
         environment = environment_of(file, row)
@@ -139,7 +140,7 @@ def _named(section: NamedEnvironment, row: Row) -> RunEnvironment:
 
 
 def _folders(script: Path) -> tuple[Path, ...]:
-    """Return where a script is, and where its path leads on the way there: a container knows no links but its own."""
+    """Return the resolved folder of a script, and its folder as written: containers do not see links of the host."""
     as_written = Path(os.path.abspath(script))  # noqa: PTH100 - resolving would follow links
     return tuple(dict.fromkeys((script.resolve().parent, as_written.parent)))
 
@@ -151,13 +152,13 @@ def _directory(section: NamedEnvironment | None) -> Path:
 
 
 def _data_mounts(row: Row) -> tuple[Mount, ...]:
-    """Return the row's data as far as they are files of this host: a container would not see them otherwise."""
+    """Return the mount of the row's data if they are files of this host."""
     path = Path(row.data)
     return (Mount(path, read_only=True),) if path.is_absolute() and path.exists() else ()
 
 
 def _entry_words(section: NamedEnvironment | None, row: Row, python: str, params: Sequence[str]) -> list[str]:
-    """Return an entry point with everything in its place; parameters go to the end where none is for them."""
+    """Fill in an entry point; append the parameters if the template has no ``{params}``."""
     assert section is not None
     assert section.entry_point is not None
     values = {"python": python, "model": row.model or "", "data": row.data, "name": row.name}
@@ -195,14 +196,14 @@ def _entry_problem(section: NamedEnvironment | None, row: Row, environment: RunE
 
 
 def _project_words(project: Path, params: Sequence[str]) -> list[str]:
-    from hypergauge.scheduler.launch.mlflow_project import project_command  # imports MLflow: a second of CPU
+    from hypergauge.scheduler.launch.mlflow_project import project_command  # MLflow takes 1 s of CPU to import
 
     command = project_command(project, _project_params(params))
     return ["bash", "-c", command] if _SHELL.intersection(command) else shlex.split(command)
 
 
 def _project_params(params: Sequence[str]) -> dict[str, str]:
-    """Return a project's parameters by name, from ``--name value`` and ``--name=value``."""
+    """Parse a project's parameters from ``--name value`` and ``--name=value``."""
     found: dict[str, str] = {}
     rest = list(params)
     while rest:

@@ -15,29 +15,29 @@ from hypergauge.scheduler.environments.containers import Container
 
 __all__ = ["Command", "client_folder", "launched", "run_environment"]
 
-# What runs can import, by what it is there.
+# Files that runs can import, by path in the client folder.
 _CLIENT = {"hypergauge.py": "track.py", "radt/__init__.py": "radt.py"}
 _MPS_PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Command to be executed.
+    """Command of a run.
 
     Attributes
     ----------
     words
-        The command line; that inside of the container, where there is one.
+        Command line; with a container, the one inside of it.
     directory
-        The working directory.
+        Working directory.
     variables
-        What the environment adds to the shell's.
+        Variables that the environment adds to those of the shell.
     python
-        The word that starts the environment's interpreter; ``None`` where nobody knows of one.
+        Command of the environment's interpreter; ``None`` if unknown.
     container, folders
-        How its container is started, and which folders it sees besides the working directory.
+        Container, and the folders that it mounts besides the working directory.
     shown
-        The command line as it may be recorded and shown.
+        Command line with secrets masked.
     """
 
     words: tuple[str, ...]
@@ -50,9 +50,9 @@ class Command:
 
 
 def client_folder(home: Path) -> Path:
-    """Return a folder that holds the client, and the one for scripts of radT's, and nothing else; made where it is missing.
+    """Return the folder with the client modules ``hypergauge`` and ``radt`` alone; create it if it is missing.
 
-    Named by its content, so that a running training keeps the client it began with when the package is updated.
+    The folder's name is a hash of its content, so a running training keeps its client when the package is updated.
     """
     sources = {laid: files("hypergauge.client").joinpath(name).read_bytes() for laid, name in _CLIENT.items()}
     folder = home / "client" / hashlib.sha256(b"".join(sources.values())).hexdigest()[:12]
@@ -64,9 +64,9 @@ def client_folder(home: Path) -> Path:
 
 
 def run_environment(base: Mapping[str, str], additions: Mapping[str, str], client: Path) -> dict[str, str]:
-    """Return the variables of a run: those of the shell, its own, and the client in front of its ``PYTHONPATH``."""
+    """Return the variables of a run: the shell's and its own, with the client first in ``PYTHONPATH``."""
     path = os.pathsep.join(filter(None, [str(client), base.get("PYTHONPATH")]))
-    # Unbuffered, so that output shows while the run goes on, and what a killed run had printed is there.
+    # Unbuffered output is visible during the run, and survives if the run is killed.
     return {"PYTHONUNBUFFERED": "1", **base, **additions, "PYTHONPATH": path}
 
 
@@ -79,16 +79,16 @@ def launched(
     client: Path,
     gpus: Sequence[str],
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the command line that starts a run, and the variables that it is started with.
+    """Return the command line that starts a run, and its variables.
 
     Parameters
     ----------
     shell
-        The variables of the shell. A container gets none of them: they are about another file system.
+        Variables of the shell. A container gets none of them, because it has another file system.
     additions
-        The run's own.
+        Variables of the run.
     gpus
-        UUIDs of the GPUs and instances that a container is to see; real ones.
+        UUIDs of the real GPUs and MIG instances that a container sees.
     """
     container = command.container
     if container is None:

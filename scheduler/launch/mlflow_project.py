@@ -1,4 +1,4 @@
-"""Command of an MLflow project, as MLflow would run it."""
+"""Command of an MLflow project, as MLflow computes it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["project_command"]
 
 
 def project_command(folder: Path, params: Mapping[str, str]) -> str:
-    """Return the shell command of the entry point ``main`` of the MLflow project in `folder`, as MLflow puts it together.
+    """Return the shell command of the entry point ``main`` of the MLflow project in `folder`.
 
     Raises
     ------
     BadRequest
-        MLflow cannot read the project, has no such entry point in it, or wants other parameters.
+        MLflow cannot read the project, or refuses its entry point or the parameters.
     """
     from mlflow.exceptions import ExecutionException, MlflowException
     from mlflow.projects._project_spec import load_project
     from yaml import YAMLError
 
     try:
-        # Without a folder to load remote parameters into; they are passed on as they stand.
+        # Without a storage folder MLflow passes remote paths unchanged instead of downloading them.
         return str(load_project(str(folder)).get_entry_point("main").compute_command(dict(params), None))
     except (ExecutionException, MlflowException) as error:
         raise BadRequest(f"{folder}: {str(error).splitlines()[0]}") from error

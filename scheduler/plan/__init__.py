@@ -1,1 +1,1 @@
-"""The plan of a schedule: runs to start, their order, retries and checks."""
+"""Plan of a schedule: runs to start, their order, retries and checks."""

@@ -1,4 +1,4 @@
-"""Checks of an experiment file on this host: scripts, environments, devices, listeners, actions."""
+"""Checks of an experiment file on this host: scripts, environments, devices, exporters, actions."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _TO_DO = ("", "running")
 
 @dataclass(frozen=True, slots=True)
 class Reactions:
-    """The rules that are asked, those that are switched off, and the actions that may be asked for, by name."""
+    """Names of enabled rules, disabled rules and actions."""
 
     rules: Collection[str] = ()
     off: Collection[str] = ()
     actions: Collection[str] = ()
 
     def problem(self, rule: str, action: str) -> str | None:
-        """Return why `action` cannot be what is done when `rule` fires."""
+        """Return the reason why `rule` cannot trigger `action`; ``None`` if it can."""
         if rule in self.off:
             return f"the rule {rule!r} is switched off in bench.toml"
         if rule not in self.rules:
@@ -44,9 +44,9 @@ class Reactions:
 def load(
     path: Path, inventory: Inventory | None, exporters: Mapping[str, str | None], reactions: Reactions | None = None
 ) -> ExperimentFile:
-    """Read a file and check it, so that everything that is wrong with it is said at once; see `check`.
+    """Read a file and check it; report all errors at once. See `check`.
 
-    Without an inventory devices are left to the host that will run it.
+    Without an inventory, the host that runs the file checks the devices.
     """
     if path.suffix.lower() in _SWEEPS:
         raise BadRequest("this is no CSV; `bench sweep` makes an experiment file of a sweep", file=path)
@@ -65,18 +65,18 @@ def check(
     Parameters
     ----------
     file
-        The file as read.
+        Parsed file.
     inventory
-        The GPUs that there are.
+        GPUs of this host.
     exporters
-        The listeners that there are, by name, with the reason where one cannot work on this host.
+        Installed exporters by name, with the reason why one cannot work on this host, else ``None``.
     reactions
-        The rules and actions that there are; none by default.
+        Rules and actions; none by default.
 
     Raises
     ------
     BadExperimentFile
-        With all that is wrong.
+        The file has errors; the message lists all of them.
     """
     if problems := list(_problems(file, inventory, exporters, reactions or Reactions())):
         raise BadExperimentFile(file.path, problems)
@@ -104,7 +104,7 @@ def _problem(row: Row, column: str, message: str) -> Problem:
 def _row_problems(
     file: ExperimentFile, row: Row, inventory: Inventory | None, exporters: Mapping[str, str | None]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the column and the message of what is wrong; a column that a row does not have is never wrong."""
+    """Yield column and message of each error; a missing column has no errors."""
     yield from command_problems(file, row)
     gpus, messages = _find_devices(row, inventory) if inventory else ([], [])
     yield from (("Devices", message) for message in messages)

@@ -1,4 +1,4 @@
-"""Check that this host's GPUs can be shared as an experiment file asks."""
+"""Checks of collocation: MPS and MIG on this host's GPUs, as an experiment file requests them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Partition", "collocation_problem", "partitions", "workload_problems"
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Division of a GPU by a workload."""
+    """MIG instances of a workload on one GPU."""
 
     experiment: int
     workload: int
@@ -31,14 +31,14 @@ class Partition:
 
 
 def collocation_problem(collocation: Collocation, devices: Sequence[str], gpus: Sequence[Gpu]) -> str | None:
-    """Return why a run cannot share its devices so, ``None`` where it can.
+    """Return the reason why a run cannot have this collocation; ``None`` if it can.
 
     Parameters
     ----------
     devices
-        As they were asked for.
+        Requested devices, as written.
     gpus
-        Those of them that there are.
+        Requested devices that exist.
     """
     if collocation.kind != "shared" and not devices:
         return f"{collocation} needs a device, but the row has none"
@@ -69,9 +69,9 @@ def _profile_problem(profile: str, devices: Sequence[str], gpus: Sequence[Gpu]) 
 
 
 def workload_problems(rows: Iterable[Row], inventory: Inventory) -> Iterator[tuple[Row, str]]:
-    """Yield what can never be of the rows of a workload together, each with the row where it shows.
+    """Yield MIG profiles of a workload that can never fit on one GPU together, with the first row concerned.
 
-    `rows` are those to be run, and nothing is wrong with any of them by itself.
+    `rows` are the rows to run that have no errors of their own.
     """
     groups: dict[tuple[int, int, str], list[Row]] = {}
     for row in rows:
@@ -93,14 +93,14 @@ def partitions(
     inventory: Inventory,
     devices: Devices,
 ) -> list[Partition]:
-    """Return how the workloads of a file will divide GPUs, as things stand now.
+    """Return the MIG instances that the workloads of a file would get now.
 
-    What was made for runs counts as gone, since it goes with them.
+    Provisioned instances count as removed, because they end with their runs.
 
     Raises
     ------
     BadExperimentFile
-        Somebody else is on a GPU, or an instance that is not ours is in the way.
+        A process of another workload is on a GPU, or an instance that was not provisioned is in the way.
     """
     found: list[Partition] = []
     problems: list[Problem] = []

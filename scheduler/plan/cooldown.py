@@ -1,7 +1,7 @@
-"""Cooldown: the wait until a host is as it was before the first workload. A warm machine clocks lower.
+"""Cooldown: a wait until the host has returned to its state before the first workload. A warm machine clocks lower.
 
-What is waited for are the temperature and the power of a workload's GPUs, and the load of the host for a workload that
-has none. What is not measured is not waited for.
+The cooldown compares temperature and power of a workload's GPUs, or the host's load for a workload without GPUs. It
+ignores metrics that no exporter measures.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hypergauge.gpu import Gpu
-from hypergauge.sql.queries.newest import Newest
+from hypergauge.sql.queries.newest import NewestValue
 
 __all__ = ["Cooldown", "Excess", "excesses"]
 
-# How much more than before is as before: an amount, and a share.
+# Tolerance above the baseline, absolute and relative; the larger of the two applies.
 _TOLERANCES = {"gpu_temperature": (3.0, 0.0), "gpu_power": (5.0, 0.1), "load": (0.5, 0.1)}
 _UNITS = {"gpu_temperature": " °C", "gpu_power": " W", "load": ""}
-# A figure that has not come for so long comes no more.
+# After this time without a sample, a metric counts as not measured.
 _STALE_SECONDS = 15.0
-# After its start, an exporter's first figure takes this long at most.
+# Wait for the first sample of an exporter that has just started.
 _FIRST_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 
-Figures = Mapping[tuple[str, str | None], float]
+Values = Mapping[tuple[str, str | None], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """Difference from before. `now` is ``None`` where there is no sample since the last workload ended."""
+    """Metric above its baseline. `now` is ``None`` without a sample since the last workload ended."""
 
     quantity: str
     gpu_uuid: str | None
@@ -42,19 +42,19 @@ class Excess:
         return f"{'load ' if self.quantity == 'load' else ''}{now} (before {self.before:.3g}{unit})"
 
 
-def excesses(before: Figures, found: Sequence[Newest], since: float, now: float) -> list[Excess]:
-    """Return what of `before` is not yet back within tolerance.
+def excesses(before: Values, found: Sequence[NewestValue], since: float, now: float) -> list[Excess]:
+    """Return the metrics of `before` that are not yet back within tolerance.
 
     Parameters
     ----------
     before
-        By quantity and GPU, how it was before the first workload.
+        Values before the first workload, by quantity and GPU.
     found
-        The newest figures.
+        Newest values.
     since
-        When the last workload had ended, in Unix seconds; an older figure says nothing.
+        End of the last workload in Unix seconds; older values do not count.
     now
-        Unix seconds.
+        Current time in Unix seconds.
     """
     newest = {(one.quantity, one.gpu_uuid): one for one in found}
     left = []
@@ -71,40 +71,40 @@ def excesses(before: Figures, found: Sequence[Newest], since: float, now: float)
 
 
 class Cooldown:
-    """Holds back workloads until the machine has calmed down.
+    """Delay before each workload until the machine has cooled down.
 
     Parameters
     ----------
     limit
-        Seconds to wait at most before a workload.
+        Longest wait before a workload, in seconds.
     look
-        Returns the newest figures of GPUs by UUID, and of the host.
+        Function that returns the newest values of the host and of GPUs, given their UUIDs.
     sleep, clock
-        Those of the system.
+        Replacements of the system's functions, for tests.
     """
 
     def __init__(
         self,
         limit: float,
-        look: Callable[[Sequence[str]], list[Newest]],
+        look: Callable[[Sequence[str]], list[NewestValue]],
         *,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._limit, self._look, self._sleep, self._clock = limit, look, sleep, clock
-        self._before: Figures | None = None
+        self._before: Values | None = None
 
     def before_workload(self, gpus: Sequence[Gpu], all_gpus: Sequence[Gpu], say: Callable[[str], None]) -> None:
-        """Remember how the machine is, the first time; from then on wait until it is so again.
+        """Store the state of the machine before the first workload; before later workloads, wait for that state.
 
         Parameters
         ----------
         gpus
-            Those of the workload that is about to start.
+            GPUs of the workload that is about to start.
         all_gpus
-            Those of all workloads to come.
+            GPUs of all remaining workloads.
         say
-            Told what is waited for, and for how long it was.
+            Receiver of messages about the wait.
         """
         if self._before is None:
             self._before = self._first(all_gpus)
@@ -119,7 +119,7 @@ class Cooldown:
         }
         self._wait(before, gpus, say)
 
-    def _first(self, gpus: Sequence[Gpu]) -> Figures:
+    def _first(self, gpus: Sequence[Gpu]) -> Values:
         wanted = {gpu.uuid for gpu in gpus} | {None}
         deadline = self._clock() + _FIRST_SECONDS
         while True:
@@ -128,7 +128,7 @@ class Cooldown:
                 return {(one.quantity, one.gpu_uuid): one.value for one in found}
             self._sleep(_POLL_SECONDS)
 
-    def _wait(self, before: Figures, gpus: Sequence[Gpu], say: Callable[[str], None]) -> None:
+    def _wait(self, before: Values, gpus: Sequence[Gpu], say: Callable[[str], None]) -> None:
         since = self._clock()
         said = False
         while left := excesses(before, self._look([gpu.uuid for gpu in gpus]), since, self._clock()):

@@ -1,4 +1,4 @@
-"""Plan: the position and attempt of each row, and the rows still to do."""
+"""Plan of a file: position, attempt and action of each row."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from hypergauge.sql.runs.runs import KnownRun
 
 __all__ = ["Action", "PlannedRun", "PlannedWorkload", "is_due", "plan"]
 
-# What `--rerun failed` repeats.
+# Statuses that `--rerun failed` repeats.
 UNSUCCESSFUL = frozenset({"failed", "timeout", "stopped"})
 
 
 class Action(StrEnum):
-    """Fate of a row."""
+    """Action for a row."""
 
     RUN = "run"
-    RESUME = "resume"  # it says running: attach to its supervisor, or repeat it where that is gone
+    RESUME = "resume"  # the run may still be running: attach to its supervisor, or repeat the run if there is none
     SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A row with its place in the experiment. `previous` is the run that its ``Run`` cell or fingerprint names."""
+    """Row with its position in the workload. `previous` is the latest run at that position."""
 
     row: Row
     position: int
@@ -36,7 +36,7 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class PlannedWorkload:
-    """The rows of one workload, in the file's order."""
+    """Rows of one workload, in file order."""
 
     experiment: int
     workload: int
@@ -44,12 +44,12 @@ class PlannedWorkload:
 
     @property
     def due(self) -> bool:
-        """Return whether anything is to be done."""
+        """Return whether any row is to run."""
         return any(run.action is not Action.SKIP for run in self.runs)
 
 
 def is_due(row: Row, rerun: str | None) -> bool:
-    """Return whether a row's own cells say that something is to be done: it is empty, says running, or is to be repeated."""
+    """Return whether a row is to run by its status: empty, running, or selected by `rerun`."""
     return row.status in ("", "running") or rerun == "all" or (rerun == "failed" and row.status in UNSUCCESSFUL)
 
 
@@ -60,18 +60,18 @@ def plan(
     rerun: str | None = None,
     numbers: Mapping[int, Mapping[int, int]] | None = None,
 ) -> list[PlannedWorkload]:
-    """Plan the workloads of a file, in the order in which they first appear.
+    """Plan the workloads of a file, in the order of their first rows.
 
     Parameters
     ----------
     rows
-        The file's rows.
+        Rows of the file.
     known
-        The runs that each experiment has had, by experiment.
+        Existing runs, by experiment.
     rerun
-        ``failed`` repeats what failed, timed out or was stopped, ``all`` everything.
+        ``failed`` repeats failed, timed-out and stopped runs; ``all`` repeats all runs.
     numbers
-        The numbers of workloads in each experiment by those in the file, where they are not the same.
+        Workload numbers in the database, by experiment and by number in the file, where they differ.
     """
     groups: dict[tuple[int, int], list[Row]] = {}
     for row in rows:
@@ -88,11 +88,11 @@ def plan(
 
 
 def _place(rows: list[Row], known: list[KnownRun], rerun: str | None) -> Iterable[PlannedRun]:
-    """Give each row of a workload its position and attempt.
+    """Assign a position and an attempt to each row of a workload.
 
-    A row that names one of the workload's runs in its ``Run`` cell keeps that run's position while it is the same row;
-    a row without one takes up the position of an equal row of the past that no other row of the file has. All others
-    get new positions. So no run is ever attributed to another row, wherever rows are inserted, copied or changed.
+    A row whose ``Run`` cell names a run of the workload keeps that run's position while its fingerprint matches. A row
+    without a known run takes the free position of a past run with the same fingerprint. All other rows get new
+    positions. A run is therefore never attributed to another row, even if rows are inserted, copied or edited.
     """
     latest: dict[int, KnownRun] = {}
     for run in known:
@@ -127,11 +127,11 @@ def _place(rows: list[Row], known: list[KnownRun], rerun: str | None) -> Iterabl
 
 def _action(row: Row, previous: KnownRun | None, named: KnownRun | None, rerun: str | None) -> Action:
     if row.status == "running":
-        # A job that was started once more has repeated the run that the row names.
+        # A restarted batch job repeats the run that the row names, under a new run id.
         same = previous and named and (previous.run_id == named.run_id or previous.job == named.job is not None)
         return Action.RESUME if same else Action.RUN
     if row.status == "":
-        # Its run was recorded, or queued, but the file not yet written back when the scheduler died.
+        # The scheduler may have recorded or queued the run, and died before it wrote the status back.
         goes_on = previous and (previous.status in ("pending", "running") or previous.job_goes_on)
         return Action.RESUME if goes_on else Action.RUN
     return Action.RUN if is_due(row, rerun) else Action.SKIP

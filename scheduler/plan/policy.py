@@ -1,4 +1,4 @@
-"""Policy: timeouts, failures and retries."""
+"""Policy of a schedule: timeouts, failures and retries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypergauge.core.errors import BadRequest
 
 __all__ = ["FAILURES", "Policy"]
 
-# What counts as a failure; a run that somebody stopped has not failed.
+# Statuses that count as failures; a stopped run is no failure.
 FAILURES = frozenset({"failed", "timeout"})
 _MOST_RETRIES = 1000
 _MOST_REPETITIONS = 10_000
@@ -22,17 +22,18 @@ class Policy:
     Attributes
     ----------
     timeout
-        Seconds after which a run is ended, with the status ``timeout``; ``None`` for never.
+        Longest duration of a run in seconds; longer runs end with the status ``timeout``. ``None`` for no limit.
     workload_timeout
-        The same for all runs of a workload, counted from its first release on, its repetitions included.
+        Longest duration of a workload in seconds, from its first release on and including retries; ``None`` for no
+        limit.
     retries
-        How often the failed runs of a workload are repeated.
+        Largest number of retries of a workload's failed runs.
     fail_fast
-        Whether the first failure ends the other runs of the workload, and no further workload begins.
+        Whether the first failure ends the other runs of the workload and the schedule.
     repeat
-        How often each workload is run, one after the other in turn.
+        Number of repetitions of all workloads.
     cooldown
-        Seconds to wait at most before each workload until the machine is as it was before the first; ``None`` for not.
+        Longest wait for the cooldown before each workload, in seconds; ``None`` for no cooldown.
     """
 
     timeout: float | None = None
@@ -43,12 +44,12 @@ class Policy:
     cooldown: float | None = None
 
     def validate(self) -> Policy:
-        """Refuse what makes no sense; return the policy itself.
+        """Validate the values; return the policy itself.
 
         Raises
         ------
         BadRequest
-            A timeout is not positive, or the retries or repetitions are not a number of times.
+            A timeout is not positive and finite, or the retries or repetitions are out of range.
         """
         seconds = {
             "--timeout": self.timeout,
@@ -65,14 +66,14 @@ class Policy:
         return self
 
     def deadline(self, started_at: float, workload_began: float | None) -> tuple[float, str]:
-        """Return when a run is to be ended, in Unix seconds, and what is said of it then.
+        """Return the deadline of a run in Unix seconds, and the reason for the timeout.
 
         Parameters
         ----------
         started_at
-            When the run was released.
+            Release of the run, in Unix seconds.
         workload_began
-            When the first run of its workload was; ``None`` where that is this one.
+            Release of the workload's first run, in Unix seconds; ``None`` if this run is the first.
         """
         ends = [(math.inf, "")]
         if self.timeout is not None:

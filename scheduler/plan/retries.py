@@ -15,12 +15,12 @@ __all__ = ["run_with_retries"]
 
 
 class Runner(Protocol):
-    """Runner of jobs: a `Workload`. `began` is the release of its first run, in Unix seconds."""
+    """Runner of jobs, such as `Workload`. `began` is the release of its first run, in Unix seconds."""
 
     began: float | None
 
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
-        """Run `jobs` and wait for the `attached` ones; return how each ended."""
+        """Run `jobs`, wait for the `attached` ones, and return the outcome of each."""
 
 
 def run_with_retries(
@@ -31,24 +31,23 @@ def run_with_retries(
     say: Callable[[str], None] = lambda _: None,
     why_not: Callable[[], str | None] = lambda: None,
 ) -> list[Outcome]:
-    """Run the jobs of a workload, and those that failed again when all have ended, side by side with each other alone.
+    """Run the jobs of a workload; when all have ended, retry the failed ones concurrently.
 
-    Nothing is repeated once the time of the workload is over. With `Policy.fail_fast` a failure counts when nothing is
-    left to repeat it.
+    Retries stop at the workload's timeout. `Policy.fail_fast` applies to the last attempt only.
 
     Parameters
     ----------
     open_runner
-        Gives what runs jobs once, for the policy of this time and the moment at which the workload began, where it has.
+        Function that returns the runner of one attempt, given its policy and the begin of the workload, if any.
     say
-        Called with what people want to know.
+        Receiver of messages for users.
     why_not
-        Returns why nothing is to be repeated, ``None`` where nothing is in the way.
+        Function that returns the reason against a retry; ``None`` if there is none.
 
     Returns
     -------
     list of Outcome
-        How the last attempt of each job ended.
+        Outcome of the last attempt of each job.
     """
     latest: dict[int, Outcome] = {}
     began: float | None = None

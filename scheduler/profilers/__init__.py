@@ -1,4 +1,4 @@
-"""Profilers that wrap a run: ``nsys``, ``ncu``, ``perf`` and PyTorch's own, ``torch``."""
+"""Profilers that wrap a run: ``nsys``, ``ncu``, ``perf``, and ``torch`` for PyTorch's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base class of profilers. A profiler wraps a command and leaves a file in the run's folder."""
+"""Base class of profilers. A profiler wraps a command and writes a report into the run's folder."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import ClassVar
 
 __all__ = ["MARK", "Profiler"]
 
-# In the environment of profilers, and taken out of that of the command: so they are told apart when the run is ended.
+# Variable in the environment of profilers but not of the command. It distinguishes them when the run is ended.
 MARK = "BENCH_PROFILERS"
 
 
 class Profiler:
-    """A profiler that wraps a run.
+    """Profiler that wraps a run.
 
     Attributes
     ----------
     name
-        The word for it in the cell ``Listeners``.
+        Name in the column ``Listeners``.
     report
-        The file that it leaves in the run's folder.
+        File name of its report in the run's folder.
     install
-        The command that installs it.
+        Command that installs it.
     """
 
     name: ClassVar[str]
@@ -32,20 +32,20 @@ class Profiler:
 
     @property
     def program(self) -> str:
-        """Where its program is, by the shell's ``PATH`` and not the environment's."""
+        """Path of its program, by the ``PATH`` of the shell and not of the run's environment."""
         return shutil.which(self.name) or self.name
 
     def problem(self, python: str) -> str | None:
-        """Return why it cannot be used on this host, with the command that mends that; ``None`` where it can.
+        """Return the reason why it does not work on this host, with the command that fixes it; ``None`` if it works.
 
         Parameters
         ----------
         python
-            The run's interpreter.
+            Interpreter of the run.
         """
         del python
         return None if shutil.which(self.name) else f"there is no program {self.name} in PATH: {self.install}"
 
     def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
-        """Return the command line that runs `words` under it, and leaves its report in `folder`."""
+        """Return the command line that runs `words` under the profiler, with its report in `folder`."""
         raise NotImplementedError

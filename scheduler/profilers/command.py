@@ -1,4 +1,4 @@
-"""Command under profilers: its exit, and an end that lets profilers write their files."""
+"""Command under profilers: its exit, and its termination, which lets profilers write their reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypergauge.scheduler.profilers.base import MARK
 
 __all__ = ["CommandEnd", "ProfiledCommand"]
 
-# What a profiler may take for its report when the command has ended: that of a day of kernels is gigabytes.
+# Time for a profiler to write its report after the command has ended: a day of kernels gives gigabytes.
 _REPORT_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 
@@ -26,13 +26,13 @@ class CommandEnd:
     Attributes
     ----------
     returncode
-        Its exit status, or the negative number of the signal that ended it.
+        Exit status, or the negative number of the signal that ended the command.
     ended_at
-        By `time.monotonic`, which all processes of a host share.
+        End by `time.monotonic`, which all processes of a host share.
     log
-        The file whose last lines may tell why.
+        File whose last lines may contain the reason.
     lost_by
-        The profilers, where they ended before it and took it with them.
+        Names of the profilers if they ended before the command; else empty.
     """
 
     returncode: int
@@ -42,19 +42,19 @@ class CommandEnd:
 
 
 class ProfiledCommand:
-    """The command of a run, with the profilers that are around it, where there are any.
+    """Command of a run, with the profilers around it, if any.
 
     Parameters
     ----------
     process
-        What was started: the command, or the outermost profiler.
+        Process of the command, or of the outermost profiler.
     around
-        Their names, joined by ``+``; empty for none.
+        Names of the profilers, joined by ``+``; empty for none.
 
     Attributes
     ----------
     pause
-        Seconds after which to ask again whether it has ended, where no signal tells.
+        Seconds between two polls of `ended`; short under profilers, where no signal reports the end of the command.
     """
 
     def __init__(self, process: Popen[bytes], folder: RunFolder, around: str) -> None:
@@ -62,8 +62,8 @@ class ProfiledCommand:
         self.pause = 0.2 if around else 60.0
 
     def ended(self) -> CommandEnd | None:
-        """Return how the command ended, ``None`` while it goes on; its profilers may be at work still."""
-        over = self.process.poll() is not None  # asked first: whoever was over by then has left what it leaves
+        """Return the exit of the command, ``None`` while it runs; its profilers may still be running after it."""
+        over = self.process.poll() is not None  # before the file is read: it is complete once the process has ended
         if self._around and (end := self._left()) is not None:
             return end
         if not over:
@@ -73,7 +73,10 @@ class ProfiledCommand:
         return CommandEnd(self.process.returncode or 1, time.monotonic(), self._folder.profiler_log, self._around)
 
     def end(self, grace: float) -> None:
-        """End the run's processes: the command's first, `grace` seconds for each kind, its profilers when they have written."""
+        """End the run's processes: first the command, then the profilers once they have written their reports.
+
+        Each of them has `grace` seconds.
+        """
         if self._around:
             give_up_at = time.monotonic() + _REPORT_SECONDS
             while self.process.poll() is None and time.monotonic() < give_up_at:

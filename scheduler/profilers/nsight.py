@@ -13,14 +13,14 @@ _ALLOW_COUNTERS = (
     "echo 'options nvidia NVreg_RestrictProfilingToAdminUsers=0' | sudo tee /etc/modprobe.d/nvidia-profiling.conf "
     "&& sudo update-initramfs -u && sudo reboot"
 )
-# Either of them lets a process read a GPU's counters: CAP_SYS_ADMIN, and since driver R565 CAP_PERFMON.
+# Each of these lets a process read a GPU's counters: CAP_SYS_ADMIN, and since driver R565 CAP_PERFMON.
 _CAPABILITIES = 1 << 21 | 1 << 38
 
 
 class Nsys(Profiler):
-    """A timeline of CUDA calls, kernels, NVTX ranges and system calls.
+    """Nsight Systems: a timeline of CUDA calls, kernels, NVTX ranges and system calls.
 
-    CPU sampling is off: it needs permissions of its own, and would slow down what is to be seen.
+    CPU sampling is off, because it needs extra permissions and slows the run.
     """
 
     name = "nsys"
@@ -28,7 +28,10 @@ class Nsys(Profiler):
     install = "sudo apt-get install nsight-systems"
 
     def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
-        """Return ``nsys profile`` of the command; what that leaves behind is not waited for. It adds the suffix itself."""
+        """Return the command line of ``nsys profile``, which adds the suffix of the report.
+
+        It does not wait for processes that the command leaves behind.
+        """
         return [
             self.program, "profile", f"--output={(folder / self.report).with_suffix('')}", "--force-overwrite=true",
             "--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--wait=primary", *words,
@@ -36,12 +39,12 @@ class Nsys(Profiler):
 
 
 class Ncu(Profiler):
-    """Counters of single kernels, each of which is run several times for them.
+    """Nsight Compute: counters of single kernels, each of which it replays several times.
 
     Parameters
     ----------
     root
-        The root of the file system, where the driver says who may read its counters.
+        Root of the file system; ``proc`` has the driver's permissions for counters.
     """
 
     name = "ncu"
@@ -52,7 +55,7 @@ class Ncu(Profiler):
         self._root = root
 
     def problem(self, python: str) -> str | None:
-        """Return also whether the driver keeps the counters for administrators."""
+        """See `Profiler.problem`; also check whether the driver restricts counters to administrators."""
         missing = super().problem(python)
         if missing is not None or not self._is_restricted():
             return missing
@@ -62,7 +65,7 @@ class Ncu(Profiler):
         )
 
     def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
-        """Return ``ncu`` of the command and whatever it starts. It adds the suffix itself."""
+        """Return the command line of ``ncu`` for the command and its children; ``ncu`` adds the report's suffix."""
         return [
             self.program, "--target-processes", "all", "--force-overwrite",
             "--export", str((folder / self.report).with_suffix("")), *words,

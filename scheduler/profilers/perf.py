@@ -1,4 +1,4 @@
-"""``perf stat``: the processor's counters of a command and its children, once a second."""
+"""``perf stat``: CPU counters of a command and its children, once per second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypergauge.scheduler.profilers.base import Profiler
 
 __all__ = ["EVENTS", "Perf"]
 
-# What a processor, or a virtual machine, does not count is left out by itself; the last two are the kernel's own.
+# perf omits events that the processor or virtual machine does not support. The last two are software events.
 EVENTS = (
     "instructions", "cycles", "LLC-loads", "LLC-load-misses", "branches", "branch-misses", "context-switches",
     "page-faults",
@@ -21,29 +21,29 @@ _PARANOID = "kernel.perf_event_paranoid"
 
 
 class Perf(Profiler):
-    """Counts. The exporter ``process`` reads the file while it grows."""
+    """``perf stat`` with an interval of 1 s. The exporter ``process`` reads its file during the run."""
 
     name = "perf"
     report = RunFolder.PERF
     install = "sudo apt-get install linux-perf (on Ubuntu linux-tools-generic)"
 
     def problem(self, python: str) -> str | None:
-        """Return also what it says where it may not count."""
+        """See `Profiler.problem`; also try a short count, and return its error."""
         return super().problem(python) or _refusal(self.program)
 
     def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
-        """Return ``perf stat`` of the command."""
+        """Return the command line of ``perf stat``."""
         return [self.program, "stat", "-I", "1000", *_format(folder / self.report), "--", *words]
 
 
 def _format(output: Path) -> list[str]:
-    # Not commas: perf writes its numbers as the locale does.
+    # Semicolons, because some locales write numbers with commas.
     return ["-x", ";", "-e", ",".join(EVENTS), "-o", str(output)]
 
 
 @functools.cache
 def _refusal(program: str) -> str | None:
-    """Return why perf does not count here; it is tried, since kernels, containers and distributions all have a say."""
+    """Return the reason why perf cannot count here. A trial covers limits of kernel, container and distribution."""
     try:
         tried = subprocess.run(
             [program, "stat", *_format(Path("/dev/null")), "--", "true"],

@@ -16,24 +16,24 @@ _LOOK = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') 
 
 
 class Torch(Profiler):
-    """Starts the script through `torch_trace`, in the run's own interpreter."""
+    """PyTorch's profiler, which starts the script through `torch_trace` in the run's own interpreter."""
 
     name = "torch"
     report = "torch_trace.json.gz"
     install = "-m pip install torch"
 
     def problem(self, python: str) -> str | None:
-        """Return whether the run's interpreter has no PyTorch."""
+        """Return the problem if the run's interpreter has no PyTorch."""
         return None if _has_torch(python) else f"{python} has no package torch: {python} {self.install}"
 
     def wrap(self, words: Sequence[str], folder: Path) -> list[str]:
-        """Return the command line with the launcher between interpreter and script."""
+        """Return the command line, with the launcher between interpreter and script."""
         return [words[0], str(_LAUNCHER), str(folder / self.report), *words[1:]]
 
 
 @functools.cache
 def _has_torch(python: str) -> bool:
-    if not Path(python).is_file():  # its environment is still to be made
+    if not Path(python).is_file():  # the environment is not created yet
         return True
     try:
         return subprocess.run([python, "-c", _LOOK], capture_output=True, timeout=60, check=False).returncode == 0

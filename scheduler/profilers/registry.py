@@ -1,4 +1,4 @@
-"""Registry of profilers, with the combinations that work."""
+"""Registry of profilers, and checks of their combinations."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hypergauge.scheduler.profilers.pytorch import Torch
 
 __all__ = ["PROFILERS", "around", "problems", "reports", "wrapped"]
 
-# From the inside out: perf counts the command alone, and not the profiler around it as well.
+# From the inside out, so that perf counts only the command and not an outer profiler.
 PROFILERS: dict[str, Profiler] = {one.name: one for one in (Torch(), Perf(), Nsys(), Ncu())}
-# They read the GPU through the same interface of the driver, which has one client at a time.
+# These read the GPU through the same driver interface, which allows one client at a time.
 _OF_THE_GPU = ("nsys", "ncu", "torch")
 _RELAY = Path(__file__).with_name("relay.py")
 
 
 def problems(names: Sequence[str], python: str | None, *, script: bool) -> Iterator[str]:
-    """Yield what keeps a run from being profiled so.
+    """Yield the reasons why profilers `names` cannot wrap a run.
 
     Parameters
     ----------
     python
-        The run's interpreter on this host; ``None`` where it has none, as in a container.
+        Interpreter of the run on this host; ``None`` if it has none, as in a container.
     script
-        Whether the run is a script that this interpreter is given.
+        Whether the run is a script of this interpreter.
     """
     if names and python is None:
         yield f"{'+'.join(names)} cannot see into a container"
@@ -45,12 +45,12 @@ def problems(names: Sequence[str], python: str | None, *, script: bool) -> Itera
 
 
 def around(names: str) -> str:
-    """Return those of ``+``-joined `names` that are around the command, and not a part of it."""
+    """Return the profilers of ``+``-joined `names` that run around the command and not inside it."""
     return "+".join(name for name in names.split("+") if name and name != "torch")
 
 
 def wrapped(names: Sequence[str], words: Sequence[str], folder: RunFolder) -> list[str]:
-    """Return the command line that runs `words` under profilers that have no `problems`."""
+    """Return the command line that runs `words` under profilers without `problems`."""
     command = list(words)
     if "torch" in names:
         command = PROFILERS["torch"].wrap(command, folder.path)
@@ -63,6 +63,6 @@ def wrapped(names: Sequence[str], words: Sequence[str], folder: RunFolder) -> li
 
 
 def reports(folder: RunFolder) -> list[Path]:
-    """Return what profilers have left in a run's folder."""
+    """Return the reports and logs of profilers in a run's folder, without empty files."""
     left = [folder.path / profiler.report for profiler in PROFILERS.values()]
     return [path for path in (*left, folder.profiler_log) if path.exists() and path.stat().st_size]

@@ -1,8 +1,9 @@
 """Relay between a profiler and a command: ``python -IS relay.py RUN_FOLDER COMMAND…``.
 
-A profiler prints what it does, and not all pass on how the command ended (``perf stat -I`` gives 0 whatever it was). So
-the command gets the run's output for itself, and its end is written to the run's folder. It begins as it would without
-a profiler: in a session of its own. It is run by a bare interpreter, and imports nothing of ours.
+Profilers print messages of their own, and some hide the command's exit status (``perf stat -I`` always returns 0). The
+relay therefore sends the command's output to the run's output file, and writes its exit to the run's folder. The
+command has its own session, as without a profiler. A bare interpreter runs the relay, which imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ _MARK = "BENCH_PROFILERS"
 
 
 def main(folder: str, words: list[str]) -> int:
-    """Run the command, and return its exit status as a shell would."""
-    # Who ends the run ends the command; this has to outlive it. Handlers, since what is ignored would be inherited.
+    """Run the command; return its exit status as a shell does."""
+    # The supervisor ends the command, and the relay must outlive it. Handlers, because the command would inherit
+    # ignored signals.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     environment = {name: value for name, value in os.environ.items() if name != _MARK}
@@ -32,7 +34,7 @@ def main(folder: str, words: list[str]) -> int:
     else:
         status = command.wait()
     temporary = f"{folder}/.command.json.{os.urandom(8).hex()}"
-    with open(temporary, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib takes as long to import as all else
+    with open(temporary, "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib would double the import time
         json.dump({"returncode": status, "ended_at": time.monotonic()}, file)
     os.replace(temporary, f"{folder}/command.json")  # noqa: PTH105
     return status if status >= 0 else 128 - status

@@ -1,12 +1,12 @@
 """Launcher of a script under PyTorch's profiler: ``python torch_trace.py TRACE SCRIPT [PARAMETERS…]``.
 
-The trace has 20 training steps from the fourth on, or 30 seconds of them; a step is one of an optimizer. Of a script that
-has no optimizer two seconds after PyTorch is there and the GPU in use, it has the next 30 seconds. It is in the format of
-Chrome's ``about:tracing`` and Perfetto.
+The trace has 20 optimizer steps from the fourth on, or 30 seconds of them. If a script has no optimizer two seconds
+after it has imported PyTorch and used the GPU, the trace has the next 30 seconds. Chrome's ``about:tracing`` and
+Perfetto can read the trace.
 
-The script finds everything as it would without this: it is ``__main__``, nothing of PyTorch is imported before it does
-that itself (it may set variables first), and no process but its own takes part. What goes wrong with the profiler is said
-and forgotten. The interpreter is the run's own, Python 3.8 or newer, so this needs only its standard library.
+The launcher does not change the script's view: the script is ``__main__``, and imports PyTorch itself, since it may set
+variables first. The profiler records only the script's own process. Errors of the profiler are printed and ignored. The
+launcher runs in the run's interpreter, Python 3.8 or newer, and needs only the standard library.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from pathlib import Path
 from typing import Any
 
 FIRST_STEP, STEPS, SECONDS = 3, 20, 30.0
-# How long the GPU is waited for. Were it asked for earlier than by the script, that could no longer choose its GPU.
+# Longest wait for the script to use the GPU. If the launcher used it first, the script could no longer choose its GPU.
 _GPU_SECONDS = 10.0
 _OPTIMIZER_SECONDS = 2.0
 _POLL_SECONDS = 0.1
-# Python runs its handler in the main thread when another asks for that; nobody sends the signal. PyTorch records the
-# thread that starts its profiler.
+# Signal number whose handler Python runs in the main thread on request of another thread; no process sends it. PyTorch
+# records the thread that starts its profiler, so that must be the main thread.
 _SIGNAL = signal.SIGURG
 
 
 class Recorder:
-    """Decides when the profiler records, and writes what it has.
+    """Recorder of the trace: starts and stops PyTorch's profiler, and writes the trace.
 
-    It records once in a process: an operation that is open while one recording ends and the next begins writes where
-    the first has had its memory, which crashes Python at some later time (PyTorch 2.13).
+    It records once per process. If an operation spans the end of one recording and the begin of the next, it writes to
+    freed memory of the first, which crashes Python later (PyTorch 2.13).
     """
 
     def __init__(self, trace: Path) -> None:
@@ -47,12 +47,12 @@ class Recorder:
         self._steps, self._over = 0, False
 
     def start(self) -> None:
-        """Look out for PyTorch."""
+        """Watch for the import of PyTorch in a background thread."""
         signal.signal(_SIGNAL, lambda *_: self._guarded(self._look))
         threading.Thread(target=self._watch, name="torch-trace", daemon=True).start()
 
     def close(self) -> None:
-        """Write what is there; the script has ended."""
+        """Write the trace recorded so far, at the end of the script."""
         if self._is_mine():
             self._guarded(self._end)
         elif not self._over and _is_imported("torch"):
@@ -93,7 +93,7 @@ class Recorder:
             handle.remove()
 
     def _look(self) -> None:
-        """Begin what no step has begun, and end what is over."""
+        """Start the recording if no step has started it; end it after `SECONDS`."""
         if os.getpid() != self._pid or self._over:
             return
         if self._profile is None:
@@ -129,7 +129,7 @@ class Recorder:
         os.kill(os.getpid(), number)
 
     def _is_mine(self) -> bool:
-        """Return whether this is the process and the thread that is recorded."""
+        """Return whether the caller is in the process and thread that the profiler records."""
         if self._profile is None or self._over:
             return False
         return os.getpid() == self._pid and self._thread == threading.get_ident()
@@ -140,7 +140,7 @@ class Recorder:
     def _guarded(self, do: Callable[..., None], *arguments: object) -> None:
         try:
             do(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        except Exception as error:  # noqa: BLE001 - no error of the profiler may end the run
             self._over = True
             _say(f"it gave up: {type(error).__name__}: {error}")
 
@@ -150,13 +150,13 @@ def _say(what: str) -> None:
 
 
 def _in_main_thread() -> None:
-    if sys.version_info >= (3, 10):  # noqa: UP036 - before, it could interrupt by Ctrl-C alone
+    if sys.version_info >= (3, 10):  # noqa: UP036 - older versions support only SIGINT here
         _thread.interrupt_main(_SIGNAL)
 
 
 def _has_optimizer() -> bool:
     optimizer = sys.modules["torch"].optim.Optimizer
-    # By type: to ask some objects for their class has side effects.
+    # By type, because `__class__` of some objects has side effects.
     return any(issubclass(type(one), optimizer) for one in gc.get_objects())
 
 
@@ -166,13 +166,13 @@ def _is_imported(name: str) -> bool:
 
 
 def _gpu_is_settled() -> bool:
-    """Return whether PyTorch has no GPU to use, or uses it."""
+    """Return whether PyTorch has no GPU support, or already uses the GPU."""
     torch = sys.modules["torch"]
     return (torch.version.cuda is None and torch.version.hip is None) or torch.cuda.is_initialized()
 
 
 def main() -> None:
-    """Run the script as ``python SCRIPT`` would."""
+    """Run the script as ``python SCRIPT`` does."""
     trace, script = sys.argv[1:3]
     sys.argv = sys.argv[2:]
     if not getattr(sys.flags, "safe_path", False):
@@ -180,7 +180,7 @@ def main() -> None:
     code = compile(Path(script).read_bytes(), script, "exec", dont_inherit=True)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=script, __cached__=None, __builtins__=__builtins__)
-    # Kept in sys.modules to the very end: what the script leaves to be done at exit still finds its names.
+    # Kept in `sys.modules` to the end, so that the script's exit handlers still find its names.
     sys.modules["__main__"] = module
     recorder = Recorder(Path(trace))
     recorder.start()

@@ -17,14 +17,14 @@ __all__ = ["hardware"]
 
 
 def hardware(inventory: Inventory, root: Path = Path("/")) -> dict[str, Any]:
-    """Return what this host is; what is not known is left out.
+    """Return the hardware and system of this host; unknown values are left out.
 
     Parameters
     ----------
     inventory
-        Its GPUs.
+        GPUs of the host.
     root
-        Where ``proc`` and ``etc`` are.
+        Folder that contains ``proc`` and ``etc``.
     """
     found = {
         "host": platform.node(),

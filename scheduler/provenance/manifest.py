@@ -1,7 +1,7 @@
-"""Manifest of a run: command, packages, code and hardware, for people and for repeating it.
+"""Manifest of a run: command, packages, code and hardware, to document and repeat the run.
 
-Everything is found out while its supervisor starts, so that a run begins no later for it. Secrets are not in it, nor is
-the environment.
+The scheduler collects the content while the supervisor starts, so that it does not delay the run. The manifest contains
+neither secrets nor environment variables.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _MOST_DIFFERENCES = 10
 
 
 class Recorder:
-    """Finds out what runs on this host begin with.
+    """Collector of the manifests of runs on this host.
 
     Parameters
     ----------
     home
         ``BENCH_HOME``.
     inventory
-        The GPUs of this host.
+        GPUs of this host.
     """
 
     def __init__(self, home: Path, inventory: Inventory) -> None:
         self._cache, self._inventory = home / "packages", inventory
 
     def begin(self, jobs: Sequence[Job]) -> Recording:
-        """Begin to look, in threads of its own."""
+        """Start to collect the manifests of `jobs` in background threads."""
         pool = ThreadPoolExecutor(4, thread_name_prefix="record")
         commands = {_interpreter(job.command): job.command for job in jobs}
         recording = Recording(
@@ -78,21 +78,21 @@ class Recorder:
         name = f"bench-packages-{uuid.uuid4().hex}"
         start = container.asked([command.python], name)
         found = packages_of(start, self._cache, shell, image=done.stdout.strip())
-        if found.problem is not None:  # a container goes on when docker's own program is ended, which waited too long
+        if found.problem is not None:  # after a timeout, docker's program has ended but the container still runs
             remove_container(container.program, name)
         return found
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Manifests in progress, for some jobs at once."""
+    """Manifests in progress; jobs share interpreters, folders and hardware."""
 
     packages: Mapping[tuple[str, ...], Future[Packages | None]]
     sources: Mapping[tuple[Path, ...], Future[Sources | None]]
     hardware: Future[dict[str, Any]]
 
     def files(self, job: Job) -> dict[str, str]:
-        """Return the files of a job's record with their content, by name."""
+        """Return the contents of a job's manifest files, by name."""
         command = job.command
         packages, sources = self.packages[_interpreter(command)].result(), self.sources[_folders(command)].result()
         files = {}
@@ -116,7 +116,7 @@ class Recording:
         return {RECORD: json.dumps(record, indent=2) + "\n", **files}
 
     def write(self, folder: RunFolder, job: Job) -> None:
-        """Write a job's record into its run's folder."""
+        """Write a job's manifest into the folder of its run."""
         for name, content in self.files(job).items():
             descriptor = os.open(folder.path / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
@@ -124,14 +124,14 @@ class Recording:
 
 
 def read_record(folder: RunFolder) -> dict[str, str] | None:
-    """Return the files of a run's record with their content, by name; ``None`` where it has none on this host."""
+    """Return the contents of a run's manifest files, by name; ``None`` if there is no manifest on this host."""
     found = {name: (folder.path / name) for name in FILES}
     files = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.is_file()}
     return files if RECORD in files else None
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return in what two records differ that a run's figures may depend on, in words."""
+    """Return the differences of two manifests that may affect a run's metrics, in readable form."""
     before, after = json.loads(then[RECORD]), json.loads(now[RECORD])
     found = []
     old, new = before["git"] or {}, after["git"] or {}
@@ -160,7 +160,7 @@ def _changed(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _lines(lock: str | None) -> dict[str, str]:
-    """Return the versions, or origins, in a requirements file by name."""
+    """Return the versions or origins in a requirements file, by package name."""
     found = {}
     for line in (lock or "").splitlines():
         name, _, version = line.replace(" @ ", "==", 1).partition("==")
@@ -185,7 +185,7 @@ def _interpreter(command: Command) -> tuple[str, ...]:
 
 
 def _folders(command: Command) -> tuple[Path, ...]:
-    """Return where the code is, by preference: beside the script, else in the working directory."""
+    """Return the folders of the code by preference: those of the script, then the working directory."""
     return (*command.folders, command.directory)
 
 

@@ -1,4 +1,4 @@
-"""Packages installed for a run's interpreter. The interpreter is asked, and its answer is kept until something changes."""
+"""Packages of a run's interpreter. The interpreter lists them; a cache keeps the list until its folders change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypergauge.core.files.run_folder import write_atomically
 __all__ = ["Packages", "packages_of"]
 
 _ASK_SECONDS = 30.0
-# In whatever Python it is from 3.8 on. The first entry of the path is the working directory, with nothing installed.
+# Runs on Python 3.8 or newer. The first entry of the path is the working directory, which has no installed packages.
 _SCRIPT = """
 import json, platform, sys
 sys.path.pop(0)
@@ -44,9 +44,9 @@ print(json.dumps({"version": platform.python_version(), "path": sys.path, "lines
 
 @dataclass(frozen=True, slots=True)
 class Packages:
-    """Packages of an interpreter: its version, and a line of a requirements file for each distribution, by name.
+    """Packages of an interpreter: its version, and one requirements line for each distribution, sorted by name.
 
-    `problem` says why that is not known.
+    `problem` is the reason if they are unknown.
     """
 
     version: str = ""
@@ -54,7 +54,7 @@ class Packages:
     problem: str | None = None
 
     def lock(self, python: str) -> str:
-        """Return a requirements file that installs the same."""
+        """Return a requirements file that installs the same packages."""
         head = f"# {python}, Python {self.version}" if self.problem is None else f"# {python}: {self.problem}"
         return "\n".join([head, *self.lines]) + "\n"
 
@@ -62,16 +62,16 @@ class Packages:
 def packages_of(
     start: Sequence[str], cache: Path, variables: Mapping[str, str], *, image: str | None = None
 ) -> Packages:
-    """Return what the interpreter has that the words `start` begin.
+    """Return the packages of the interpreter that the command `start` starts.
 
     Parameters
     ----------
     cache
-        Folder in which answers are kept. One holds until a folder changes in which that interpreter looks.
+        Folder of the cache. An entry is valid until a folder of the interpreter's path changes.
     variables
-        What the interpreter is started with.
+        Environment variables of the interpreter.
     image
-        Id of the image that it is in: nothing ever changes there.
+        Id of the container image, if any; images never change, so their entries stay valid.
     """
     key = [*start[-1:], image] if image else [*start, variables.get("PYTHONPATH", "")]
     known = cache / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.json"
@@ -82,7 +82,7 @@ def packages_of(
             [*start, "-c", _SCRIPT],
             stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_ASK_SECONDS, env=dict(variables),
         )  # fmt: skip
-        answer = json.loads(done.stdout.splitlines()[-1])  # NVIDIA's images begin with a word of welcome
+        answer = json.loads(done.stdout.splitlines()[-1])  # NVIDIA's images print a welcome message first
         found = Packages(answer["version"], tuple(answer["lines"]))
         folders = [] if image else [folder for folder in answer["path"] if folder]
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -106,8 +106,8 @@ def _kept(path: Path) -> Packages | None:
 
 
 def _stamp(folder: str) -> int | None:
-    """Return when something was last added to `folder` or removed from it; ``None`` where there is none."""
+    """Return the modification time of `folder` in nanoseconds; ``None`` if it does not exist."""
     try:
-        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - many, at every workload
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - faster than pathlib, for many folders at every workload
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""Page cache: may a run's input lie in memory already? The first attempt after a boot reads from disks."""
+"""Page cache tags of a run: cold for the first attempt after a boot, which reads its input from disk, else warm."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def cache_tags(position: int, run_before: Collection[int], root: Path = Path("/"
     Parameters
     ----------
     position
-        The run's, in its workload.
+        Position of the run in its workload.
     run_before
-        Positions of the workload whose runs this host has started since it was.
+        Positions of the workload whose runs this host has started since its last boot.
     root
-        Where ``proc`` is.
+        Folder that contains ``proc``.
     """
     tags = {"hypergauge.cache": "warm" if position in run_before else "cold"}
     try:

@@ -25,14 +25,14 @@ __all__ = ["RepeatedRun"]
 
 @dataclass(frozen=True)
 class RepeatedRun:
-    """Manifest of a run.
+    """Run to repeat, with its manifest.
 
     Attributes
     ----------
     label
-        Its name for people.
+        Readable name of the run.
     files
-        Those of its record, with their content, by name.
+        Contents of the manifest files, by name.
     """
 
     label: str
@@ -40,12 +40,12 @@ class RepeatedRun:
 
     @classmethod
     def read(cls, label: str, folder: RunFolder, host: str) -> RepeatedRun:
-        """Read the record in a run's folder.
+        """Read the manifest in a run's folder.
 
         Raises
         ------
         BadRequest
-            There is none on this host.
+            There is no manifest on this host.
         """
         files = read_record(folder)
         if files is None:
@@ -54,18 +54,18 @@ class RepeatedRun:
 
     @property
     def content(self) -> dict[str, Any]:
-        """The record itself."""
+        """Content of the main manifest file."""
         content: dict[str, Any] = json.loads(self.files[RECORD])
         return content
 
     @property
     def directory(self) -> Path:
-        """Where its command was given, which relative paths count from.
+        """Folder in which the user scheduled the run; relative paths are relative to it.
 
         Raises
         ------
         BadRequest
-            It is no longer there.
+            The folder no longer exists.
         """
         path = Path(self.content["asked"]["directory"])
         if not path.is_dir():
@@ -76,12 +76,12 @@ class RepeatedRun:
         self, inventory: Inventory, exporters: Mapping[str, str | None], previous: KnownRun, attempt: int,
         reactions: Reactions | None = None,
     ) -> Job:  # fmt: skip
-        """Return the job of its next attempt; the working directory has to be `directory`.
+        """Return the job of the next attempt; the working directory must be `directory`.
 
         Raises
         ------
         BadRequest
-            What it needs is not there any more, or was a secret.
+            Something that the run needs no longer exists, or a parameter was a secret.
         """
         asked, name = self.content["asked"], self.content["name"]
         if HIDDEN in json.dumps(asked):

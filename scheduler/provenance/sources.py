@@ -1,4 +1,4 @@
-"""Source code of a run: the commit of its repository, and the diff."""
+"""Source code of a run: commit of its repository, and diff."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Sources"]
 _GIT_SECONDS = 10.0
 MOST_CHARACTERS = 1 << 20
 
-# Bounded, and without what stands before it: lines may be very long.
+# Bounded, and without the text before it, because lines may be very long.
 _NAME = rf"(?:{SECRET})[\w.-]{{0,40}}"
 _SECRETS = [
-    # A literal behind a name that looks secret: `api_key = "…"`, `"token": "…"`, `API_KEY=…`, `password: …`, `--token …`.
+    # Literals after a name that looks secret: `api_key = "…"`, `"token": "…"`, `API_KEY=…`, `password: …`, `--token …`.
     re.compile(
         rf"""({_NAME}["']?\]?\s*(?::\s*\w+\s*)?[:=]\s*)(\"{{3}}|'{{3}}|["'])(?:\\.|(?!\2).)*\2""", re.IGNORECASE
     ),
@@ -38,15 +38,16 @@ class Sources:
     Attributes
     ----------
     root, commit, branch
-        Of the repository; `commit` is ``None`` where there is none yet, and `branch` where none is checked out.
+        Root, commit and branch of the repository. `commit` is ``None`` before the first commit, `branch` if no branch
+        is checked out.
     diff
-        How tracked files differ from the commit, without what looks secret, and without files named ``.env``.
+        Diff of tracked files against the commit, with secrets masked and without ``.env`` files.
     digest
-        SHA-256 in hex of all of that difference, ``None`` where there is none.
+        SHA-256 of the full diff in hex, before masking; ``None`` without changes.
     whole
-        Whether `diff` is all of it: it is cut at `MOST_CHARACTERS`.
+        Whether `diff` is complete; it is cut at `MOST_CHARACTERS` characters.
     problem
-        Why nothing is known.
+        Reason if nothing is known.
     """
 
     root: str = ""
@@ -59,7 +60,7 @@ class Sources:
 
     @classmethod
     def of(cls, folders: tuple[Path, ...]) -> Sources | None:
-        """Return the state of the first of `folders` that is in a repository, ``None`` where none is."""
+        """Return the state of the first of `folders` that is in a repository; ``None`` if there is none."""
         try:
             for folder in folders:
                 lines = _git(folder, "rev-parse", "--show-toplevel", "HEAD", "--abbrev-ref", "HEAD").splitlines()
@@ -86,7 +87,7 @@ class Sources:
 
 
 def _git(folder: Path, *words: str) -> str:
-    """Return what git prints."""
+    """Return the output of a git command."""
     done = subprocess.run(
         ["git", "--no-optional-locks", "-C", str(folder), *words],
         stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_GIT_SECONDS,

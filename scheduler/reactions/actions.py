@@ -1,4 +1,4 @@
-"""Actions when a rule fires: stop a run or its workload, or notify. Each runs once and is recorded."""
+"""Actions on rule firings: stop a run, stop its workload, or notify. Each runs once, and its outcome is recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from hypergauge.core.config.rule_settings import STOP_RUN, STOP_WORKLOAD, RuleSettings
+from hypergauge.core.config.rule_settings import STOP_RUN, STOP_WORKLOAD
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler.reactions.notifications import NotificationFailed, send
@@ -24,19 +24,19 @@ __all__ = ["Actions"]
 
 _log = logging.getLogger(__name__)
 
-# A webhook that does not answer keeps no other action from being done.
+# Concurrent actions, so that a webhook without an answer does not block the others.
 _AT_A_TIME = 4
 _RECORD_TRIES = 3
 _LONGEST_EVIDENCE = 200
 
 
 class Actions:
-    """Does what was asked for about the runs of one home on one host.
+    """Executor of requested actions on the runs of one home and host.
 
     Parameters
     ----------
     done
-        Told each action that has been done or not, with its outcome.
+        Callback for each action and its outcome.
     """
 
     def __init__(self, database: Database, host: str, runs_dir: Path, done: Callable[[str, Outcome], None]) -> None:
@@ -44,21 +44,21 @@ class Actions:
         self._pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="action")
 
     def begin(self, connection: Connection) -> None:
-        """Begin with all that is to be done and was not begun before, by whomever."""
+        """Begin all requested actions that no process has begun yet."""
         for asked in rule_actions.asked_actions(connection, self._host):
             folder = self._folder(asked.run_id)
-            # On record first: what a process that vanishes was at is not done again.
+            # Recorded first, so that an action of a process that dies is not repeated.
             if folder.path.is_dir() and rule_actions.begin(connection, asked):
                 self._pool.submit(self._do, asked, folder)
 
     def close(self) -> None:
-        """Wait for what has been begun; it is bounded."""
+        """Wait for the actions in progress; each has a timeout."""
         self._pool.shutdown()
 
     def _do(self, asked: AskedAction, folder: RunFolder) -> None:
         try:
             outcome, detail = self._outcome(asked, folder)
-        except Exception as error:  # noqa: BLE001 - on record as failed, whatever it was; it may quote an address
+        except Exception as error:  # noqa: BLE001 - recorded as failed, by type: the message may quote a secret address
             outcome, detail = "failed", type(error).__name__
         self._done(asked.action, outcome)
         _log.warning(
@@ -85,7 +85,11 @@ class Actions:
             return _stop(map(self._folder, runs), reason)
         try:
             file = folder.spec().get("config")
-            action = RuleSettings.read(Path(file) if file else None).actions[asked.action]
+            from hypergauge.core.config.rule_sections import (
+                read_rules,  # imported here to save memory in processes without such actions
+            )
+
+            action = read_rules(Path(file) if file else None).actions[asked.action]
             return "done", send(action, _facts(asked))
         except (BadRequest, OSError, KeyError):
             return "failed", "the settings of the run name no such action any more"
@@ -107,7 +111,7 @@ def _stop(folders: Iterable[RunFolder], reason: str) -> tuple[Outcome, str]:
 
 
 def _words(asked: AskedAction) -> str:
-    """Return the evidence for people, in one line."""
+    """Return the evidence in one readable line."""
     figures = (f"{name.replace('_', ' ')} {_figure(value)}" for name, value in asked.evidence.items())
     return ", ".join(figures)[:_LONGEST_EVIDENCE] or "without further evidence"
 
@@ -119,7 +123,7 @@ def _figure(value: object) -> str:
 
 
 def _facts(asked: AskedAction) -> dict[str, Any]:
-    """Return what others are told. `text` is what chats show; `id` is the same for each try."""
+    """Return the content of a notification. Chat services show `text`; `id` is the same for each retry."""
     return {
         "rule": asked.rule,
         "severity": asked.severity,

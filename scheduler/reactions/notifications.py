@@ -1,4 +1,4 @@
-"""Notifications when a rule fires: a webhook or a command. No answer contains a secret of the settings."""
+"""Notifications on rule firings, by webhook or command. Returned messages contain no secret of the settings."""
 
 from __future__ import annotations
 
@@ -15,29 +15,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from hypergauge.core.config.rule_settings import Action
+from hypergauge.core.system.backoff import pauses
 from hypergauge.core.system.polling import readable
 
 __all__ = ["NotificationFailed", "send"]
 
-# The whole of a webhook or a command ends before a service that is told to stop is killed.
-_TRIES, _TRY_SECONDS, _PAUSE_SECONDS = 3, 3.0, 0.5
+# A notification ends before the kill timeout of a service that was asked to stop.
+_TRY_SECONDS = 3.0
+_FIRST_PAUSE, _LONGEST_PAUSE, _PAUSES = 1.0, 2.0, 2.0
 _COMMAND_SECONDS = 10.0
 _MOST_OUTPUT = 4096
-# What a command need not know: a password, and what would make it a part of a run.
+# Variables that a command does not inherit: passwords, and markers that would make it part of a run.
 _NOT_INHERITED = ("BENCH_DSN", "BENCH_READ_DSN", "BENCH_RUN_ID", "BENCH_SUPERVISOR")
 
 
 class NotificationFailed(Exception):
-    """Nobody was told."""
+    """The notification was not delivered."""
 
 
 def send(action: Action, facts: Mapping[str, Any]) -> str:
-    """Tell others what `facts` say, and return how that went, in words.
+    """Send a notification with `facts`; return its result in readable form.
 
     Raises
     ------
-    MessageFailed
-        It could not be done.
+    NotificationFailed
+        The notification was not delivered.
     """
     return _run(action, facts) if action.webhook is None else _post(action.webhook, facts)
 
@@ -49,9 +51,8 @@ def _post(url: str, facts: Mapping[str, Any]) -> str:
         headers={"Content-Type": "application/json", "User-Agent": "hypergauge", "Idempotency-Key": facts["id"]},
     )
     problem = ""
-    for number in range(_TRIES):
-        if number:
-            time.sleep(_PAUSE_SECONDS * 2**number)
+    for pause in (0.0, *pauses(_FIRST_PAUSE, _LONGEST_PAUSE, within=_PAUSES)):
+        time.sleep(pause)
         try:
             with urllib.request.urlopen(request, timeout=_TRY_SECONDS) as answer:  # noqa: S310
                 return f"status {answer.status}"
@@ -68,7 +69,7 @@ def _post(url: str, facts: Mapping[str, Any]) -> str:
 
 
 def _kind(error: object) -> str:
-    """Return what went wrong, without an address that it may quote."""
+    """Return the kind of an error, without an address that its message may quote."""
     return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
 
 
@@ -90,7 +91,7 @@ def _run(action: Action, facts: Mapping[str, Any]) -> str:
     with process, process.stdout as output:
         said, in_time = _until_its_end(process, output.fileno())
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # what it may have left behind as well
+            os.killpg(process.pid, signal.SIGKILL)  # including children that it left behind
         status = process.wait()
     words = f": {said}" if said else ""
     if not in_time:
@@ -101,11 +102,11 @@ def _run(action: Action, facts: Mapping[str, Any]) -> str:
 
 
 def _until_its_end(process: subprocess.Popen[bytes], output: int) -> tuple[str, bool]:
-    """Return what a command says, as far as it is kept, and whether it ended by itself in time."""
+    """Return the first `_MOST_OUTPUT` bytes of a command's output, and whether it ended in time."""
     said = bytearray()
     deadline = time.monotonic() + _COMMAND_SECONDS
     while True:
-        # What a child of it holds open does not count once it has ended itself.
+        # Once the command has ended, a child that holds the pipe open does not count.
         ended = process.poll() is not None
         heard = readable([output], 0.05)
         chunk = os.read(output, 65536) if heard else b""
@@ -123,7 +124,7 @@ def _printable(said: bytes) -> str:
 
 
 def _variables(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the facts as variables: ``BENCH_RULE``, and ``BENCH_RULE_EVIDENCE`` and the like for the others."""
+    """Return the facts as variables: ``BENCH_RULE`` for the rule, else ``BENCH_RULE_…``, as ``BENCH_RULE_EVIDENCE``."""
     return {
         "BENCH_RULE" if name == "rule" else f"BENCH_RULE_{name.upper()}": value
         if isinstance(value, str)

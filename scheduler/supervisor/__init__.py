@@ -1,1 +1,1 @@
-"""The supervisor process of a run."""
+"""Supervisor process of a run."""

@@ -1,4 +1,4 @@
-"""Lease of a run. While it is renewed, the run has a supervisor."""
+"""Lease of a run in the database. A run with a valid lease has a supervisor."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["Lease"]
 
 
 class Lease:
-    """Renews the lease of a run three times a lease, in the background: a database that hangs must not keep us from the run."""
+    """Background renewal of a run's lease, three times per lease duration. A slow database does not block the run."""
 
     def __init__(self, database: Database, run_id: str, root_pid: int) -> None:
-        self._session = Session(database, patience=0)
+        self._session = Session(database, timeout=0)
         self._run_id, self._root_pid, self._lease = run_id, root_pid, database.settings.lease
         self._renewals = Periodic(f"lease of run {run_id[:8]}", self._renew, self._lease / 3, at_once=True)
 
     def start(self) -> None:
-        """Renew it from now on."""
+        """Start the renewal."""
         self._renewals.start()
 
     def end(self) -> None:
-        """Renew it no more; what is under way is not waited for."""
-        if self._renewals.end(patience=0):
+        """Stop the renewal, without waiting for one in progress."""
+        if self._renewals.end(timeout=0):
             self._session.close()
 
     def _renew(self) -> None:

@@ -1,7 +1,8 @@
 """Memory limit of a run and its out-of-memory kills, from the kernel's files.
 
-The tightest limit of the control groups counts. Where nothing limits, that is the host's memory. The counters are those of the innermost group that has any: version 2's knows
-of the groups below as well. Without a group it is the host's own, which knows of every process that was killed.
+The limit is the tightest limit of the control groups, else the host's memory. The kill counter is that of the innermost
+group that has one; in version 2 it includes the groups below. Without a group it is the host's counter, which includes
+every killed process.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ __all__ = ["Memory"]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory of this process and its children.
+    """Memory limit and out-of-memory kills of this process and its children.
 
     Attributes
     ----------
     limit_bytes
-        How much that is at most; ``None`` where nothing says so.
+        Memory limit; ``None`` if unknown.
     holder
-        Whose limit it is: the ``host``'s memory, or that of a control group (``cgroup``).
+        Origin of the limit: the memory of the ``host``, or a control group (``cgroup``).
     oom_kills
-        How many processes the kernel has killed for lack of memory since the host, or the group, began; ``None`` where
-        it does not count.
+        Number of processes that the kernel has killed for lack of memory since the start of the host or the group;
+        ``None`` if the kernel does not count them.
     """
 
     limit_bytes: int | None = None
@@ -37,7 +38,7 @@ class Memory:
 
     @classmethod
     def read(cls, root: Path = Path("/")) -> Memory:
-        """Read what holds for the calling process; `root` is where ``proc`` and ``sys`` are."""
+        """Read the limit and the kills for the calling process; `root` contains ``proc`` and ``sys``."""
         total = _number(root / "proc/meminfo", "MemTotal:")
         host = None if total is None else total * 1024
         groups = list(control_groups.groups("memory", root=root))
@@ -52,7 +53,7 @@ class Memory:
         return cls(host, "host", killed)
 
     def killed_since(self, before: Memory) -> int:
-        """Return how many processes the kernel has killed for lack of memory since `before`, 0 where that is unknown."""
+        """Return the number of out-of-memory kills since `before`; 0 if unknown."""
         if self.oom_kills is None or before.oom_kills is None:
             return 0
         return max(0, self.oom_kills - before.oom_kills)
@@ -66,7 +67,7 @@ def _group_kills(group: Path) -> int | None:
 
 
 def _number(path: Path, key: str) -> int | None:
-    """Return the number behind `key` at the beginning of a line, ``None`` where there is none."""
+    """Return the number after `key` at the beginning of a line; ``None`` if there is none."""
     found = re.search(rf"^{key}\s+([0-9]+)\b", _text(path), re.MULTILINE)
     return int(found[1]) if found else None
 

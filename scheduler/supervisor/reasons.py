@@ -1,4 +1,4 @@
-"""Reasons of runs that did not finish, in words that a person can act on."""
+"""Reasons of runs that did not finish, as actionable messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypergauge.scheduler.supervisor.limits import Memory
 
 __all__ = ["Ending", "exit_code", "failure", "last_lines"]
 
-# A line of output is cut here: messages of allocators go on with advice.
+# Longest part of an output line in characters. Messages of allocators continue with advice.
 _LONGEST = 300
-# As many lines as a launcher of several processes writes behind the one that says what went wrong.
+# Output lines to search. A launcher of several processes writes as many after the line with the error.
 _LINES = 40
 _GPU_MEMORY = re.compile(
     r"CUDA out of memory|CUDA error: out of memory|HIP out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
@@ -24,9 +24,9 @@ _HOST_MEMORY = re.compile(
     r"^(\S*\.)?_?(Array)?MemoryError\b|Cannot allocate memory|can't allocate memory|std::bad_alloc|^fatal: out of memory"
 )
 _TRACEBACK = "Traceback (most recent call last):"
-# What torchrun raises behind the traceback of the process that it had started.
+# Error that torchrun raises after the traceback of its child process.
 _LAUNCHER = "ChildFailedError"
-# Those by which the kernel, a library or a person ends programs; 128 and another's number is just an exit status.
+# Signals with which the kernel, a library or a user ends programs. Other exit statuses above 128 name no signal.
 _SIGNALS: frozenset[int] = frozenset(
     {signal.SIGINT, signal.SIGABRT, signal.SIGFPE, signal.SIGKILL, signal.SIGTERM}
     | {signal.SIGSEGV, signal.SIGILL, signal.SIGBUS, signal.SIGXCPU, signal.SIGXFSZ}
@@ -47,13 +47,13 @@ class Ending:
     Attributes
     ----------
     returncode
-        Its exit status, or the negative number of the signal that ended it.
+        Exit status, or the negative number of the signal that ended the command.
     lines
-        The end of its output, see `last_lines`.
+        End of its output; see `last_lines`.
     before, after
-        The memory when it began and when it had ended.
+        Memory before the start and after the end of the command.
     peak_bytes
-        The most memory that one of its processes had.
+        Peak memory of its largest process.
     """
 
     returncode: int
@@ -64,10 +64,10 @@ class Ending:
 
 
 def failure(ending: Ending) -> str | None:
-    """Return why a command did not finish, ``None`` where it did.
+    """Return the reason why a command did not finish; ``None`` if it finished.
 
-    A kill for lack of memory is told from others by the kernel's count, which rose meanwhile; a shell says of a child
-    that was killed 128 and the signal's number. Where only a part of the run was killed so, that is said behind the rest.
+    An increase of the kernel's counter distinguishes out-of-memory kills from other kills. A shell reports a killed
+    child as 128 plus the signal's number. If the kernel killed only a part of the run, the reason ends with that.
     """
     if ending.returncode == 0:
         return None
@@ -79,12 +79,12 @@ def failure(ending: Ending) -> str | None:
 
 
 def exit_code(returncode: int) -> int:
-    """Return an exit status as shells count: 128 and the signal's number for what was killed."""
+    """Return the exit status by the convention of shells: 128 plus the signal's number for a killed command."""
     return 128 - returncode if returncode < 0 else returncode
 
 
 def last_lines(output: Path) -> list[str]:
-    """Return the last lines of a file that are not blank, as far as they can be printed; of a long one the beginning."""
+    """Return the last lines of a file, without blank lines and unprintable characters; long lines are cut."""
     try:
         with output.open("rb") as file:
             file.seek(max(0, output.stat().st_size - 16384))
@@ -98,10 +98,10 @@ def last_lines(output: Path) -> list[str]:
 
 
 def _told(ending: Ending) -> str:
-    """Return what the exit status and the output say: of a traceback the last line is what went wrong."""
+    """Return the reason from the exit status and the output; the last line of a traceback is the error."""
     what = _what(ending.returncode)
     lines = list(ending.lines)
-    # A program may survive a lack of memory, with less of it or a smaller batch, and fail of something else.
+    # A program may survive an out-of-memory error, for example with a smaller batch, and fail with another error later.
     while _TRACEBACK in lines[1:] and not any(_LAUNCHER in line for line in lines):
         lines = lines[lines.index(_TRACEBACK, 1) :]
     for pattern, memory in ((_GPU_MEMORY, "out of GPU memory"), (_HOST_MEMORY, "out of memory")):

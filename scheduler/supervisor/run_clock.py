@@ -1,4 +1,4 @@
-"""Clock of a run. No change of the host's clock affects it."""
+"""Clock of a run, unaffected by changes of the host's clock."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["RunClock"]
 
 
 class RunClock:
-    """The time of day as it was when a run began, and what has passed since.
+    """Clock of a run: Unix time of its release, plus the monotonic time since.
 
     Parameters
     ----------
     started_at
-        When the run was released, in Unix seconds: a moment ago.
+        Release of the run in Unix seconds, shortly before the call.
     """
 
     def __init__(self, started_at: float) -> None:
@@ -24,5 +24,5 @@ class RunClock:
         return self.at(time.monotonic())
 
     def at(self, monotonic: float) -> float:
-        """Return the Unix seconds of a moment that any process of this host has read from `time.monotonic`."""
+        """Convert a value of `time.monotonic`, from any process of this host, to Unix seconds."""
         return self._offset + monotonic

@@ -1,41 +1,37 @@
 """Supervisor of one run: ``python -m hypergauge.scheduler.supervisor.supervisor RUN_FOLDER``.
 
-It is started by the scheduler and outlives it. On its standard input come one line of JSON (an `Order`), and ``go`` with
-the run's start once the placement is in the database; if that never comes, nothing is run. On its standard output it
-says ``ready``, and ``ended`` when the run has. When it is asked to, or its input ends since the scheduler is gone, it delivers
-by itself what the scheduler would have: output, spans and software metrics.
+The scheduler starts the supervisor, which outlives it. The scheduler writes to the supervisor's standard input: one
+line of JSON (an `Order`), then ``go`` with the run's start, once the placement is in the database. Without ``go`` the
+supervisor runs nothing. The supervisor writes ``ready`` to its standard output, and ``ended`` when the run has ended.
 
-The run's end is written to its folder first and to the database then, for as long as it takes.
+The supervisor writes the run's end to its folder first, then to the database, and retries for up to 24 hours. If the
+order asks for it, or if the scheduler has died, it also delivers output, spans and software metrics.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import DEVNULL, Popen
-from typing import Any
 
-from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
 from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
 from hypergauge.core.services import Stack
+from hypergauge.core.system.backoff import pauses
 from hypergauge.core.system.polling import readable
 from hypergauge.core.system.processes import identity
 from hypergauge.scheduler import profilers
 from hypergauge.scheduler.environments.containers import end_container
-from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.scheduler.supervisor.lease import Lease
 from hypergauge.scheduler.supervisor.limits import Memory
+from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.scheduler.supervisor.output_limit import OutputLimit
 from hypergauge.scheduler.supervisor.reasons import Ending, exit_code, failure, last_lines
 from hypergauge.scheduler.supervisor.run_clock import RunClock
@@ -45,57 +41,17 @@ from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.session import Session
 
-__all__ = ["Order"]
-
 _PR_SET_CHILD_SUBREAPER = 36
-# For a request to open a run that the server was slow to answer.
+# Wait for a late response of MLflow to the creation of the run.
 _OPENING_SECONDS = 5.0
-# How long the collector is waited for, and between two looks.
+# Longest wait for the collector, and interval of the checks.
 _SETTLE_SECONDS, _SETTLE_LOOK_SECONDS = 10.0, 0.2
-# How long an end is tried to be written, to its folder and to the database.
-_PATIENCE_SECONDS = 24 * 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Order from the scheduler to a supervisor. It travels through a pipe, since it may hold secrets.
-
-    With `delivers` the supervisor delivers what the run leaves, since the scheduler does not wait for that; `experiment` is
-    the run's.
-    """
-
-    words: list[str]
-    directory: str
-    environment: dict[str, str]
-    settings: dict[str, Any]
-    policy: dict[str, Any]
-    workload_began: float | None
-    tracking_uri: str | None
-    mlflow_run_id: str | None
-    profilers: str = ""
-    experiment: int | None = None
-    delivers: bool = False
-
-    def encode(self) -> bytes:
-        """Return one line of JSON."""
-        return json.dumps(asdict(self)).encode() + b"\n"
-
-    @classmethod
-    def decode(cls, line: bytes) -> Order:
-        """Read one line of JSON."""
-        return cls(**json.loads(line))
-
-    def load_settings(self) -> Settings:
-        """Return the settings of the scheduler that sent this."""
-        return Settings.received(self.settings)
-
-    def deadline(self, started_at: float) -> tuple[float, str]:
-        """Return when the run is to be ended, and what is said of it then."""
-        return Policy(**self.policy).deadline(started_at, self.workload_began)
+# Longest time of retries to write the run's end to its folder, and to the database.
+_RETRY_SECONDS = 24 * 3600.0
 
 
 class Supervisor:
-    """Runs one command, and sees to its end and to that of everything it started."""
+    """Supervisor of one command and of all processes that it starts, until their end."""
 
     def __init__(self, folder: RunFolder, order: Order) -> None:
         self.folder, self.order = folder, order
@@ -112,17 +68,17 @@ class Supervisor:
         self._stop_requested = True
 
     def run(self, started_at: float) -> RunEnd:
-        """Run the command from now on; return how it ended."""
-        # Not earlier: a supervisor that is told to stop before there is anything to supervise just ends.
+        """Run the command; return its end."""
+        # Not earlier, so that a signal before the release just ends the supervisor.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
         run_id, clock = self.folder.run_id, RunClock(started_at)
         memory = Memory.read()
         around = profilers.around(self.order.profilers)
-        said = self.folder.profiler_log if around else self.folder.output  # the command has its output for itself
+        said = self.folder.profiler_log if around else self.folder.output  # the relay writes the command's output
         output = os.open(said, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # The output goes straight to its file: nothing of it is in our hands when we, or the run, are killed.
+            # The output goes directly to its file, so a killed supervisor or run loses nothing.
             process = Popen(
                 self.order.words,
                 cwd=self.order.directory,
@@ -138,11 +94,11 @@ class Supervisor:
         finally:
             os.close(output)
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
-        with contextlib.suppress(OSError):  # a full disk: who supervises it is known already
+        with contextlib.suppress(OSError):  # a full disk: `main` has already written the supervisor's PID
             self.folder.write_state(state)
         lease = Lease(self.database, run_id, process.pid)
         lease.start()
-        limit = OutputLimit(run_id, self.folder.output, self.database.settings.output_limit)
+        limit = OutputLimit(self.folder.output, self.database.settings.output_limit)
         limit.start()
         spans = SpanWatch(self.database, self.folder)
         spans.start()
@@ -160,7 +116,7 @@ class Supervisor:
     def _watch(
         self, command: profilers.ProfiledCommand, started_at: float, clock: RunClock
     ) -> tuple[str, profilers.CommandEnd]:
-        """Wait for the command's end, and bring it about where it is asked for; return status and end."""
+        """Wait for the command, and end it at the deadline or on request; return status and exit."""
         status: str | None = None
         deadline, _ = self.order.deadline(started_at)
         while True:
@@ -190,12 +146,12 @@ class Supervisor:
             written_bytes=used.ru_oublock * 512,
             max_rss_bytes=used.ru_maxrss * 1024,
         )
-        for pause in _pauses(_PATIENCE_SECONDS):
-            with contextlib.suppress(OSError):  # a full disk, perhaps of what the run has written
+        for pause in pauses(0.5, 30.0, within=_RETRY_SECONDS):
+            with contextlib.suppress(OSError):  # a full disk, perhaps filled by the run
                 self.folder.write_end(end)
                 break
             time.sleep(pause)
-        with contextlib.suppress(OSError):  # the scheduler is gone
+        with contextlib.suppress(OSError):  # the scheduler has died
             os.write(sys.stdout.fileno(), b"ended\n")
         return end
 
@@ -209,9 +165,9 @@ class Supervisor:
         return f"{ended.lost_by} ended before its command: {why}" if ended.lost_by else why
 
     def record(self, end: RunEnd) -> None:
-        """Write the end to the database, however long that is away, or refuses it: it may be about to be mended."""
-        with contextlib.closing(Session(self.database, patience=0)) as session:
-            for pause in _pauses(_PATIENCE_SECONDS):
+        """Write the end to the database; retry while the database is away or refuses it."""
+        with contextlib.closing(Session(self.database, timeout=0)) as session:
+            for pause in pauses(0.5, 30.0, within=_RETRY_SECONDS):
                 with contextlib.suppress(BenchError):
                     session(runs.end_run, self.folder.run_id, end)
                     return
@@ -221,7 +177,7 @@ class Supervisor:
 def main(folder: RunFolder) -> None:
     """Supervise the run of `folder`."""
     if not (line := _read_line(sys.stdin.fileno())):
-        return  # the scheduler is gone, or has thought better of it
+        return  # the scheduler has died or cancelled the run
     order = Order.decode(line)
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     supervisor = Supervisor(folder, order)
@@ -229,23 +185,23 @@ def main(folder: RunFolder) -> None:
     with contextlib.ExitStack() as held:
         supervisor.database.hold()
         held.callback(supervisor.database.close)
-        # Where the scheduler has died, the last supervisor is the last to need the services, and stops them.
+        # If the scheduler has died, the last supervisor stops the services.
         stack = Stack(supervisor.database.settings)
         stack.hold(lambda: None)
         held.callback(stack.release)
         os.write(sys.stdout.fileno(), b"ready\n")
         words = _read_line(sys.stdin.fileno())
         if not words.startswith(b"go "):
-            return  # the scheduler is gone, or has thought better of it: the run was never released
+            return  # the scheduler has died or cancelled the run before its release
         end = supervisor.run(started_at=float(words.split()[1]))
         supervisor.record(end)
         if order.delivers or _input_ended():
-            with contextlib.closing(Session(supervisor.database, _PATIENCE_SECONDS, _complain)) as session:
+            with contextlib.closing(Session(supervisor.database, _RETRY_SECONDS, _complain)) as session:
                 _stand_in(supervisor, session, end)
 
 
 def _stand_in(supervisor: Supervisor, session: Session, end: RunEnd) -> None:
-    """Do what the scheduler, which is gone or waits no longer, would have done when the run had ended."""
+    """Clear devices and deliver the run in place of the scheduler, which has died or does not wait."""
     from hypergauge.scheduler.devices.devices import Devices
     from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
 
@@ -255,12 +211,12 @@ def _stand_in(supervisor: Supervisor, session: Session, end: RunEnd) -> None:
             sys.stderr.write(f"{problem}\n")
     finally:
         if order.delivers and order.tracking_uri and order.mlflow_run_id is None:
-            time.sleep(_OPENING_SECONDS)  # MLflow may still be about to open it, and would have it twice
+            time.sleep(_OPENING_SECONDS)  # MLflow may still be creating the run, and a second one must not appear
         if not folder.delivered:
             session(deliver, folder, order.tracking_uri, order.mlflow_run_id, end, _complain)
         if order.delivers and order.experiment is not None:
             session(deliver_leftovers, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
-        # The stack's collector writes what the run had to say last, for as long as somebody holds the stack.
+        # The stack's collector stores the run's last samples only while a process holds the stack.
         if order.delivers and "collector" in Stack(settings).services():
             until = time.monotonic() + _SETTLE_SECONDS
             while session(unsummarised, [folder.run_id]) and time.monotonic() < until:
@@ -272,7 +228,7 @@ def _complain(problem: str) -> None:
 
 
 def _reap_orphans(root_pid: int) -> None:
-    """Wait for children that became ours when their parents died; never for the command itself, which Popen does."""
+    """Reap orphans that the supervisor has adopted as a subreaper; `Popen` reaps the command itself."""
     while True:
         try:
             found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -290,17 +246,8 @@ def _reap_all() -> None:
             pass
 
 
-def _pauses(patience: float) -> Iterator[float]:
-    """Yield pauses that double from half a second to half a minute until `patience` (seconds) is over."""
-    pause, waited = 0.5, 0.0
-    while waited <= patience:
-        yield pause
-        waited += pause
-        pause = min(2 * pause, 30.0)
-
-
 def _read_line(descriptor: int) -> bytes:
-    """Read one line without a buffer, so that what follows it can still be waited for with `select`."""
+    """Read one line without a buffer, so that `select` still sees the data after it."""
     line = bytearray()
     while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
         line += byte

@@ -1,4 +1,4 @@
-"""Artifact store of a local tracking server, and its checks."""
+"""Artifact store of a local tracking server: keys and checks."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ __all__ = ["require_store", "store_keys"]
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _ENDPOINT = "MLFLOW_S3_ENDPOINT_URL"
-# A store that is away is waited for no longer; what runs leave is delivered when it is back.
+# Timeout of a request to the store. Artifacts that an unreachable store misses are delivered later.
 _PATIENCE_SECONDS = 3.0
 
 
 def store_keys() -> dict[str, str]:
-    """Return the keys, as variables for MLflow's server, which reads no files itself."""
+    """Return the keys as variables for MLflow's server, which cannot read them from files."""
     return {name: value for name in _KEYS if (value := secret(name))}
 
 
 def require_store(destination: str) -> None:
-    """Refuse a destination of artifacts that cannot be used: a folder can, and ``s3://BUCKET/PREFIX`` is asked.
+    """Validate the destination of artifacts: accept any folder, and check the bucket of ``s3://BUCKET/PREFIX``.
 
     Raises
     ------
     BadRequest
-        It is no such place, the bucket does not exist, or its keys are missing or wrong; the message does not hold them.
+        The destination has another form, the bucket does not exist, or its keys are missing or wrong. The message does
+        not contain the keys.
     TrackingUnavailable
         The store does not answer.
     """
@@ -41,9 +42,9 @@ def require_store(destination: str) -> None:
 
 
 def _look(bucket: str) -> None:
-    """Ask the store for the bucket."""
+    """Check that the store has the bucket and accepts the keys."""
     try:
-        import boto3  # an extra: most keep artifacts in a folder
+        import boto3  # an optional dependency: most users keep artifacts in a folder
         from botocore import exceptions
         from botocore.config import Config
     except ImportError:

@@ -20,7 +20,7 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["deliver", "deliver_leftovers", "deliver_spans"]
 
-# How long a server may take to say that it is there, in seconds.
+# Timeout of the server's health check.
 _PATIENCE_SECONDS = 10.0
 
 
@@ -32,10 +32,10 @@ def deliver(
     end: RunEnd,
     say: Callable[[str], None] = lambda _: None,
 ) -> bool:
-    """Deliver what a run has left in its folder; again is harmless. Return whether all of it has arrived; `say` is told why not.
+    """Deliver the files of a run's folder; return whether all have arrived. Idempotent.
 
-    Where MLflow could not open a run for it in time, that is made up for. What somebody else delivers at this moment is
-    left to them.
+    If MLflow has not created a run in time, create it now. If another process holds the delivery lock of the run, leave
+    the delivery to it. `say` receives the reason of a failure.
     """
     with HostLock(f"delivery/{folder.run_id}") as claim:
         if not claim.take() or folder.delivered:
@@ -59,7 +59,7 @@ def deliver_leftovers(
     tracking: Tracking | str | None,
     say: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Deliver what earlier commands could not of an experiment, since the tracking server was away."""
+    """Deliver ended runs of an experiment that earlier commands could not, because the tracking server was away."""
     server = Tracking(tracking) if isinstance(tracking, str) else tracking
     for run in runs.known_runs(connection, experiment):
         folder = RunFolder(runs_dir / run.run_id)
@@ -72,12 +72,12 @@ def deliver_leftovers(
 
 
 def deliver_spans(connection: Connection, folder: RunFolder) -> None:
-    """Deliver what goes to the database alone."""
+    """Store the spans of a run in the database."""
     store_spans(connection, folder.run_id, read_spans(folder.spans))
 
 
 def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_run_id: str | None, end: RunEnd) -> None:
-    """Bring to MLflow what a run has left, and to the database what MLflow knows of the run."""
+    """Upload the files of a run to MLflow, and store its software metrics from MLflow in the database."""
     if not server.answers(_PATIENCE_SECONDS):
         raise TrackingUnavailable("MLflow does not answer")
     if mlflow_run_id is None:

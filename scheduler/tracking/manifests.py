@@ -17,7 +17,7 @@ _ANSWER_SECONDS = 2.0
 
 
 def records_of(home: Path, tracking_uri: str | None, runs: Sequence[RunInfo]) -> dict[str, dict[str, str]]:
-    """Return the files of runs' records with their content, by run id and name; those that cannot be had are missing."""
+    """Return the contents of runs' manifest files, by run id and name; unavailable manifests are left out."""
     folders = ((run.run_id, RunFolder.find(home, run.run_id)) for run in runs)
     found = {run_id: files for run_id, folder in folders if folder and (files := read_record(folder))}
     elsewhere = {run.run_id: run.mlflow_run_id for run in runs if run.run_id not in found and run.mlflow_run_id}

@@ -1,8 +1,8 @@
-"""MLflow's REST interface, as far as runs need it.
+"""Client of MLflow's REST API, as far as runs need it.
 
-Importing MLflow takes a second of CPU, more than all else that a short command does, and a run that is measured beside it
-would feel it. So the stack's own server, which asks for no login, is spoken to in plain HTTP. Any other server is reached
-through MLflow's own transport, which knows logins, certificates and proxies.
+Importing MLflow takes 1 s of CPU, more than the rest of a short command, and disturbs runs that are measured at the
+same time. The client therefore uses plain HTTP for the stack's own server, which needs no login. For other servers it
+uses MLflow's own transport, which supports logins, certificates and proxies.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from hypergauge.core.addresses import without_login
 from hypergauge.core.errors import TrackingUnavailable
+from hypergauge.core.system.backoff import pauses
 
 __all__ = ["MlflowRest", "Refused", "TrackedRun"]
 
 _API = "/api/2.0/mlflow/"
 _ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts/"
 _TIMEOUT_SECONDS = 20.0
-# Before it is asked again: a server that is away should cost seconds, for what is not delivered now is delivered later.
-_PAUSES = (0.5, 1.0, 2.0)
+# Total of pauses between retries. An unreachable server costs only seconds, since delivery is retried later.
+_PAUSES = 3.0
 _TRANSIENT = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -38,7 +39,7 @@ class Refused(TrackingUnavailable):
     Attributes
     ----------
     code
-        MLflow's name of the reason, such as ``INVALID_PARAMETER_VALUE``; empty where it gives none.
+        Error code of MLflow, such as ``INVALID_PARAMETER_VALUE``; empty if it gives none.
     """
 
     def __init__(self, message: str, code: str = "") -> None:
@@ -48,7 +49,7 @@ class Refused(TrackingUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """A run as MLflow has it; `metrics` are the last values, `artifacts` is where it keeps its files."""
+    """Run in MLflow. `metrics` are the latest values, `artifacts` is the URI of its artifacts."""
 
     mlflow_run_id: str
     status: str
@@ -58,7 +59,7 @@ class TrackedRun:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> Self:
-        """Return the run that MLflow's REST interface describes."""
+        """Parse a run from MLflow's REST API."""
         info, data = content["info"], content.get("data", {})
         return cls(
             info["run_id"],
@@ -70,7 +71,7 @@ class TrackedRun:
 
 
 class MlflowRest:
-    """Requests to the tracking server at `uri`."""
+    """REST client of the tracking server at `uri`."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri.rstrip("/")
@@ -80,23 +81,23 @@ class MlflowRest:
         self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
 
     def ask(self, endpoint: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what an endpoint such as ``runs/create`` answers to a POST.
+        """Send a POST to an endpoint such as ``runs/create``; return the response.
 
         Raises
         ------
         Refused
             MLflow does not accept the request.
         TrackingUnavailable
-            It does not answer.
+            MLflow does not answer.
         """
         return self._request("POST", endpoint, body)
 
     def look_up(self, endpoint: str, query: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what an endpoint answers to a GET; raises as `ask`."""
+        """Send a GET to an endpoint; return the response. Raises like `ask`."""
         return self._request("GET", endpoint, query)
 
     def pages(self, method: str, endpoint: str, query: Mapping[str, Any], field: str) -> Iterator[dict[str, Any]]:
-        """Yield what a list of MLflow's has under `field`, page by page; raises as `ask`."""
+        """Yield the items under `field` of a paginated list. Raises like `ask`."""
         token: str | None = None
         while True:
             page = self._request(method, endpoint, {**query, **({"page_token": token} if token else {})})
@@ -105,11 +106,11 @@ class MlflowRest:
                 return
 
     def takes_artifacts(self, artifact_uri: str) -> bool:
-        """Return whether the server itself keeps what lies at `artifact_uri`, and can be given it in plain HTTP."""
+        """Return whether the server itself stores the artifacts at `artifact_uri` and accepts plain HTTP."""
         return self._is_plain and artifact_uri.startswith("mlflow-artifacts:/")
 
     def put_artifact(self, artifact_uri: str, path: Path) -> None:
-        """Keep a file among the artifacts of a run, whose `artifact_uri` this is; raises as `ask`."""
+        """Upload a file to the artifacts at `artifact_uri`. Raises like `ask`."""
         place = quote(f"{urlsplit(artifact_uri).path.strip('/')}/{path.name}")
         with path.open("rb") as file:
             headers = {"Content-Type": "application/octet-stream", "Content-Length": str(path.stat().st_size)}
@@ -124,7 +125,7 @@ class MlflowRest:
             url += f"?{urlencode(content)}"
         else:
             data = json.dumps(content).encode()
-        for pause in (*_PAUSES, None):
+        for pause in (*pauses(0.5, 2.0, within=_PAUSES), None):
             request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
             try:
                 answer: dict[str, Any] = json.loads(self._answer(request) or b"{}")
@@ -173,6 +174,6 @@ def _through_mlflow(uri: str, method: str, endpoint: str, content: Mapping[str, 
         answer: dict[str, Any] = done.json()
     except MlflowException as error:
         raise Refused(f"MLflow: {without_login(str(error)).splitlines()[0]}", error.error_code) from error
-    except OSError as error:  # requests' errors are
+    except OSError as error:  # base class of the errors of requests
         raise TrackingUnavailable(f"MLflow: {without_login(str(error)).splitlines()[0]}") from error
     return answer

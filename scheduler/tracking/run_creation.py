@@ -1,4 +1,4 @@
-"""Creation of MLflow runs, without delaying ours: after a few seconds it is postponed."""
+"""Creation of MLflow runs in the background. If MLflow is slow, runs start without it and creation is postponed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 6.0
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The run that MLflow is to open for ours; it stays in the run's folder until MLflow answers."""
+    """Request to create an MLflow run. It stays in the run's folder until MLflow answers."""
 
     run_id: str
     experiment: str
@@ -30,12 +30,12 @@ class RunRequest:
     tags: dict[str, str]
 
     def write(self, folder: RunFolder) -> None:
-        """Keep it with the run."""
+        """Store the request in the run's folder."""
         write_atomically(folder.path / _FILE, json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunRequest | None:
-        """Return what was kept, ``None`` where nothing was asked for."""
+        """Return the request in a run's folder; ``None`` if there is none."""
         try:
             return cls(**json.loads((folder.path / _FILE).read_text(encoding="utf-8")))
         except FileNotFoundError:
@@ -43,14 +43,14 @@ class RunRequest:
 
 
 class RunCreation:
-    """Opens runs in threads of its own.
+    """Creation of MLflow runs in background threads.
 
     Attributes
     ----------
     opened
-        MLflow's ids of the runs that are open by now, by ours.
+        MLflow's ids of the runs created so far, by run id.
     problem
-        Why some are not; ``None`` where nothing is known.
+        Reason why runs were not created; ``None`` if there is none.
     """
 
     def __init__(self, tracking: Tracking | None, patience: float = _PATIENCE_SECONDS) -> None:
@@ -60,7 +60,7 @@ class RunCreation:
         self.problem: str | None = None
 
     def open(self, requests: Sequence[RunRequest]) -> bool:
-        """Open runs, and wait for that as long as it holds nobody up; return whether all are open."""
+        """Create runs, and wait for them up to the time limit; return whether all are created."""
         thread = threading.Thread(target=self._work, args=(requests,), name="mlflow-openings", daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -68,7 +68,7 @@ class RunCreation:
         return all(request.run_id in self.opened for request in requests)
 
     def settled(self, patience: float = 0.0) -> bool:
-        """Return whether nothing is being opened any more, within `patience` (seconds)."""
+        """Wait up to `patience` seconds for creation in progress; return whether it has ended."""
         deadline = time.monotonic() + patience
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -93,14 +93,15 @@ class RunCreation:
 
 
 def open_late(tracking: Tracking, request: RunRequest, started_at: float) -> str:
-    """Return MLflow's id of a run that could not be opened before it began, at `started_at` (Unix seconds).
+    """Create the MLflow run of a run that began without it, at `started_at` (Unix seconds); return MLflow's id.
 
-    An earlier attempt may have opened it without hearing of that, or without its parameters.
+    An earlier attempt may have created the run without receiving the response, or without its parameters. That run is
+    used and gets the parameters.
 
     Raises
     ------
     TrackingUnavailable
-        The server still does not answer, or refuses.
+        The server does not answer, or refuses the request.
     """
     if (known := tracking.find_run(request.run_id)) is not None:
         tracking.log_params(known, request.params)

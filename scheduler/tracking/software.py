@@ -1,4 +1,4 @@
-"""Copy of software metrics from MLflow to the database, while runs go on."""
+"""Copy of software metrics from MLflow to the database, during runs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["SoftwareWatch"]
 
-# For a question to the server that is under way at the end; what it brings is not needed any more.
+# Longest wait for a request in progress at the end; its result is no longer needed.
 _PATIENCE_SECONDS = 2.0
 
 
 class SoftwareWatch:
-    """Fills ``software_metrics`` every few seconds, in the background: a slow tracking server must not delay anything.
+    """Background copy to ``software_metrics`` every few seconds, so that a slow tracking server delays nothing.
 
     Parameters
     ----------
     running
-        Returns the ids of the runs that go on.
+        Function that returns the ids of running runs.
     """
 
     def __init__(

@@ -15,18 +15,17 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["SpanWatch", "read_spans"]
 
-# How often a run's new spans are looked for, in seconds, and how many bytes of them are taken: some 700 a second.
+# Interval, and largest part of the file read each time in bytes: some 700 spans per second.
 _INTERVAL_SECONDS = 2.0
 _MOST_BYTES = 1 << 18
-# For spans that are under way to the database at the end.
+# Longest wait for a write in progress at the end.
 _PATIENCE_SECONDS = 2.0
 
 
 class SpanWatch:
-    """Brings a run's spans to the database while it goes on, in the background; the delivery brings all of them.
+    """Background copy of a run's spans to the database, during the run. The delivery at the end stores all spans.
 
-    A run that writes more than `_MOST_BYTES` at a time has only its newest there before it has ended: what it says of
-    itself must not cost more than it does.
+    Of each interval the copy stores the newest `_MOST_BYTES` at most, so that many spans do not slow the run.
     """
 
     def __init__(self, database: Database, folder: RunFolder) -> None:
@@ -35,11 +34,11 @@ class SpanWatch:
         self._read = 0
 
     def start(self) -> None:
-        """Look for new spans every few seconds from now on."""
+        """Start the background copy."""
         self._looks.start()
 
     def end(self) -> None:
-        """Look no more; what is under way arrives first, for the delivery would get in its way."""
+        """Stop the copy; wait for a write in progress, which would conflict with the delivery."""
         self._looks.end(_PATIENCE_SECONDS)
 
     def _store(self) -> None:
@@ -51,7 +50,7 @@ class SpanWatch:
         with path.open("rb") as file:
             file.seek(begin)
             lines = file.read(size - begin)
-        # Whole lines: what is behind the last end of one is still being written.
+        # Whole lines only: the client may still be writing the last one.
         whole = lines[: lines.rfind(b"\n") + 1]
         with self._database.session() as connection:
             store_spans(connection, self._folder.run_id, _spans(whole.splitlines()))
@@ -59,7 +58,7 @@ class SpanWatch:
 
 
 def read_spans(path: Path) -> Iterator[SpanRecord]:
-    """Yield the spans of a file that the client has appended to; a line cut short by a crash is passed over."""
+    """Yield the spans of the client's file; skip lines that a crash has truncated."""
     if not path.exists():
         return
     with path.open("rb") as file:
@@ -73,7 +72,7 @@ def _spans(lines: Iterable[bytes]) -> Iterator[SpanRecord]:
 
 
 def _span(line: bytes) -> SpanRecord | None:
-    """Return the span of a line, ``None`` where it is none: anything may write to that file."""
+    """Parse a line; return ``None`` for an invalid span, because any process may write to that file."""
     try:
         raw = json.loads(line)
         step = raw["step"]
@@ -94,5 +93,5 @@ def _span(line: bytes) -> SpanRecord | None:
 
 
 def _text(value: object) -> str:
-    """Return what the database takes: neither zero bytes nor what of a file's name is no UTF-8."""
+    """Return text that PostgreSQL accepts, without NUL bytes and invalid UTF-8 (of file names)."""
     return str(value).replace("\0", "").encode(errors="replace").decode()

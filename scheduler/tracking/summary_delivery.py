@@ -1,8 +1,8 @@
 """Delivery of run summaries to MLflow, in the background.
 
-Summaries are written some seconds after a run has ended, by the collector. So it is the collector's command that watches for
-them, in a thread, and has them delivered by a process of its own: importing MLflow takes a second of CPU and memory that a
-collector should do without. What cannot be delivered now is delivered later, by whichever collector runs then.
+The collector writes summaries some seconds after a run has ended. A thread of the collector's command watches for them
+and starts a process that delivers them, because importing MLflow takes 1 s of CPU and memory. Summaries that cannot be
+delivered now are delivered later, by any collector.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _NICE = 19
 
 
 class SummaryDelivery:
-    """Delivers summaries for as long as its block lasts; at the end it waits for none.
+    """Background delivery of summaries inside a ``with`` block; the end terminates a delivery in progress.
 
     Parameters
     ----------
     tracking_uri
-        Returns where MLflow is by now, ``None`` where there is none.
+        Function that returns the current URI of MLflow; ``None`` if there is none.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class SummaryDelivery:
         ) as process:
             while process.poll() is None:
                 if self._deliveries.wait(0.1):
-                    process.terminate()  # what it had not logged is logged later
+                    process.terminate()  # the next collector logs the rest
             self._unknown |= set(process.communicate()[0].split())
         if process.returncode and not self._deliveries.ending:
             raise TrackingUnavailable("MLflow was not reached")
 
 
 def deliver_summaries(database: Database, uri: str, run_ids: Sequence[str]) -> list[str]:
-    """Log the summaries of runs to MLflow as metrics of their runs there; return the ids of those that it does not know.
+    """Log the summaries of runs to MLflow as metrics; return the ids of runs that MLflow does not know.
 
     Raises
     ------
@@ -105,8 +105,8 @@ def deliver_summaries(database: Database, uri: str, run_ids: Sequence[str]) -> l
 
 
 def main(run_ids: Sequence[str]) -> int:
-    """Deliver, as a process of its own; write the ids of runs that MLflow does not know."""
-    os.nice(_NICE)  # a run that goes on is measured
+    """Deliver summaries in this process; write the ids of runs that MLflow does not know to standard output."""
+    os.nice(_NICE)  # low priority, so that measured runs are not disturbed
     settings = Settings.load()
     assert settings.tracking_uri is not None
     try:

@@ -1,7 +1,7 @@
-"""Names of the metrics under which MLflow has a run's summary.
+"""Names of the metrics of a run's summary in MLflow.
 
-They begin with ``system/``, so that MLflow's pages show them among the system metrics. MLflow's own have units in their names
-(``system/cpu_utilization_percentage``) and none of these statistics, so no name is in both. Units are SI.
+They begin with ``system/``, so that MLflow shows them among the system metrics. MLflow's own names have units
+(``system/cpu_utilization_percentage``) and none of these statistics, so the names never collide. Units are SI.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypergauge.sql.queries.summaries import Summary
 
 __all__ = ["is_summary_metric", "summary_metrics"]
 
-# By quantity: the statistic of its summary, and what that is called.
+# Metric names by quantity and statistic of the summary.
 _FIGURES = {
     "cpu_usage": {"mean": "cpu_usage_mean", "max": "cpu_usage_max", "total": "cpu_time_total"},
     "memory_used": {"mean": "memory_used_mean", "max": "memory_used_max"},
@@ -24,7 +24,7 @@ _FIGURES = {
     "gpu_energy_attributed": {"total": "gpu_energy_total"},
 }
 _OWN = ("process", "instance")
-# What a name says of a figure that is not the run's alone, or that no real device gave.
+# Markers in names of metrics that include other runs, or come from simulated devices.
 _SHARED, _SIMULATED = "shared_", "simulated_"
 _PREFIX = "system/"
 _NAMES = frozenset(
@@ -37,20 +37,21 @@ _NAMES = frozenset(
 
 
 def is_summary_metric(key: str) -> bool:
-    """Return whether a metric in MLflow is one of a summary, and not what a script has logged."""
+    """Return whether a metric in MLflow belongs to a summary, and not to a script."""
     return key in _NAMES
 
 
 def summary_metrics(summaries: Iterable[Summary], *, simulated: bool) -> dict[str, float]:
-    """Return the figures of one run by MLflow's names.
+    """Return the summary metrics of one run, by MLflow's names.
 
     Parameters
     ----------
     summaries
-        Of each quantity the first counts. A host's figures are left out, since they are not the run's. A shared GPU's are the
-        whole GPU's, and their names say so: ``system/shared_gpu_utilization_mean``.
+        Summaries of the run; the first of each quantity counts. Metrics of the host are left out, because they are not
+        the run's. Metrics of a shared GPU cover the whole GPU and have a prefix:
+        ``system/shared_gpu_utilization_mean``.
     simulated
-        Whether the run's GPUs are; so their figures are called.
+        Whether the run's GPUs are simulated; names of their metrics then have the prefix ``simulated_``.
     """
     first: dict[str, Summary] = {}
     for summary in summaries:

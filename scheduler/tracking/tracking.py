@@ -1,96 +1,83 @@
 """Client of the MLflow tracking server.
 
-What goes on beside runs is asked in REST (`hypergauge.scheduler.tracking.mlflow_rest`), so that nobody waits for MLflow's import; MLflow's own
-client is imported for artifacts of other servers, and for removing runs.
+Requests during runs are plain REST (`hypergauge.scheduler.tracking.mlflow_rest`), because importing MLflow takes 1 s.
+MLflow's own client is imported only to read artifacts, to upload them to other servers, and to remove runs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import ssl
-import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import secret
-from hypergauge.core.errors import TrackingUnavailable
-from hypergauge.scheduler.tracking.mlflow_rest import MlflowRest, Refused, TrackedRun
+from hypergauge.scheduler.tracking.artifacts import ArtifactClient, translated_errors
+from hypergauge.scheduler.tracking.mlflow_rest import Refused, TrackedRun
 from hypergauge.scheduler.tracking.summary_metrics import is_summary_metric
 from hypergauge.sql.ingest.software import SoftwareMetric
-
-if TYPE_CHECKING:
-    from mlflow.tracking import MlflowClient
 
 __all__ = ["OWN_TAG", "Tracking"]
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # read when MLflow is imported
 
-# A client that is told of a bucket behind the server would go to it by itself, wherever that is: it need not reach it.
+# Otherwise a client accesses the bucket behind the server directly, which it may not reach.
 _THROUGH_THE_SERVER = {
     "MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD": "false",
     "MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD": "false",
 }
-# For this process alone; MLflow reads them when it needs them.
+# For this process only; MLflow reads them on demand.
 _VARIABLES = {
     **_THROUGH_THE_SERVER,
-    # A server that is away should cost seconds, not minutes: what is not delivered now is delivered later.
+    # An unreachable server costs seconds, not minutes, since delivery is retried later.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
-    # Standard output is for results; which runs there are shows `bench list`.
+    # Standard output is for results; `bench list` shows runs.
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _SET_HERE = frozenset(_VARIABLES.keys() - os.environ.keys())
 os.environ.update({name: _VARIABLES[name] for name in _SET_HERE})
 
-# How MLflow logs in, here and in runs. It reads no files itself.
+# Login of MLflow, here and in runs, which cannot read it from files.
 _LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 
 _STATUSES = {"finished": "FINISHED", "stopped": "KILLED"}
-# What the REST interface takes, or gives, in one request.
+# Largest numbers of items in one REST request.
 _PARAMS_AT_ONCE = 100
 _EXPERIMENTS_AT_ONCE = _RUNS_AT_ONCE = 1000
-# Ties MLflow's runs to one of ours: the run that we open for it, and those that its script opens besides.
+# Tag with the run id, on the MLflow run that the scheduler creates and on those that the script creates.
 _RUN_TAG = "hypergauge.run_id"
-# Which of them is ours, by its label.
+# Tag with the run's label, only on the MLflow run that the scheduler creates.
 OWN_TAG = "hypergauge.run"
 _NESTED_TAG = "mlflow.parentRunId"
 
 
-class Tracking:
-    """A tracking server, for the runs of the scheduler.
+class Tracking(ArtifactClient):
+    """Client of a tracking server, for the runs of the scheduler.
 
     Attributes
     ----------
     own_variables
-        Names of the variables that this process has set for itself, and that are nothing to a run.
+        Names of the variables that this process has set for itself, and that runs must not inherit.
     """
 
     own_variables = _SET_HERE
 
     def __init__(self, uri: str) -> None:
-        self.uri = uri
         os.environ.update({name: value for name in _LOGIN if (value := secret(name))})
-        self._rest = MlflowRest(uri)
+        super().__init__(uri)
         self._experiments: dict[str, str] = {}
         self._last: dict[tuple[str, str], float] = {}
 
-    @cached_property
-    def _client(self) -> MlflowClient:
-        from mlflow.tracking import MlflowClient
-
-        return MlflowClient(tracking_uri=self.uri)
-
     def answers(self, timeout: float) -> bool:
-        """Return whether the server says anything within `timeout` seconds, be it that one has to log in."""
-        # It is sent nothing, so its certificate matters only to the requests that follow.
+        """Return whether the server answers within `timeout` seconds, even if it requires a login."""
+        # The request has no secrets, so only later requests need to verify the certificate.
         context = ssl._create_unverified_context()  # noqa: S323
         try:
             address = f"{without_login(self.uri).rstrip('/')}/health"
@@ -111,14 +98,14 @@ class Tracking:
         tags: Mapping[str, str],
         started_at: float | None = None,
     ) -> str:
-        """Open a run for ours of the id `run_id` in `experiment`, with its parameters; return MLflow's id.
+        """Create the MLflow run of `run_id` in `experiment`, with its parameters; return MLflow's id.
 
-        It begins now, or when it did (Unix seconds).
+        `started_at` is its begin in Unix seconds, by default now.
 
         Raises
         ------
         TrackingUnavailable
-            The server does not answer, or refuses.
+            The server does not answer, or refuses the request.
         """
         request = {
             "experiment_id": self._experiment(experiment),
@@ -132,11 +119,11 @@ class Tracking:
         return mlflow_run_id
 
     def find_run(self, run_id: str) -> str | None:
-        """Return MLflow's id of the run that was opened for ours, ``None`` where there is none."""
+        """Return MLflow's id of the run that the scheduler has created for `run_id`; ``None`` if there is none."""
         return next((run.mlflow_run_id for run in self.runs_of(run_id) if OWN_TAG in run.tags), None)
 
     def log_params(self, mlflow_run_id: str, params: Mapping[str, str]) -> None:
-        """Log the parameters of a run; one that MLflow refuses, by its name or since it has another value, is left out."""
+        """Log the parameters of a run; skip those that MLflow refuses for their name or an earlier value."""
         entities = _pairs(params)
         for start in range(0, len(entities), _PARAMS_AT_ONCE):
             batch = entities[start : start + _PARAMS_AT_ONCE]
@@ -145,7 +132,7 @@ class Tracking:
                     self._log_batch(mlflow_run_id, [param])
 
     def _log_batch(self, mlflow_run_id: str, params: Sequence[Mapping[str, str]]) -> bool:
-        """Return whether MLflow takes the parameters, all or none."""
+        """Log parameters, all or none; return whether MLflow has accepted them."""
         try:
             self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "params": params})
         except Refused as error:
@@ -155,12 +142,12 @@ class Tracking:
         return True
 
     def log_metrics(self, mlflow_run_id: str, figures: Mapping[str, float], at: float) -> bool:
-        """Log figures of a run, open or closed, at `at` (Unix seconds); return whether MLflow knows the run.
+        """Log metrics of a run at `at` (Unix seconds), even after its end; return whether MLflow knows the run.
 
         Raises
         ------
         TrackingUnavailable
-            The server does not answer, or refuses.
+            The server does not answer, or refuses the request.
         """
         logged = [
             {"key": key, "value": value, "timestamp": int(at * 1000), "step": 0} for key, value in figures.items()
@@ -176,14 +163,14 @@ class Tracking:
     def variables(
         self, run_id: str, mlflow_run_id: str | None, experiment: str, words: Sequence[str], directory: Path
     ) -> dict[str, str]:
-        """Return the variables with which a command logs to its run, and tags the runs that it opens itself.
+        """Return the variables with which a command logs to its MLflow run, and tags runs that it creates itself.
 
-        While MLflow has not opened a run for it, it opens its own, in the same experiment.
+        Without `mlflow_run_id` the script creates its own run, in the same experiment.
 
-        MLflow refuses to resume a run in a script that has set another experiment. Such a script is not handed the run,
-        opens its own where it wants to have it, and is found by the tag.
+        MLflow refuses to resume a run in a script that sets another experiment. Scripts that call ``set_experiment``
+        therefore get no run id; they create their own runs, which the tag identifies.
         """
-        login = {name: os.environ[name] for name in _LOGIN if name in os.environ}  # a container has not the shell's
+        login = {name: os.environ[name] for name in _LOGIN if name in os.environ}  # containers have none of these
         variables = {
             **{name: os.environ[name] for name in _THROUGH_THE_SERVER},
             "MLFLOW_TRACKING_URI": self.uri,
@@ -198,21 +185,21 @@ class Tracking:
         return {**variables, "MLFLOW_RUN_ID": mlflow_run_id}
 
     def new_metrics(self, run_id: str, *, everything: bool = False) -> list[SoftwareMetric]:
-        """Return the figures of metrics that have a new latest value since the last call, or of all of them.
+        """Return the values of metrics whose latest value has changed since the last call, or of all metrics.
 
-        Those of our run `run_id` are all that its script has logged, but for what nested runs of a search hold. The
-        history of such a metric comes whole: who stores it passes over what is known.
+        The metrics of `run_id` are all that its script has logged, except those of nested MLflow runs. Each changed
+        metric comes with its full history; storage skips known values.
         """
         return self.metrics_of(self.runs_of(run_id), everything=everything)
 
     def metrics_of(self, found: Sequence[TrackedRun], *, everything: bool = False) -> list[SoftwareMetric]:
-        """Return the same of the runs that `runs_of` has found."""
+        """Return the values of metrics like `new_metrics`, for the runs that `runs_of` has found."""
         latest = {
             (run.mlflow_run_id, key): value
             for run in found
             if _NESTED_TAG not in run.tags
             for key, value in run.metrics.items()
-            if not is_summary_metric(key)  # ours, and in the database from the beginning
+            if not is_summary_metric(key)  # summaries come from the database
         }
         figures = [
             SoftwareMetric(key, int(metric.get("step", 0)), int(metric["timestamp"]) / 1000, float(metric["value"]))
@@ -236,78 +223,39 @@ class Tracking:
         artifacts: list[Path],
         tags: Mapping[str, str],
     ) -> None:
-        """Keep the artifacts, and close the runs that `runs_of` has found since the end of ours, at `ended_at` (Unix seconds).
+        """Upload artifacts and tags to the run, and close the runs that `runs_of` has found after its end.
 
-        `status` is one of ours.
+        `status` is the status in the scheduler's words, such as ``stopped``; `ended_at` is the end in Unix seconds.
         """
         for path in (path for path in artifacts if path.exists()):
-            self._keep(found, mlflow_run_id, path)
+            self._log_artifact(found, mlflow_run_id, path)
         self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "tags": _pairs(tags)})
         closed, end_time = _STATUSES.get(status, "FAILED"), int(ended_at * 1000)
         for run in found:
-            # What a script that was killed has left open is closed too; what it has closed is its own word.
+            # Runs that a killed script has left open are closed too; runs that it has closed keep their status.
             if run.status == "RUNNING" or run.mlflow_run_id == mlflow_run_id:
                 self._rest.ask("runs/update", {"run_id": run.mlflow_run_id, "status": closed, "end_time": end_time})
 
-    def _keep(self, found: Sequence[TrackedRun], mlflow_run_id: str, path: Path) -> None:
-        place = next((run.artifacts for run in found if run.mlflow_run_id == mlflow_run_id), "")
-        if not self._rest.takes_artifacts(place):
-            with _wrapped("MLflow does not keep artifacts"):
-                self._client.log_artifact(mlflow_run_id, str(path))
-            return
-        try:
-            self._rest.put_artifact(place, path)
-        except TrackingUnavailable as error:
-            raise TrackingUnavailable(f"MLflow does not keep artifacts: {error}") from error
-
-    def artifacts(self, mlflow_run_id: str, names: Collection[str]) -> dict[str, str]:
-        """Return the text of those of a run's artifacts that there are, by name.
-
-        Raises
-        ------
-        TrackingUnavailable
-            The server does not answer, knows no such run, or has lost them.
-        """
-        with _wrapped(), tempfile.TemporaryDirectory() as folder:
-            there = [one.path for one in self._client.list_artifacts(mlflow_run_id) if one.path in names]
-            paths = {name: self._client.download_artifacts(mlflow_run_id, name, folder) for name in there}
-            return {name: Path(path).read_text(encoding="utf-8") for name, path in paths.items()}
-
-    @contextlib.contextmanager
-    def artifact(self, mlflow_run_id: str, name: str) -> Iterator[Path | None]:
-        """Provide a copy of one of a run's artifacts, ``None`` where there is none, for as long as it is looked at.
-
-        Raises
-        ------
-        TrackingUnavailable
-            As `artifacts`.
-        """
-        with tempfile.TemporaryDirectory() as folder:
-            with _wrapped():
-                there = any(one.path == name for one in self._client.list_artifacts(mlflow_run_id))
-                path = Path(self._client.download_artifacts(mlflow_run_id, name, folder)) if there else None
-            yield path
-
     def remove(self, run_id: str) -> None:
-        """Remove MLflow's runs with the tag of ours, and their artifacts; where there are none nothing is to be done.
+        """Remove the MLflow runs of `run_id`, if any, and their artifacts.
 
-        MLflow keeps a deleted run's row until its ``gc``.
+        MLflow keeps a deleted run's row until ``mlflow gc``.
 
         Raises
         ------
         TrackingUnavailable
-            The server does not answer, or refuses.
+            The server does not answer, or refuses the request.
         """
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-        with _wrapped():
+        with translated_errors():
             for run in self.runs_of(run_id):
-                if self._client.list_artifacts(run.mlflow_run_id):  # where there are none, they cannot be removed
+                if self._client.list_artifacts(run.mlflow_run_id):  # MLflow cannot remove an empty artifact folder
                     get_artifact_repository(run.artifacts, tracking_uri=self.uri).delete_artifacts()
                 self._client.delete_run(run.mlflow_run_id)
 
     def runs_of(self, run_id: str) -> list[TrackedRun]:
-        """Return MLflow's runs with the tag of ours, in whatever experiments they are."""
+        """Return the MLflow runs with the tag of `run_id`, in all experiments."""
         pages = self._rest.pages("POST", "experiments/search", {"max_results": _EXPERIMENTS_AT_ONCE}, "experiments")
         asked = {
             "experiment_ids": [one["experiment_id"] for one in pages],
@@ -334,20 +282,10 @@ class Tracking:
         try:
             return str(self._rest.ask("experiments/create", {"name": name})["experiment_id"])
         except Refused:
-            if (known := self._known_experiment(name)) is None:  # somebody else was not faster
+            if (known := self._known_experiment(name)) is None:  # else another process has created it meanwhile
                 raise
             return known
 
 
 def _pairs(values: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"key": key, "value": str(value)} for key, value in values.items()]
-
-
-@contextlib.contextmanager
-def _wrapped(what: str = "MLflow") -> Iterator[None]:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        yield
-    except (MlflowException, OSError) as error:  # requests' errors are OSErrors
-        raise TrackingUnavailable(f"{what}: {without_login(str(error)).splitlines()[0]}") from error

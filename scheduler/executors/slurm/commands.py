@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from hypergauge.core.errors import BadRequest
 from hypergauge.scheduler.executors.base import ExecutorAway
 
-__all__ = ["SlurmRefused", "said"]
+__all__ = ["SlurmRefused", "run_command"]
 
-# Slurm's own commands give up after some tens of seconds when nobody answers.
+# Slurm's own commands give up after some tens of seconds when the controller does not answer.
 _PATIENCE_SECONDS = 120.0
 # What they say then, and when the controller is starting or handing over.
 _AWAY = (
@@ -33,7 +33,7 @@ class SlurmRefused(BadRequest):
     """Slurm refuses."""
 
 
-def said(*words: str, text: str | None = None, environment: Mapping[str, str] | None = None) -> str:
+def run_command(*words: str, text: str | None = None, environment: Mapping[str, str] | None = None) -> str:
     """Return what one of Slurm's commands writes; times in it are Unix seconds.
 
     Parameters
@@ -48,7 +48,7 @@ def said(*words: str, text: str | None = None, environment: Mapping[str, str] | 
     ExecutorAway
         The controller does not answer.
     SlurmRefused
-        It says no, and why.
+        Slurm refuses, with the reason.
     BadRequest
         There is no Slurm on this host.
     """
@@ -85,7 +85,7 @@ def said(*words: str, text: str | None = None, environment: Mapping[str, str] | 
 
 
 def _plain(line: str, program: str) -> str:
-    """Return a line of complaint without what says that it is one."""
+    """Return an error line without its prefixes."""
     for prefix in (f"{program}: ", "error: ", "fatal: ", "allocation failure: ", "Batch job submission failed: "):
         line = line.removeprefix(prefix)
     return line.strip()

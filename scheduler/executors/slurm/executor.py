@@ -14,14 +14,14 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.gpu import Gpu
 from hypergauge.scheduler.executors.base import Account, ExecutorAway, JobState, Request, Submission
 from hypergauge.scheduler.executors.slurm import output_parser
-from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, said
+from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, run_command
 from hypergauge.scheduler.executors.slurm.options import COLUMN, SlurmOptions, cell_of, row_options
 from hypergauge.scheduler.experiment.experiment_file import Row
 
 __all__ = ["SlurmExecutor"]
 
 _NO_SUCH_JOB = "Invalid job id"
-# Said of what no node has, and of what a node has that is down.
+# Slurm's message about resources that no node has, or only a node that is down.
 _NOT_AVAILABLE = "Requested node configuration is not available"
 _AWAY_STATES = ("*", "down", "drain", "fail", "maint", "unk", "boot", "plan", "power", "no_respond", "reboot")
 # A step that is asked for while the controller is away fails at once.
@@ -76,14 +76,14 @@ class SlurmExecutor:
         """Return why no node will ever give this, ``None`` where one may."""
         script = "#!/bin/sh\n"
         try:
-            said("sbatch", "--test-only", *self._words(request), f"--chdir={directory}", text=script)
+            run_command("sbatch", "--test-only", *self._words(request), f"--chdir={directory}", text=script)
         except SlurmRefused as error:
             return self._hinted(str(error), request)
         return None
 
     def submit(self, job: Submission) -> str:
         """Hand a job in; return its id."""
-        answer = said(
+        answer = run_command(
             "sbatch", "--parsable", *self._words(job.request), f"--job-name={job.label}", f"--comment={job.name}",
             f"--chdir={job.directory}", "--export=ALL", text=job.script, environment=job.environment,
         )  # fmt: skip
@@ -91,13 +91,13 @@ class SlurmExecutor:
 
     def find(self, name: str) -> str | None:
         """Return the id of the job with the comment `name`."""
-        lines = said("squeue", "--noheader", "--me", "--states=all", "--format=%A|%k").splitlines()
+        lines = run_command("squeue", "--noheader", "--me", "--states=all", "--format=%A|%k").splitlines()
         return next((job for job, _, comment in (line.partition("|") for line in lines) if comment == name), None)
 
     def look(self, job_id: str) -> JobState | None:
         """Return how a job is: by the queue, where jobs stay for minutes, else by the accounting."""
         try:
-            lines = said(
+            lines = run_command(
                 "squeue", "--noheader", "--states=all", f"--jobs={job_id}", f"--format={output_parser.QUEUE_FORMAT}"
             ).splitlines()
             state = output_parser.queue_line(lines[0]) if lines else None
@@ -110,7 +110,7 @@ class SlurmExecutor:
         found = self._steps(job_id) or []
         host, ended_at = (state.host, state.ended_at) if state else (None, None)
         for one in found:
-            if one.is_job and one.has_ended:  # its word is fuller: it says who cancelled
+            if one.is_job and one.has_ended:  # it also names the user who cancelled
                 state = output_parser.job_state(one.state, "", host or "", ended_at)
         if state is None:
             return None
@@ -119,7 +119,7 @@ class SlurmExecutor:
             for run_id, one in output_parser.by_run(found).items()
             if one.has_ended
         }
-        if state.ending is not None:  # its steps are only said to be cancelled with it
+        if state.ending is not None:  # its steps are only marked as cancelled with it
             endings = {
                 run_id: state.ending if end and end.status == "stopped" else end for run_id, end in endings.items()
             }
@@ -128,7 +128,7 @@ class SlurmExecutor:
     def cancel(self, job_id: str) -> None:
         """End a job; nothing where it has ended."""
         try:
-            said("scancel", job_id)
+            run_command("scancel", job_id)
         except SlurmRefused as error:
             if _NO_SUCH_JOB not in str(error):
                 raise
@@ -141,7 +141,7 @@ class SlurmExecutor:
         return {run_id: one.account for run_id, one in output_parser.by_run(found).items() if one.has_ended}
 
     def step(self, run_id: str) -> Sequence[str]:
-        """Return the words that start a step, beside the others and with all that the job has."""
+        """Return the command prefix of a step, which shares all resources of the job with the other steps."""
         cores = os.environ.get("SLURM_CPUS_ON_NODE", "1")
         return [
             *_WAITING,
@@ -179,12 +179,12 @@ class SlurmExecutor:
         gres = [self._options.gres.format(count=request.gpus)] if request.gpus else []
         gres += [self._options.mig.format(profile=name, count=n) for name, n in sorted(request.profiles.items())]
         asked = [f"--gres={','.join(gres)}"] if gres else []
-        return [*self._options.options, *request.options, "--nodes=1", "--ntasks=1", *asked]
+        return [*self._options.words, *request.options, "--nodes=1", "--ntasks=1", *asked]
 
     def _steps(self, job_id: str) -> list[output_parser.Step] | None:
         """Return what the accounting has of a job, its earlier starts first; ``None`` where there is none."""
         try:
-            text = said(
+            text = run_command(
                 "sacct", "--noheader", "--parsable2", "--noconvert", "--duplicates", f"--jobs={job_id}",
                 f"--format={output_parser.STEP_FIELDS}",
             )  # fmt: skip
@@ -194,7 +194,7 @@ class SlurmExecutor:
 
     def _hinted(self, why: str, request: Request) -> str | None:
         """Return a refusal with the nearest that there is; ``None`` where it is only of this moment."""
-        nodes = [line.split("|") for line in said("sinfo", "--noheader", "--format=%R|%T").splitlines()]
+        nodes = [line.split("|") for line in run_command("sinfo", "--noheader", "--format=%R|%T").splitlines()]
         if _NOT_AVAILABLE in why and any(word in state.lower() for _, state in nodes for word in _AWAY_STATES):
             return None
         partitions = sorted({name for name, _ in nodes})

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from hypergauge.core.errors import BadRequest, did_you_mean
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from hypergauge.core.config.model import Items, Refused, Section, Tables, validated
+from hypergauge.core.errors import BadRequest
 from hypergauge.scheduler.experiment.cells import parse_params
 from hypergauge.scheduler.experiment.csv_text import Cell
 from hypergauge.scheduler.experiment.experiment_file import Row
@@ -16,8 +18,7 @@ __all__ = ["COLUMN", "SlurmOptions", "cell_of", "row_options"]
 
 COLUMN = "Slurm"
 _NAMED = ("partition", "account", "qos", "constraint", "time")
-_STRINGS = (*_NAMED, "gres", "mig", "python", "home")
-# Ours to say: a workload is one job on one node, found by its comment, with the GPUs that its rows name.
+# Reserved: a workload is one job on one node, found by its comment, with the GPUs that its rows name.
 _OURS = {
     "--nodes": "-N", "--ntasks": "-n", "--array": "-a", "--comment": "", "--gres": "", "--gpus": "-G",
     "--gpus-per-node": "", "--gpus-per-task": "", "--ntasks-per-node": "", "--wrap": "", "--parsable": "",
@@ -25,25 +26,29 @@ _OURS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmOptions:
+class SlurmOptions(Section):
     """The section ``[slurm]``.
 
     Attributes
     ----------
     options
-        Words for ``sbatch``, those of ``partition`` and the like among them.
+        More words for ``sbatch``.
     gres, mig
-        How GPUs are asked for, with ``{count}``, and MIG instances, with ``{profile}`` too.
+        Requests for GPUs, with ``{count}``, and for MIG instances, with ``{profile}`` too.
     python, home
         The interpreter with this package on the nodes, and ``BENCH_HOME`` there; ``None`` for those of this host.
     """
 
-    options: tuple[str, ...] = ()
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    time: str | None = None
+    options: Items[str] = Field((), description="a list of strings")
     gres: str = "gpu:{count}"
     mig: str = "gpu:{profile}:{count}"
     python: str | None = None
-    home: Path | None = None
+    home: Path | None = Field(None, description="a string")
 
     @classmethod
     def read(cls, section: Mapping[str, Any], file: Path | None) -> SlurmOptions:
@@ -52,30 +57,49 @@ class SlurmOptions:
         Raises
         ------
         BadRequest
-            It says something that does not exist, or is ours to say.
+            A key or value is wrong, or an option is reserved.
         """
-        for key, value in section.items():
-            _check(key, value, file)
-        words = [f"--{name}={section[name]}" for name in _NAMED if name in section] + list(section.get("options", []))
-        if problem := _problem(words):
-            raise BadRequest(f"[slurm]: {problem}", file=file)
-        found = {name: section[name] for name in ("gres", "mig", "python") if name in section}
-        home = Path(section["home"]) if "home" in section else None
-        return cls(tuple(words), home=home, **found)
+        return validated(_File, Tables(file or Path("bench.toml"), {COLUMN.lower(): section})).slurm
+
+    @field_validator("gres", "mig")
+    @classmethod
+    def _fields(cls, value: str, info: ValidationInfo) -> str:
+        try:
+            value.format(count=1, profile="1g.5gb")
+        except (KeyError, IndexError, ValueError):
+            known = "{count} and, for mig, {profile}"
+            raise ValueError(f"{info.field_name} is {value!r}, but its replacement fields are {known}") from None
+        return value
+
+    @model_validator(mode="after")
+    def _allowed(self) -> Self:
+        if problem := _problem(self.words):
+            raise Refused(None, problem)
+        return self
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Words for ``sbatch``."""
+        named = {name: getattr(self, name) for name in _NAMED}
+        return (*(f"--{name}={value}" for name, value in named.items() if value is not None), *self.options)
+
+
+class _File(Section):
+    slurm: SlurmOptions
 
 
 def cell_of(row: Row) -> Cell | None:
-    """Return a row's cell in the column ``Slurm``."""
+    """Return the cell of a row in the column ``Slurm``."""
     return row.cells.get(COLUMN)
 
 
 def row_options(text: str) -> tuple[str, ...]:
-    """Return the words for ``sbatch`` that a cell says: ``partition=gpu`` is ``--partition=gpu``.
+    """Return the words of a cell for ``sbatch``: ``partition=gpu`` is ``--partition=gpu``.
 
     Raises
     ------
     BadRequest
-        They cannot be split, or one is ours to say.
+        The cell cannot be split into words, or one of them is reserved.
     """
     words = tuple(parse_params("" if text == "-" else text))
     if problem := _problem(words):
@@ -83,27 +107,9 @@ def row_options(text: str) -> tuple[str, ...]:
     return words
 
 
-def _check(key: str, value: object, file: Path | None) -> None:
-    if key == "options":
-        if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-            raise BadRequest("[slurm]: options must be a list of strings", file=file)
-    elif key not in _STRINGS:
-        known = sorted([*_STRINGS, "options"])
-        raise BadRequest(f"[slurm]: unknown setting {key!r}{did_you_mean(key, known)}", file=file)
-    elif not isinstance(value, str):
-        raise BadRequest(f"[slurm]: {key} is {value!r}, but must be a string", file=file)
-    elif key in ("gres", "mig"):
-        try:
-            value.format(count=1, profile="1g.5gb")
-        except (KeyError, IndexError, ValueError):
-            raise BadRequest(
-                f"[slurm]: {key} is {value!r}, but its places are {{count}} and, for mig, {{profile}}", file=file
-            ) from None
-
-
 def _problem(words: Sequence[str]) -> str | None:
     for word in words:
         for long, short in _OURS.items():
             if word.partition("=")[0] == long or (short and word.startswith(short) and not word.startswith("--")):
-                return f"{long} is not for rows to say: a workload is one job on one node, with the GPUs that it names"
+                return f"{long} is reserved: a workload is one job on one node, with the GPUs that its rows name"
     return None

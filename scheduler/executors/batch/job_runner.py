@@ -16,15 +16,15 @@ from hypergauge.core.system.periodic import Periodic
 from hypergauge.scheduler.active import new_run
 from hypergauge.scheduler.devices.devices import Devices
 from hypergauge.scheduler.events import Event, Outcome
-from hypergauge.scheduler.executors.base import Executor
-from hypergauge.scheduler.executors.device_assignment import assign_devices
-from hypergauge.scheduler.executors.order import OrderedRun, WorkloadOrder
-from hypergauge.scheduler.executors.run_exits import was_taken
+from hypergauge.scheduler.executors.base import BatchSystem
+from hypergauge.scheduler.executors.batch.device_assignment import assign_devices
+from hypergauge.scheduler.executors.batch.order import OrderedRun, WorkloadOrder
+from hypergauge.scheduler.executors.batch.run_exits import was_taken
+from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import Job, job_from_row
 from hypergauge.scheduler.launch.commands import make_environments
 from hypergauge.scheduler.plan import checks
 from hypergauge.scheduler.plan.checks import Reactions
-from hypergauge.scheduler.schedule import Scheduler
 from hypergauge.scheduler.supervision import ask_to_stop, unseen_end
 from hypergauge.scheduler.workload import Workload
 from hypergauge.sql.runs import experiments, jobs, runs
@@ -33,66 +33,66 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["run_job"]
 
-# A step waits as long as the controller is away.
+# A step waits for a controller that is away.
 _STEP_SECONDS = 600.0
 _LOOK_SECONDS = 1.0
 
 
 def run_job(
-    order: WorkloadOrder, executor: Executor, scheduler: Scheduler, exporters: Mapping[str, str | None],
+    order: WorkloadOrder, system: BatchSystem, executor: LocalExecutor, exporters: Mapping[str, str | None],
     reactions: Reactions,
 ) -> list[Outcome]:  # fmt: skip
-    """Run what is ordered on this host; return how it ended.
+    """Run an ordered workload on this host; return the outcomes.
 
     Parameters
     ----------
-    scheduler
-        Of this host.
+    executor
+        Executor of this host.
     exporters, reactions
         As `hypergauge.scheduler.plan.checks.check` takes them.
 
     Raises
     ------
     BenchError
-        It cannot be.
+        The workload cannot run here.
     """
-    ready, instances = _prepared(order, executor, scheduler, exporters, reactions)
+    ready, instances = _prepared(order, system, executor, exporters, reactions)
     workload = Workload(
-        database=scheduler.database,
-        settings=scheduler.settings,
-        tracking=scheduler.tracking,
-        devices=Devices(scheduler.settings, allocated=instances),
-        recorder=scheduler.recorder,
+        database=executor.database,
+        settings=executor.settings,
+        tracking=executor.tracking,
+        devices=Devices(executor.settings, allocated=instances),
+        recorder=executor.recorder,
         experiment=order.experiment,
         experiment_name=order.name,
         workload=order.workload,
-        report=scheduler.report,
+        report=executor.report,
         write_back=lambda _: None,
         policy=order.load_policy(),
         began=order.began,
-        through=executor.step,
-        patience=_STEP_SECONDS,
-        why_lost=executor.why_lost,
+        through=system.step,
+        ready_seconds=_STEP_SECONDS,
+        why_lost=system.why_lost,
     )
-    with _StopWatch(scheduler.database, order.job, scheduler.settings.runs_dir):
+    with _StopWatch(executor.database, order.job, executor.settings.runs_dir):
         return workload.run(ready) if ready else []
 
 
 def _prepared(
-    order: WorkloadOrder, executor: Executor, scheduler: Scheduler, exporters: Mapping[str, str | None],
+    order: WorkloadOrder, system: BatchSystem, executor: LocalExecutor, exporters: Mapping[str, str | None],
     reactions: Reactions,
 ) -> tuple[list[Job], Sequence[str]]:  # fmt: skip
     """Return the jobs of the runs that are due, which this host can run, and the MIG instances for them."""
-    with scheduler.database.session() as connection:
-        due = _due(connection, order, executor.restarted())
-        gpus, instances = executor.visible(scheduler.inventory.gpus)
+    with executor.database.session() as connection:
+        due = _due(connection, order, system.restarted())
+        gpus, instances = system.visible(executor.inventory.gpus)
         parsed = {run.run_id: order.row(run) for run in due}
         dealt = assign_devices({run_id: row for run_id, (_, row) in parsed.items()}, gpus, instances)
         ready: list[Job] = []
         for run in due:
             file, row = parsed[run.run_id]
             checks.check(file, dealt[run.run_id], exporters, reactions)
-            make_environments(file, [row], lambda text: scheduler.report(Event("note", "", message=text)))
+            make_environments(file, [row], lambda text: executor.report(Event("note", "", message=text)))
             job = job_from_row(file, row, dealt[run.run_id], position=run.position, attempt=run.attempt, previous=None)
             ready.append(replace(job, line=None, run_id=run.run_id))
         _record(connection, order, ready)
@@ -100,12 +100,12 @@ def _prepared(
 
 
 def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) -> list[OrderedRun]:
-    """Return the runs that are to begin; where the job was started once more, what it had going is repeated.
+    """Return the runs that are due: queued ones, and next attempts of those that a restart of the job interrupted.
 
     Raises
     ------
     BadRequest
-        Who has handed the job in has given it up.
+        The submitter has given the job up.
     """
     known = jobs.job_runs(connection, order.job)
     due = []
@@ -115,7 +115,7 @@ def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) ->
             raise BadRequest(f"the run {run.run_id} is no longer in the database")
         if latest.status == "pending":
             due.append(replace(run, run_id=latest.run_id, attempt=latest.attempt))
-        elif was_taken(latest):  # by an earlier start of this job, also of one that nobody has told us of
+        elif was_taken(latest):  # by an earlier start of this job, which the batch system need not report
             now = time.time()
             began = latest.started_at or now
             ended = max(began, latest.ended_at or runs.last_sign_of_life(connection, latest.run_id) or now)
@@ -126,7 +126,7 @@ def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) ->
 
 
 def _record(connection: Connection, order: WorkloadOrder, ready: Sequence[Job]) -> None:
-    """Record the runs that are due as the job's, those that it repeats among them."""
+    """Record the due runs as the job's, including repeated ones."""
     workload_id = experiments.open_workload(connection, order.experiment, order.workload)
     ids = [job.run_id for job in ready if job.run_id is not None]
     runs.create_runs(connection, [new_run(job.run_id or "", job, workload_id, platform.node()) for job in ready])
@@ -134,10 +134,10 @@ def _record(connection: Connection, order: WorkloadOrder, ready: Sequence[Job]) 
 
 
 class _StopWatch:
-    """Ends runs of a job that somebody on another host has asked to stop."""
+    """Watch for stop requests from other hosts, which ends runs of the job."""
 
     def __init__(self, database: Database, job: str, runs_dir: Path) -> None:
-        self._session = Session(database, patience=0)
+        self._session = Session(database, timeout=0)
         self._job, self._runs_dir = job, runs_dir
         self._looks = Periodic("asked stops", self._look, _LOOK_SECONDS)
 

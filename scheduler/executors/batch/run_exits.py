@@ -1,4 +1,4 @@
-"""Exit of a run under an executor: the supervisor's account, or the executor's where that is missing."""
+"""Exit of a run in a job: the supervisor's record, or the batch system's if that is missing."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from hypergauge.sql.runs.jobs import JobRun
 
 __all__ = ["STOPPED_BEFORE", "asked_by", "ending_of", "was_taken"]
 
-# What a supervisor says that was told to stop, and not why.
+# Reason of a supervisor that was told to stop without a reason.
 _STOPPED = "stopped on request"
-# What is said of a run that never began, since it was stopped while it was queued.
+# Reason of a run that was stopped while it was queued.
 STOPPED_BEFORE = "it was stopped before it began"
 _KILLED = frozenset({128 + signal.SIGTERM, 128 + signal.SIGKILL})
 
 
 def asked_by(user: str) -> str:
-    """Return what is said of a run that a person has stopped from another host."""
+    """Return the reason of a run that a user stopped from another host."""
     return f"stopped on request of {user}"
 
 
 def was_taken(run: JobRun) -> bool:
-    """Return whether a run looks as if it was ended with its job: by nothing that it did, nor a person who said so."""
+    """Return whether a run may have been ended with its job: not by its command, and not by a user."""
     match run.status:
         case "pending" | "running":
             return True
@@ -35,12 +35,12 @@ def was_taken(run: JobRun) -> bool:
 
 
 def ending_of(run: JobRun, state: JobState, failure: str | None) -> Ending | None:
-    """Return how a run of a job that is over has ended, ``None`` where what is recorded stands.
+    """Return the exit of a run of an ended job; ``None`` keeps what is recorded.
 
     Parameters
     ----------
     failure
-        Why the job could not begin, where it said so.
+        Reason why the job could not begin, if it reported one.
     """
     if run.status == "stopped" and run.started_at is None and run.stop_reason is None and failure is not None:
         return Ending("failed", failure)  # its host was about to begin it

@@ -13,19 +13,19 @@ __all__ = ["assign_devices"]
 
 
 def assign_devices(rows: Mapping[str, Row], gpus: Sequence[Gpu], instances: Collection[str]) -> dict[str, Inventory]:
-    """Return what each row finds its devices in, by run: the words of rows mean the job's GPUs, in their order.
+    """Return the inventory of each row, by run: words in ``Devices`` name the job's GPUs in their order.
 
     Parameters
     ----------
     gpus
-        What the job was given.
+        GPUs of the job.
     instances
-        UUIDs of its MIG instances: a row that wants one is dealt one of its profile, on whatever GPU that is.
+        UUIDs of its MIG instances: a row that wants one is assigned one of its profile, on any GPU.
 
     Raises
     ------
     BadRequest
-        The job was given less than its rows name.
+        The job has fewer GPUs than its rows name.
     """
     whole = [row for row in rows.values() if row.collocation.profile is None]
     words = sorted({word for row in whole for word in row.devices}, key=lambda word: (len(word), word))

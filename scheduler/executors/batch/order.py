@@ -16,7 +16,7 @@ from hypergauge.scheduler.plan.policy import Policy
 __all__ = ["OrderedRun", "WorkloadOrder"]
 
 _END = "END OF THE ORDER"
-# Written back, and not what is to be run.
+# Written back by the submitter.
 _NOT_CARRIED = frozenset({"Status", "Run"})
 
 
@@ -44,7 +44,7 @@ class WorkloadOrder:
     Attributes
     ----------
     job, executor
-        The job's name, and whose it is.
+        Name of the job, and of its executor.
     name
         The experiment's, as MLflow has it.
     directory, file
@@ -82,7 +82,7 @@ class WorkloadOrder:
         return file, file.rows[0]
 
     def load_policy(self) -> Policy:
-        """Return what is asked for beside the rows."""
+        """Return the policy."""
         return Policy(**self.policy)
 
     def script(self, python: str) -> str:

@@ -1,4 +1,4 @@
-"""Monitor of a submitted job: it reports, stops, and settles the exits of runs."""
+"""Monitor of a submitted job: reports its runs, stops them, and corrects their exits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from hypergauge.core.errors import TrackingUnavailable
 from hypergauge.scheduler.events import Event, Outcome, label
-from hypergauge.scheduler.executors.base import Ending, Executor, JobState
-from hypergauge.scheduler.executors.concurrency import Stopping
-from hypergauge.scheduler.executors.retry import Retry
-from hypergauge.scheduler.executors.run_exits import asked_by, ending_of, was_taken
+from hypergauge.scheduler.executors.base import BatchSystem, Ending, JobState, Stopping
+from hypergauge.scheduler.executors.batch.retry import Retry
+from hypergauge.scheduler.executors.batch.run_exits import asked_by, ending_of, was_taken
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.supervision import unseen_end
 from hypergauge.scheduler.tracking.tracking import Tracking
@@ -23,34 +22,34 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["JobMonitor"]
 
-# Between two looks at the runs, in the database.
+# Between two reads of the runs in the database.
 _LOOK_SECONDS = 0.5
-# Between two questions to the executor: soon after something has changed, and never often where nothing does.
+# Between two requests for the job's state: short after a change, long without changes.
 _SOON_SECONDS, _RARELY_SECONDS = 1.0, 15.0
-# How long runs that were asked to stop may take until their job is ended.
+# For runs that were asked to stop, before their job is cancelled.
 _STOP_SECONDS = 60.0
-# How long an accounting may take to have the figures of a job that has ended.
+# For the accounting of an ended job.
 _ACCOUNTS_SECONDS = 5.0
 _OPEN = ("pending", "running")
 
 
 class JobMonitor:
-    """One job, from when it was handed in, or attached to, to its end.
+    """Monitor of one job, from its submission or the attachment to it, to its end.
 
     Parameters
     ----------
     row
         The job; its id there is known.
     wanted
-        What its runs are to be, by position.
+        Jobs of its runs.
     attached
-        Whether it was handed in by another command.
+        Whether another command submitted it.
     """
 
     def __init__(
         self,
         session: Session,
-        executor: Executor,
+        system: BatchSystem,
         row: JobRow,
         wanted: Sequence[Job],
         *,
@@ -63,22 +62,22 @@ class JobMonitor:
         attached: bool,
     ) -> None:
         assert row.native_id is not None
-        self._session, self._executor, self._row, self._id = session, executor, row, row.native_id
+        self._session, self._system, self._row, self._id = session, system, row, row.native_id
         self._wanted = {job.position: job for job in wanted}
         self._experiment, self._workload, self._tracking = experiment, workload, tracking
         self._report, self._write_back, self._stopping, self._attached = report, write_back, stopping, attached
-        self._patience = Retry(self._warn, stopping)
-        self._told: dict[str, str] = {}
+        self._retry = Retry(self._warn, stopping)
+        self._reported: dict[str, str] = {}
         self._state = JobState("pending")
         self._stop_asked: float | None = None
         self._cancelled = False
 
     def to_end(self) -> list[Outcome]:
-        """Follow the job; return how its runs have ended."""
+        """Monitor the job; return the outcomes of its runs."""
         pause = _SOON_SECONDS
         ask_at = 0.0
         while not self._is_over:
-            if self._tell(self._runs()):
+            if self._report_changes(self._runs()):
                 pause = _SOON_SECONDS
                 ask_at = min(ask_at, time.monotonic() + pause)
             if time.monotonic() >= ask_at:
@@ -103,12 +102,12 @@ class JobMonitor:
         return all(run.status not in _OPEN for run in self._runs())
 
     def _ask(self) -> None:
-        """Ask the executor how the job is, and say what has changed."""
-        answers = self._patience.ask(lambda: [self._executor.look(self._id)])
+        """Request the state of the job, and report changes."""
+        answers = self._retry.ask(lambda: [self._system.look(self._id)])
         if answers is None:
             return
-        gone = Ending("failed", f"{self._executor.name} no longer knows its job {self._id}")
-        state = answers[0] or JobState("ended", gone.reason, ending=gone)
+        unknown = Ending("failed", f"{self._system.name} no longer knows its job {self._id}")
+        state = answers[0] or JobState("ended", unknown.reason, ending=unknown)
         if (state.state, state.reason, state.host) != (self._state.state, self._state.reason, self._state.host):
             self._session(jobs.set_job, self._row.job, state.state, state.reason, state.host)
             if state.state == "pending" and state.reason:
@@ -118,7 +117,7 @@ class JobMonitor:
         self._state = state
 
     def _stop_where_asked(self) -> None:
-        """Ask the runs to stop where the schedule is to end; end the job where they do not, or have not begun."""
+        """Ask the runs to stop if the schedule ends; cancel the job if they do not, or have not begun."""
         if not self._stopping.asked.is_set():
             return
         open_runs = [run for run in self._runs() if run.status in _OPEN]
@@ -128,14 +127,14 @@ class JobMonitor:
         late = time.monotonic() > self._stop_asked + _STOP_SECONDS
         waiting = self._state.state == "pending" and all(run.status == "pending" for run in open_runs)
         if (waiting or late or self._stopping.at_once.is_set()) and not self._cancelled:
-            self._cancelled = self._patience.ask(self._cancel) is True
+            self._cancelled = self._retry.ask(self._cancel) is True
 
     def _cancel(self) -> bool:
-        self._executor.cancel(self._id)
+        self._system.cancel(self._id)
         return True
 
     def _finish(self) -> list[Outcome]:
-        """Set right how runs have ended, now that the executor has said its last word; return it."""
+        """Correct the exits of runs by the final state of the job; return the outcomes."""
         row = self._session(jobs.find_job, next(iter(self._runs())).run_id) if self._runs() else None
         for run in self._session(jobs.job_runs, self._row.job):
             if end := ending_of(run, self._state, row.failure if row else None):
@@ -143,7 +142,7 @@ class JobMonitor:
         self._take_accounts()
         self._session(jobs.end_job, self._row.job, self._state.reason, self._state.ended_at)
         there = self._runs()
-        self._tell(there, final=True)
+        self._report_changes(there, final=True)
         return [Outcome(self._job(run), run.run_id, run.status) for run in there]
 
     def _correct(self, run: JobRun, ending: Ending) -> None:
@@ -159,11 +158,11 @@ class JobMonitor:
             self._tracking.finish(found, run.mlflow_run_id, ending.status, ended_at, [], tags)
 
     def _take_accounts(self) -> None:
-        """Store what the executor's accounting has of the runs; it may take a moment to have it."""
+        """Store the batch system's accounting of the runs, which may lag behind."""
         begun = {run.run_id for run in self._session(jobs.job_runs, self._row.job) if run.started_at is not None}
         deadline = time.monotonic() + _ACCOUNTS_SECONDS
         while begun:
-            accounts = self._patience.ask(lambda: self._executor.accounts(self._id))
+            accounts = self._retry.ask(lambda: self._system.accounts(self._id))
             if accounts is None:
                 return
             if begun <= accounts.keys() or time.monotonic() > deadline:
@@ -171,17 +170,17 @@ class JobMonitor:
                 return
             time.sleep(_LOOK_SECONDS)
 
-    def _tell(self, there: Sequence[JobRun], *, final: bool = False) -> bool:
-        """Say which runs have begun or ended, and write it back; return whether any has.
+    def _report_changes(self, latest: Sequence[JobRun], *, final: bool = False) -> bool:
+        """Report runs that have begun or ended, and write their status back; return whether there are any.
 
-        Of an end that may be the executor's doing nothing is said before it is `final`.
+        An exit that the batch system may have caused is not reported before it is `final`.
         """
-        told = (run for run in there if final or run.status in _OPEN or not was_taken(run))
-        changed = [run for run in told if self._told.get(run.run_id) != run.status]
+        known = (run for run in latest if final or run.status in _OPEN or not was_taken(run))
+        changed = [run for run in known if self._reported.get(run.run_id) != run.status]
         rows = {}
         for run in changed:
-            before = self._told.get(run.run_id)
-            self._told[run.run_id] = run.status
+            before = self._reported.get(run.run_id)
+            self._reported[run.run_id] = run.status
             if run.status == "running":
                 self._event("attached" if self._attached and before is None else "started", run)
             elif run.status != "pending":

@@ -1,0 +1,1 @@
+"""Executor over a batch system: a workload is one job, submitted, monitored and attached to again."""

@@ -1,0 +1,56 @@
+"""Retry of requests to a batch system that is away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from hypergauge.core.errors import BenchError
+from hypergauge.core.system.backoff import Backoff
+from hypergauge.scheduler.executors.base import ExecutorAway, Stopping
+
+__all__ = ["GivenUp", "Retry"]
+
+T = TypeVar("T")
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 10.0
+
+
+class GivenUp(BenchError):
+    """The schedule was stopped while the executor was away."""
+
+
+class Retry:
+    """Sends requests to a batch system; `say` reports that it is away, and that it answers again."""
+
+    def __init__(self, say: Callable[[str], None], stopping: Stopping) -> None:
+        self._say, self._stopping = say, stopping
+        self._away = False
+
+    def ask(self, request: Callable[[], T]) -> T | None:
+        """Return the answer, ``None`` if the batch system is away now."""
+        try:
+            answer = request()
+        except ExecutorAway as error:
+            if not self._away:
+                self._say(f"{error}; runs continue, and the request is repeated")
+            self._away = True
+            return None
+        if self._away:
+            self._say("the executor answers again")
+        self._away = False
+        return answer
+
+    def insist(self, request: Callable[[], T]) -> T:
+        """Return the answer, however long that takes.
+
+        Raises
+        ------
+        GivenUp
+            The schedule is stopped, and the batch system is still away.
+        """
+        backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS)
+        while (answers := self.ask(lambda: [request()])) is None:
+            if self._stopping.asked.wait(backoff.failed()):
+                raise GivenUp
+        return answers[0]

@@ -1,0 +1,72 @@
+"""Single runs on this host: a command as typed, and the repetition of an earlier run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from hypergauge.scheduler.events import Event, Outcome
+from hypergauge.scheduler.executors.local import LocalExecutor
+from hypergauge.scheduler.job import Job
+from hypergauge.scheduler.plan.plan import PlannedWorkload
+from hypergauge.scheduler.plan.policy import Policy
+from hypergauge.scheduler.plan.retries import run_with_retries
+from hypergauge.scheduler.provenance.manifest import differences
+from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
+from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.server.session import Session
+
+__all__ = ["run_again", "run_command"]
+
+_NAME = "bench run"
+
+
+def run_command(executor: LocalExecutor, job: Job, policy: Policy | None = None, *, waits: bool = True) -> Outcome:
+    """Run one command as a workload of its own, in the experiment of the command line.
+
+    Unless the command `waits`, the run's supervisor delivers its results, and those that earlier runs left.
+    """
+    with _session(executor) as session:
+        executor.clear_devices(session)
+        experiment, workload = session(experiments.next_command_workload)
+        if waits:
+            executor.recover(session, experiment)
+    opened = executor.workload(PlannedWorkload(experiment, workload, ()), _NAME, policy or Policy())
+    opened.delivers = waits
+    [outcome] = opened.run([job])
+    return outcome
+
+
+def run_again(
+    executor: LocalExecutor,
+    recorded: RepeatedRun,
+    job: Job,
+    experiment: int,
+    workload: int,
+    policy: Policy | None = None,
+) -> list[Outcome]:
+    """Run the next attempt of an earlier run; report what differs from its manifest."""
+    warn = partial(_warn, executor, recorded.label)
+    again = PlannedWorkload(experiment, workload, ())
+    name = Path(recorded.content["asked"].get("file", _NAME)).stem
+    with _session(executor) as session:
+        if experiment == experiments.COMMAND_EXPERIMENT:
+            session.lock(partial(experiments.lock_command, workload=workload))
+        else:
+            session.lock(partial(experiments.lock_experiment, experiment=experiment))
+        known = session(runs.known_runs, experiment)  # read under the lock: another command may have added an attempt
+        attempts = [one.attempt for one in known if (one.workload, one.position) == (workload, job.position)]
+        job = replace(job, attempt=max(attempts, default=0) + 1)
+        executor.clear_devices(session)
+        for difference in differences(recorded.files, executor.recorder.begin([job]).files(job)):
+            warn(difference)
+        return run_with_retries(policy or Policy(), partial(executor.workload, again, name), [job], [], warn)
+
+
+def _session(executor: LocalExecutor) -> Session:
+    return Session(executor.database, say=partial(_warn, executor, ""))
+
+
+def _warn(executor: LocalExecutor, label: str, message: str) -> None:
+    executor.report(Event("warning", label, message=message))
