@@ -1,4 +1,4 @@
-"""Network addresses: how they are shown, and which are this host's own."""
+"""Network addresses: hosts, loopback, and URLs without logins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOGIN = re.compile(r"(?<=://)[^/?#\s]*@")
 
 
 def host_in(text: str) -> str | None:
-    """Return the host in an address, with or without a port, or in a URL; ``None`` where there is none."""
+    """Return the host in an address, with or without a port, or in a URL; ``None`` if there is none."""
     authority = re.split(r"[/?#]", text.partition("://")[2] if "://" in text else text, maxsplit=1)[0].rpartition("@")[
         2
     ]
@@ -24,7 +24,7 @@ def host_in(text: str) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or an address is always the host's own."""
+    """Return whether a name or an address always means the local host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -14,12 +14,12 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
 
 
 def parse(text: str) -> timedelta:
-    """Return the duration that `text` says.
+    """Return the duration of a text.
 
     Raises
     ------
     BadRequest
-        It says none, or in a unit that there is not.
+        The text is no duration, or has an unknown unit.
     """
     if (found := _DURATION.fullmatch(text.strip())) is None:
         raise BadRequest(f"{text!r} is no duration: write it like 10 s, 20 min or 1.5 h")
@@ -31,7 +31,7 @@ def parse(text: str) -> timedelta:
 
 
 def words(duration: timedelta) -> str:
-    """Return a duration in the largest unit that it is a whole number of: ``20 min``."""
+    """Return a duration as text, in the largest unit that divides it: ``20 min``."""
     seconds = duration.total_seconds()
     unit = next((unit for unit in ("d", "h", "min", "s") if seconds and seconds % _UNITS[unit] == 0), None)
     if unit is None or seconds < 120:

@@ -20,6 +20,7 @@ __all__ = [
     "ServiceFailed",
     "TrackingUnavailable",
     "did_you_mean",
+    "nearest",
 ]
 
 
@@ -38,9 +39,14 @@ class BadRequest(BenchError):
     Parameters
     ----------
     message
-        What is wrong and, where there is one, the nearest valid choice.
+        The error and, if there is one, the nearest valid choice.
     file, line, column
-        Where it stands, in the form editors and compilers use: ``file:line:column``. Lines and columns count from 1.
+        Position in the form of editors and compilers: ``file:line:column``. Lines and columns count from 1.
+
+    Attributes
+    ----------
+    parts
+        Errors that this one combines; the error itself if it combines none.
     """
 
     exit_status = 2
@@ -54,31 +60,32 @@ class BadRequest(BenchError):
         column: int | None = None,
     ) -> None:
         self.file, self.line, self.column = file, line, column
+        self.parts: list[BadRequest] = [self]
         where = ":".join(str(part) for part in (file, line, column) if part is not None)
         super().__init__(f"{where}: {message}" if where else message)
 
 
 class Problems:
-    """Errors of one request, collected to be told all at once."""
+    """Errors of one request, raised together."""
 
     def __init__(self) -> None:
         self.found: list[BadRequest] = []
 
     @contextlib.contextmanager
     def attempt(self) -> Iterator[None]:
-        """Keep an error of the block, and go on after it."""
+        """Collect an error of the block instead of raising it."""
         try:
             yield
         except BadRequest as error:
-            self.found.append(error)
+            self.found += error.parts
 
     def check(self) -> None:
-        """Raise what was found, one line each, in the order of their places.
+        """Raise the errors as one, with a line each, sorted by file and line.
 
         Raises
         ------
         BadRequest
-            There are any.
+            There are errors.
         """
         if not self.found:
             return
@@ -86,7 +93,7 @@ class Problems:
         if not others:
             raise first
         error = BadRequest("\n".join(str(one) for one in ordered))
-        error.file, error.line, error.column = first.file, first.line, first.column
+        error.file, error.line, error.column, error.parts = first.file, first.line, first.column, ordered
         raise error
 
 
@@ -122,16 +129,21 @@ class TrackingUnavailable(BenchError):
     """The MLflow tracking server does not answer."""
 
 
-def did_you_mean(word: str, choices: Iterable[str], otherwise: str | None = None) -> str:
-    """Return `` (did you mean 'x'?)`` for the choice nearest to `word`; where none is near, `otherwise`, or all choices.
+def nearest(word: str, choices: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the choice nearest to `word`, ``None`` if none is near.
 
-    Case is ignored, since people type ``mps`` for ``MPS``.
+    Case is ignored, since users type ``mps`` for ``MPS``. `cutoff` is the least similarity, as in `difflib`.
     """
+    by_folded = {choice.casefold(): choice for choice in choices}
+    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=cutoff)
+    return by_folded[near[0]] if near else None
+
+
+def did_you_mean(word: str, choices: Iterable[str], otherwise: str | None = None) -> str:
+    """Return `` (did you mean 'x'?)`` for the nearest choice; if none is near, `otherwise`, or all choices."""
     known = list(choices)
-    by_folded = {choice.casefold(): choice for choice in known}
-    near = difflib.get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.5)
-    if near:
-        return f" (did you mean {by_folded[near[0]]!r}?)"
+    if (near := nearest(word, known, 0.5)) is not None:
+        return f" (did you mean {near!r}?)"
     if otherwise is not None:
         return otherwise
     return f" (one of: {', '.join(known)})" if known else ""

@@ -1,8 +1,7 @@
 """Output of a run, bounded: its beginning, the length of the gap, and the newest part.
 
-The run appends to ``output.log`` by itself. Where that becomes too much, the supervisor takes away its middle, and writes
-beside it, in ``output.left``, which bytes are missing: always before they are, so that whoever reads never takes what is
-left of them for output.
+The run appends to ``output.log``. When the file becomes too long, the supervisor removes its middle. It first writes
+the range of missing bytes to ``output.left``, so that a reader never takes a removed block for output.
 """
 
 from __future__ import annotations
@@ -24,44 +23,38 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Gap in an output: the missing bytes, counted from the first that the run has written.
+    """Gap in an output: the missing bytes, counted from the first byte that the run wrote.
 
     Attributes
     ----------
     start, end
-        The bytes from `start` up to `end` are.
-    moved
-        By how much nearer to the file's beginning the bytes behind them are than they were written.
-    cut
-        Sizes of the file before and after it is being cut: of a file that has still the first, only the second counts.
+        First missing byte, and the first byte after the gap.
     """
 
     start: int = 0
     end: int = 0
-    moved: int = 0
-    cut: tuple[int, int] | None = None
 
     @classmethod
     def read(cls, output: Path) -> LeftOut:
-        """Return what is missing of the file `output`."""
+        """Return the gap of the file `output`."""
         try:
             content = json.loads(output.with_suffix(".left").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return cls()
-        return cls(**{**content, "cut": tuple(content["cut"]) if content["cut"] else None})
+        return cls(content["start"], content["end"])
 
     def write(self, output: Path) -> None:
-        """Record it."""
+        """Write the gap to the file next to `output`."""
         write_atomically(output.with_suffix(".left"), json.dumps(asdict(self)))
 
 
 class OutputReader:
-    """Reads an output as it grows.
+    """Reader of a growing output.
 
     Parameters
     ----------
     output
-        The file that the run writes to; it need not be there yet.
+        The run's file; it need not exist yet.
     """
 
     def __init__(self, output: Path) -> None:
@@ -71,7 +64,7 @@ class OutputReader:
         self._at_line_start = True
 
     def new(self) -> Iterator[bytes]:
-        """Yield what is there and was not yielded before."""
+        """Yield the output since the last call."""
         while chunk := self._next():
             self._at_line_start = chunk.endswith(b"\n")
             yield chunk
@@ -94,22 +87,19 @@ class OutputReader:
                 missing, self._position = left.end - self._position, left.end
                 return f"{'' if self._at_line_start else chr(10)}… {_amount(missing)} left out …\n".encode()
             chunk = self._read(self._file, left)
-            if LeftOut.read(self._output) == left:  # else it may be a part that is just being taken away
+            if LeftOut.read(self._output) == left:  # else the supervisor may be removing this block
                 self._position += len(chunk)
                 return chunk
 
     def _read(self, file: int, left: LeftOut) -> bytes:
         if self._position < left.start:
             return os.pread(file, min(_CHUNK_BYTES, left.start - self._position), self._position)
-        place = self._position - left.moved
-        if left.cut is not None and os.fstat(file).st_size == left.cut[0]:
-            return os.pread(file, max(0, min(_CHUNK_BYTES, left.cut[1] - place)), place)
-        return os.pread(file, _CHUNK_BYTES, place)
+        return os.pread(file, _CHUNK_BYTES, self._position)
 
 
 @contextlib.contextmanager
 def whole_output(output: Path) -> Iterator[Path]:
-    """Provide a file of the same name that reads as the output does: itself, where nothing of it is left out."""
+    """Provide a file with the output, and a line in place of the gap; `output` itself if nothing is missing."""
     if LeftOut.read(output) == LeftOut():
         yield output
         return

@@ -16,7 +16,7 @@ _PREFIX = re.compile(r"(?=[0-9]*[a-f])[0-9a-f]{6,32}")
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A parsed selector: either a path down to a run, or the prefix of a run's id (ours or MLflow's).
+    """Parsed selector: a path down to a run, or the prefix of a run's id (ours or MLflow's).
 
     `attempt` is ``None`` for the latest one.
     """
@@ -34,7 +34,7 @@ class Selector:
         Raises
         ------
         BadRequest
-            It has neither form.
+            The text has neither form.
         """
         word = text.strip().lower()
         if path := _PATH.fullmatch(word):

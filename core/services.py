@@ -1,7 +1,7 @@
 """Services of the local stack, each a process: exporters, collector, rules, tracking server, Grafana.
 
-They belong to nobody in particular: the first command that needs them starts them, the last one that holds them stops
-them, and ``bench up`` keeps them until ``bench down``. What runs is written down in ``BENCH_HOME/stack``.
+The first command that needs them starts them, and the last one stops them; ``bench up`` keeps them until
+``bench down``. ``BENCH_HOME/stack`` has a file for each running service.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from hypergauge.core.system.processes import identity, is_alive, world_id
 
 __all__ = ["Service", "Stack", "free_port"]
 
-# In this order: the collector flushes what the exporters still say, and the tracking server's tables outlive it.
+# The collector first, so that it scrapes the exporters a last time.
 _STOP_FIRST = ("collector",)
 _STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One running service; `created` and `world` make sure that `pid` is still the same process.
+    """Running service. `created` and `world` distinguish its process from a later one with the same pid.
 
-    `simulate` is the ``BENCH_SIMULATE`` that it was started with.
+    `simulate` is the ``BENCH_SIMULATE`` of its start.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Service:
 
     @classmethod
     def read(cls, path: Path) -> Service | None:
-        """Return what a file says, as far as this release knows it; ``None`` where that is no service."""
+        """Read the known keys of a file; return ``None`` if they do not describe a service."""
         try:
             content = json.loads(path.read_text())
             return cls(**{one.name: content[one.name] for one in fields(cls) if one.name in content})
@@ -62,12 +62,12 @@ class Service:
 
     @property
     def here(self) -> bool:
-        """Return whether its pid is one of this world: that of another container, or from before a restart, is anybody's."""
+        """Return whether its pid is valid here: not from another container or from before a restart."""
         return self.world in (None, world_id())
 
     @property
     def alive(self) -> bool:
-        """Return whether its process is there."""
+        """Return whether its process runs."""
         return self.here and is_alive(self.pid, self.created)
 
     def answers(self, timeout: float = 2.0) -> bool:
@@ -77,13 +77,13 @@ class Service:
                 return bool(response.status < 400)
         except urllib.error.HTTPError as error:
             with error:
-                return error.code in (401, 403)  # it asks who we are
+                return error.code in (401, 403)  # authentication is required
         except (urllib.error.URLError, OSError):
             return False
 
 
 class Stack:
-    """The services of one ``BENCH_HOME``."""
+    """Services of one ``BENCH_HOME``."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -91,18 +91,18 @@ class Stack:
         self._shared = SharedResource(self._folder)
 
     def recorded(self) -> dict[str, Service]:
-        """Return what was started and not stopped, by name; some of it may have died."""
+        """Return the services that were started and not stopped, by name; some may have died."""
         found = {path.stem: Service.read(path) for path in sorted(self._folder.glob("*.service"))}
         return {name: service for name, service in found.items() if service is not None}
 
     def services(self) -> dict[str, Service]:
-        """Return what runs, by name."""
+        """Return the running services, by name."""
         return {name: service for name, service in self.recorded().items() if service.alive}
 
     def port(self, name: str, wanted: int | None = None) -> int:
-        """Return the port for a service to be started: that of one that has died, since others still look there.
+        """Return the port for a service: after a crash its last one, since clients still use it.
 
-        Else it is the one that is `wanted`, where nobody has it, or any.
+        Otherwise `wanted`, if it is free, or any free port.
         """
         last = self.recorded().get(name)
         if last is not None:
@@ -113,9 +113,9 @@ class Stack:
         return wanted if wanted is not None and _is_free(wanted) else free_port()
 
     def lasting_port(self, name: str, say: Callable[[str], None]) -> int:
-        """Return the port that a service of this home has each time, so that links to it stay valid.
+        """Return the persistent port of a service of this home, so that links to it stay valid.
 
-        Where somebody else has it now, there is another one from then on, which `say` is told.
+        If another program uses it, choose a new persistent port and call `say` with a message.
         """
         path = self._folder / f"{name}.port"
         remembered = int(path.read_text()) if path.exists() else None
@@ -130,28 +130,28 @@ class Stack:
         return port
 
     def hold(self, ensure: Callable[[], None]) -> None:
-        """Keep the services from being stopped; `ensure` starts those that are missing."""
+        """Keep the services running; `ensure` starts missing ones."""
         self._shared.join(ensure)
 
     def exclusively(self, call: Callable[[], None]) -> None:
-        """Call something while no other command starts or stops services."""
+        """Call a function while no other command starts or stops services."""
         self._shared.exclusively(call)
 
     def died(self) -> list[str]:
-        """Return the services that were started, not stopped, and are gone."""
+        """Return the services that were started and not stopped, and have ended."""
         return [name for name, service in self.recorded().items() if not service.alive]
 
     @property
     def shared(self) -> bool:
-        """Return whether others held the services when this object began to."""
+        """Return whether other processes held the services before this one."""
         return self._shared.shared
 
     def release(self) -> None:
-        """Let go of the services; the last holder stops them, unless ``bench up`` keeps them."""
+        """Release the services; the last process stops them, unless ``bench up`` keeps them."""
         self._shared.leave(self._stop_unless_kept)
 
     def stop_unheld(self) -> None:
-        """Stop the services where nobody holds or keeps them: whoever held them was killed."""
+        """Stop services that no process holds or keeps, after a process that held them was killed."""
         with self._shared.alone() as alone:
             if alone:
                 self._stop_unless_kept()
@@ -162,11 +162,11 @@ class Stack:
 
     @property
     def kept(self) -> bool:
-        """Return whether the services stay until ``bench down``."""
+        """Return whether the services run until ``bench down``."""
         return (self._folder / "kept").exists()
 
     def keep(self, kept: bool) -> None:
-        """Say whether the services stay when nobody holds them."""
+        """Set whether the services run until ``bench down``."""
         private.make_folder(self._folder)
         if kept:
             (self._folder / "kept").touch(0o600)
@@ -182,7 +182,7 @@ class Stack:
         health: str,
         environment: Mapping[str, str],
     ) -> Service:
-        """Start a service, without waiting for it; its output goes to ``BENCH_HOME/log/NAME.log``."""
+        """Start a service, without waiting for its answer; its output goes to ``BENCH_HOME/log/NAME.log``."""
         private.make_folder(self._settings.log_dir)
         with private.opened(self._settings.log_dir / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
@@ -206,7 +206,8 @@ class Stack:
         Raises
         ------
         ServiceFailed
-            It ended, or does not answer within `timeout` seconds. The message ends with the last lines of its log.
+            The service ended, or does not answer within `timeout` seconds. The message ends with the last lines of its
+            log.
         """
         deadline = time.monotonic() + timeout
         while not service.answers():
@@ -218,7 +219,7 @@ class Stack:
             time.sleep(0.1)
 
     def stop_all(self, names: Collection[str] | None = None) -> list[str]:
-        """Stop all services, or those of these names, and return which; safe to call twice."""
+        """Stop all services, or those with the given names, and return their names; safe to call twice."""
         services = {name: one for name, one in self.recorded().items() if names is None or name in names}
         first = [service for name, service in services.items() if name in _STOP_FIRST]
         then = [service for name, service in services.items() if name not in _STOP_FIRST]
@@ -235,7 +236,7 @@ class Stack:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -245,7 +246,7 @@ def free_port() -> int:
 def _await_end(service: Service) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     while service.alive:
-        with contextlib.suppress(ChildProcessError):  # ours, if this process started it
+        with contextlib.suppress(ChildProcessError):  # a child, if this process started it
             os.waitpid(service.pid, os.WNOHANG)
         if time.monotonic() > deadline:
             return
@@ -253,9 +254,10 @@ def _await_end(service: Service) -> None:
 
 
 def _end_session(service: Service) -> None:
-    """End what is left in the session of a service: workers that it did not end itself, or could not.
+    """Kill the remaining processes in a service's session: workers that it did not end itself.
 
-    No pid is given away while a session goes by it: so it is that of the service, unless another process has its pid.
+    The kernel does not reuse a pid that is the id of a session. The session therefore belongs to the service, unless
+    another process has its pid.
     """
     if not service.here or identity(service.pid) not in (None, service.created):
         return

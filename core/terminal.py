@@ -14,10 +14,9 @@ __all__ = ["Terminal"]
 
 
 class Terminal(Console):
-    """The console through which commands print.
+    """Console for the output of commands.
 
-    What is shown is made plain, whatever it is a part of; colours are rich's own. There are no links: a text could bring one
-    along, and ours has none.
+    All text is made plain; colours are rich's own. Links are removed, since only external text has any.
     """
 
     def __init__(
@@ -34,9 +33,9 @@ class Terminal(Console):
         )
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of what is to be shown."""
+        """Yield the segments of a renderable."""
         for text, style, control in super().render(renderable, options):
-            if control is not None:  # rich's own: the cursor of a display that is drawn again
+            if control is not None:  # rich's own: the cursor of a live display
                 yield Segment(text, style, control)
             else:
                 yield Segment(plain(text), style.update_link(None) if style is not None and style.link else style)

@@ -1,55 +1,39 @@
-"""The exporter ``amd``: AMD GPUs through ROCm's library `amdsmi`, under the names of ``nvml``.
+"""The exporter ``amd``: AMD GPUs through ROCm's library `amdsmi`, with the names of ``nvml``.
 
-So a quantity has one name whoever made the GPU. AMD's own device-metrics-exporter has other names, a unit in none of
-them, and changes them between versions.
+A quantity has one name for GPUs of every vendor. AMD's device-metrics-exporter uses other names without units, and
+changes them between versions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
 from prometheus_client.core import Metric
 
 from hypergauge.core.system.processes import RunProcesses, RunTree
-from hypergauge.exporters.serving.figures import Figure, families
+from hypergauge.exporters.serving.families import Families, Measurement
+from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
 from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["AmdExporter"]
 
 _MIB = 2**20
-# What the library says instead of a figure that a GPU does not have: the highest number of the field's width.
-_LACKING = {2**16 - 1, 2**32 - 1, 2**64 - 1}
-_HELPS = {
-    "bench_gpu_utilization_ratio": "Share of time in which a kernel ran.",
-    "bench_gpu_memory_utilization_ratio": "Share of time in which device memory was read or written.",
-    "bench_gpu_memory_used_bytes": "Device memory in use.",
-    "bench_gpu_memory_free_bytes": "Device memory that could be had.",
-    "bench_gpu_memory_total_bytes": "Device memory there is.",
-    "bench_gpu_power_watts": "Power of the board.",
-    "bench_gpu_power_limit_watts": "Power that the board may draw.",
-    "bench_gpu_energy_joules_total": "Energy that the board has used since the driver was loaded.",
-    "bench_gpu_temperature_celsius": "Temperature of the GPU where it is hottest.",
-    "bench_gpu_memory_temperature_celsius": "Temperature of device memory.",
-    "bench_gpu_clock_hertz": "Clocks of the GPU.",
-    "bench_gpu_ecc_errors_total": "Errors of memory since the driver was loaded.",
-    "bench_gpu_run_memory_bytes": "Device memory that the run's processes have.",
-    "bench_gpu_run_processes": "Processes of the run that are on the GPU.",
-    "bench_gpu_info": "The GPU's name and the driver's version.",
-}
+# The library's sentinels for a metric that a GPU lacks: the highest number of the field's width.
+_SENTINELS = {2**16 - 1, 2**32 - 1, 2**64 - 1}
 _SEVERITIES = {"corrected": "correctable_count", "uncorrected": "uncorrectable_count"}
 
 
 class AmdExporter:
-    """Reads each GPU's figures and what runs have on it; what a GPU does not have is left out.
+    """Exporter of AMD GPUs and of the memory that runs use on them.
 
     Parameters
     ----------
     options
-        Says whose runs are told of.
+        `own_runs` limits the runs to those of this home.
     amdsmi
-        The library, where it is not the one that is installed.
+        Replacement for the installed library.
     """
 
     name = "amd"
@@ -62,39 +46,39 @@ class AmdExporter:
         self._gpus: list[tuple[Any, dict[str, str], dict[str, str]]] = []
 
     def check(self) -> str | None:
-        """Return why there is nothing to read: no library, no driver, no GPU."""
+        """Return the reason why no GPU can be read: no library, no driver, no GPU."""
         try:
             self._open()
             found = bool(self._gpus)
             self.close()
         except ModuleNotFoundError:
-            return "the Python package amdsmi is not installed; it is a part of ROCm: `pip install amdsmi`"
-        except Exception as error:  # noqa: BLE001 - an import of it can raise anything, and its errors are known only then
+            return "the Python package amdsmi is not installed; it is part of ROCm: `pip install amdsmi`"
+        except Exception as error:  # noqa: BLE001 - its import can raise anything, and its errors are known only afterwards
             return f"AMD's library does not work here: {' '.join(str(error).split())}"
         return None if found else "this host has no AMD GPU"
 
-    def collect(self) -> Iterator[Metric]:
-        """Read every GPU once; one that is lost leaves the others.
+    def collect(self) -> Iterable[Metric]:
+        """Read every GPU once. A lost GPU affects no other.
 
         Raises
         ------
         RuntimeError
-            No GPU answers; they are looked for anew at the next reading.
+            No GPU answers. The next call opens the library again.
         """
         self._open()
         trees = self._processes.scan()
-        figures: list[Figure] = []
+        measured: list[Measurement] = []
         for gpu, labels, _ in self._gpus:
-            for name, more, value in (*self._figures(gpu), *self._runs(gpu, trees)):
-                figures.append((f"bench_gpu_{name}", {**labels, **more}, value))
-        if all(value is None for _, _, value in figures):
+            for name, more, value in (*self._metrics(gpu), *self._runs(gpu, trees)):
+                measured.append((f"bench_gpu_{name}", {**labels, **more}, value))
+        if all(value is None for _, _, value in measured):
             self.close()
             raise RuntimeError("no AMD GPU answers")
-        figures += [("bench_gpu_info", {**labels, **info}, 1) for _, labels, info in self._gpus]
-        yield from families(figures, _HELPS)
+        measured += [("bench_gpu_info", {**labels, **info}, 1) for _, labels, info in self._gpus]
+        return Families(GPU_HELPS, measured)
 
     def close(self) -> None:
-        """Let go of the driver, which is opened again by the next reading."""
+        """Close the library; the next call of `collect` opens it again."""
         if self._opened:
             self._opened, self._gpus = False, []
             self._ask("shut_down")
@@ -113,13 +97,13 @@ class AmdExporter:
             self._gpus.append((handle, {"UUID": uuid or "", "gpu": str(index)}, info))
 
     def _ask(self, function: str, *arguments: Any) -> Any:
-        """Return the library's answer, ``None`` where the GPU has none or the library is too old to know."""
+        """Return the library's answer, ``None`` where the GPU or the library does not support the function."""
         try:
             return getattr(self._smi, f"amdsmi_{function}")(*arguments)
         except (self._smi.AmdSmiException, AttributeError):
             return None
 
-    def _figures(self, gpu: Any) -> Iterator[Figure]:
+    def _metrics(self, gpu: Any) -> Iterator[Measurement]:
         activity = self._ask("get_gpu_activity", gpu) or {}
         yield "utilization_ratio", {}, _scaled(activity.get("gfx_activity"), over=100)
         yield "memory_utilization_ratio", {}, _scaled(activity.get("umc_activity"), over=100)
@@ -129,13 +113,13 @@ class AmdExporter:
         yield "memory_free_bytes", {}, None if used is None or total is None else total - used
         yield "memory_total_bytes", {}, total
         power = self._ask("get_power_info", gpu) or {}
-        # By model: the MI300's, all before it, and the one name for both that newer libraries have.
+        # Keys: of the MI300, of earlier models, and of newer libraries for both.
         watts = (_scaled(power.get(f"{kind}socket_power")) for kind in ("current_", "average_", ""))
         yield "power_watts", {}, next((value for value in watts if value is not None), None)
         cap = self._ask("get_power_cap_info", gpu) or {}
         yield "power_limit_watts", {}, _scaled(cap.get("power_cap"), over=1_000_000)
         energy = self._ask("get_energy_count", gpu) or {}
-        # The second die of an MI250X has a counter that stays 0: the first one's is the board's.
+        # The counter of an MI250X's second die stays 0; that of the first is the board's.
         ticks = _scaled(energy.get("energy_accumulator", energy.get("power"))) or None
         yield "energy_joules_total", {}, _scaled(ticks, energy.get("counter_resolution", 0), over=1_000_000)
         hottest, edge = self._celsius(gpu, "HOTSPOT"), self._celsius(gpu, "EDGE")
@@ -151,10 +135,10 @@ class AmdExporter:
     def _celsius(self, gpu: Any, sensor: str) -> float | None:
         kind, metric = getattr(self._smi.AmdSmiTemperatureType, sensor), self._smi.AmdSmiTemperatureMetric.CURRENT
         value = _scaled(self._ask("get_temp_metric", gpu, kind, metric))
-        # Older libraries speak of thousandths.
+        # Older libraries report thousandths.
         return value / 1000 if value is not None and value > 1000 else value
 
-    def _runs(self, gpu: Any, trees: dict[str, RunTree]) -> Iterator[Figure]:
+    def _runs(self, gpu: Any, trees: dict[str, RunTree]) -> Iterator[Measurement]:
         memory = {
             int(process["pid"]): _scaled((process.get("memory_usage") or {}).get("vram_mem"))
             for process in self._ask("get_gpu_process_list", gpu) or []
@@ -168,7 +152,7 @@ class AmdExporter:
 
 
 def _scaled(value: Any, times: float = 1, over: float = 1) -> float | None:
-    """Return a figure in its SI unit, ``None`` where the library has none."""
-    if not isinstance(value, int | float) or value in _LACKING:
+    """Return a value in its SI unit, ``None`` where the library has none."""
+    if not isinstance(value, int | float) or value in _SENTINELS:
         return None  # "N/A", mostly
     return value * times / over

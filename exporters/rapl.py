@@ -1,36 +1,41 @@
 """The exporter ``rapl``: energy of CPU packages and memory from powercap, with node_exporter's names.
 
-Intel's and AMD's counters are both there. It differs from node_exporter in three things: a counter does not wrap around;
-the second door to the same counters (``intel-rapl-mmio``) is left out, so that a sum over the series is the host's; and
-the index is always that of the package, which node_exporter counts where a zone's name does not say it.
+It reads Intel's and AMD's counters. Differences to node_exporter: a counter does not wrap around; the second interface to
+the same counters (``intel-rapl-mmio``) is left out, so that a sum over the series is the host's; the label ``index`` is
+always that of the package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 
+from hypergauge.exporters.serving.families import Families
+from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["RaplExporter"]
 
-# What zones are called: https://docs.kernel.org/power/powercap/powercap.html. A package of several dies has a zone for
-# each of them, package-0-die-1. `psys` is the whole platform, the packages included.
-_KINDS = ("package", "dram", "core", "uncore", "psys")
-_MENDED_BY = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
+# Names of zones: https://docs.kernel.org/power/powercap/powercap.html. A package of several dies has a zone for each,
+# package-0-die-1. `psys` is the whole platform, including the packages.
+_HELPS = {
+    f"node_rapl_{kind}_joules_total": f"Current RAPL {kind} value in joules."
+    for kind in ("package", "dram", "core", "uncore", "psys")
+}
+_REMEDY = "sudo chmod a+r /sys/class/powercap/*/energy_uj"
 
 
 class RaplExporter:
-    """Reads the energy counters of all zones that the kernel has; one that may not be read is left out.
+    """Exporter of the energy counters of all zones. It leaves out a zone that it may not read.
 
     Parameters
     ----------
     options
-        Nothing of them is needed.
+        Unused.
     root
-        Folder under which ``sys`` is read.
+        Folder of ``sys``.
     """
 
     name = "rapl"
@@ -39,48 +44,42 @@ class RaplExporter:
         self._zones = list(_zones(root))
 
     def check(self) -> str | None:
-        """Return why there is nothing to read: no counters, or none that may be read."""
+        """Return the reason why no counter can be read, ``None`` where one can."""
         if not self._zones:
             return "the kernel shows no energy counters in /sys/class/powercap (virtual machines have none)"
-        denied = [zone for zone in self._zones if zone.denied()]
-        if len(denied) == len(self._zones):
-            return f"only root may read the energy counters: `{_MENDED_BY}` lets everybody, until the next boot"
+        if all(zone.denied() for zone in self._zones):
+            return f"only root may read the energy counters: `{_REMEDY}` permits all users, until the next boot"
         return None
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterable[Metric]:
         """Read every counter once.
 
         Raises
         ------
         OSError
-            None of them can be read any more.
+            No counter can be read any more.
         """
-        found = False
-        for kind in _KINDS:
-            family = CounterMetricFamily(
-                f"node_rapl_{kind}_joules_total", f"Current RAPL {kind} value in joules.", labels=["index", "path"]
-            )
-            for zone in self._zones:
-                if zone.kind == kind and (joules := zone.joules()) is not None:
-                    family.add_metric([zone.index, zone.label], joules)
-            if family.samples:
-                found = True
-                yield family
-        if not found:
+        measured = [
+            (zone.metric, {"index": zone.index, "path": zone.label}, joules)
+            for zone in self._zones
+            if (joules := zone.joules()) is not None
+        ]
+        if not measured:
             raise OSError("no energy counter can be read any more")
+        return Families(_HELPS, measured)
 
 
 class _Zone:
     """One energy counter."""
 
-    def __init__(self, path: Path, kind: str, index: str, label: str) -> None:
-        self.kind, self.index, self.label = kind, index, label
+    def __init__(self, path: Path, metric: str, index: str, label: str) -> None:
+        self.metric, self.index, self.label = metric, index, label
         self._counter = path / "energy_uj"
-        self._wraps_at = int(_read(path / "max_energy_range_uj") or 0)
+        self._wraps_at = int(read_file(path / "max_energy_range_uj") or 0)
         self._last = self._wrapped = 0
 
     def denied(self) -> bool:
-        """Return whether we may not read it."""
+        """Return whether this user may not read it."""
         try:
             self._counter.read_bytes()
         except PermissionError:
@@ -90,8 +89,8 @@ class _Zone:
         return False
 
     def joules(self) -> float | None:
-        """Return what was used since the counter began, ``None`` where it cannot be read."""
-        text = _read(self._counter)
+        """Return the energy since the counter began, ``None`` where it cannot be read."""
+        text = read_file(self._counter)
         if not text:
             return None
         microjoules = int(text)
@@ -103,17 +102,9 @@ class _Zone:
 
 def _zones(root: Path) -> Iterator[_Zone]:
     packages: dict[str, str] = {}
-    # A package, intel-rapl:1, stands before its parts, intel-rapl:1:0.
+    # A package, intel-rapl:1, precedes its parts, intel-rapl:1:0.
     for path in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
-        kind, _, index = _read(path / "name").partition("-")
+        kind, _, index = read_file(path / "name").partition("-")
         packages[path.name] = index = index or packages.get(path.name.rpartition(":")[0], "0")
-        if kind in _KINDS:
-            yield _Zone(path, kind, index, f"/{path.relative_to(root)}")
-
-
-def _read(path: Path) -> str:
-    """Return the file's text, empty where there is none or we may not read it."""
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
+        if (metric := f"node_rapl_{kind}_joules_total") in _HELPS:
+            yield _Zone(path, metric, index, f"/{path.relative_to(root)}")

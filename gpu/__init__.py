@@ -1,4 +1,4 @@
-"""GPUs of this host, through NVML or simulated. The only package that knows NVML."""
+"""GPUs of this host, through NVML or simulated. The only package that calls NVML."""
 
 from hypergauge.gpu.inventory import Gpu, Inventory, MigInstance, inventory
 from hypergauge.gpu.library import load

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.gpu.library import Nvml, load
+from hypergauge.gpu.library import Nvml, as_text, load
 from hypergauge.gpu.models import model_of
 
 __all__ = ["Gpu", "Inventory", "MigInstance", "inventory", "list_gpu", "list_instances"]
@@ -26,7 +26,7 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU as NVML names it; `index` counts in the order of the PCI bus.
+    """A GPU as NVML lists it; `index` is its rank in the order of the PCI bus.
 
     `mig_enabled` says whether MIG mode is on, whether or not there are instances.
     """
@@ -41,16 +41,16 @@ class Gpu:
 
     @property
     def mig_profiles(self) -> tuple[str, ...]:
-        """The MIG profiles that this model has; empty where it has none, or none that are known here."""
+        """MIG profiles of this model; empty without MIG, or for an unknown model."""
         model = model_of(self.name, self.memory_bytes)
         return tuple(profile.name for profile in model.profiles) if model else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The GPUs of this host and, where something could not be seen, the `reason`.
+    """GPUs of this host, and the `reason` where a GPU could not be listed.
 
-    `driver` is NVIDIA's version, and `cuda` the latest version of CUDA that it runs; ``None`` where there is none.
+    `driver` is the version of NVIDIA's driver, `cuda` the latest version of CUDA that it supports; ``None`` without one.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -58,41 +58,41 @@ class Inventory:
     driver: str | None = None
     cuda: str | None = None
 
-    def find(self, word: str) -> Gpu:
-        """Return the GPU with the index or UUID `word`; the beginning of a UUID will do where it is the only one.
+    def find(self, name: str) -> Gpu:
+        """Return the GPU with the index or UUID `name`; a unique prefix of a UUID suffices.
 
         Raises
         ------
         BadRequest
-            No GPU has it, or several have.
+            No GPU matches, or several do.
         """
-        if word.isdecimal():
-            found = [gpu for gpu in self.gpus if gpu.index == int(word)]
+        if name.isdecimal():
+            found = [gpu for gpu in self.gpus if gpu.index == int(name)]
         else:
-            full = re.fullmatch(r"gpu-[0-9a-f-]+", word.lower())
-            found = [gpu for gpu in self.gpus if full and gpu.uuid.lower().startswith(word.lower())]
+            full = re.fullmatch(r"gpu-[0-9a-f-]+", name.lower())
+            found = [gpu for gpu in self.gpus if full and gpu.uuid.lower().startswith(name.lower())]
         if len(found) == 1:
             return found[0]
         if found:
-            raise BadRequest(f"device {word} is ambiguous: GPUs {_indices(found)} have UUIDs that begin so")
-        raise BadRequest(f"device {word} does not exist: this host has {self._what_there_is(word)}")
+            raise BadRequest(f"device {name} is ambiguous: it is a prefix of the UUIDs of GPUs {_indices(found)}")
+        raise BadRequest(f"device {name} does not exist: this host has {self._summary(name)}")
 
-    def _what_there_is(self, word: str) -> str:
+    def _summary(self, name: str) -> str:
         if not self.gpus:
             return f"no GPU ({self.reason})" if self.reason else "no GPU"
-        there = f"{'GPU' if len(self.gpus) == 1 else 'GPUs'} {_indices(self.gpus)}"
-        if word.lower().startswith("gpu-"):
-            return there + did_you_mean(word, [gpu.uuid for gpu in self.gpus])
-        return there
+        summary = f"{'GPU' if len(self.gpus) == 1 else 'GPUs'} {_indices(self.gpus)}"
+        if name.lower().startswith("gpu-"):
+            return summary + did_you_mean(name, [gpu.uuid for gpu in self.gpus])
+        return summary
 
 
 def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nvml | None = None) -> Inventory:
-    """List the GPUs of this host, or simulated ones; see `hypergauge.gpu.load` for the parameters and what is raised.
+    """List the GPUs of this host, or simulated ones; see `hypergauge.gpu.load` for parameters and errors.
 
     Returns
     -------
     Inventory
-        Empty, with the reason, where there is no NVIDIA driver.
+        Empty, with the reason, without an NVIDIA driver.
     """
     nvml = load(simulate, home) if nvml is None else nvml
     try:
@@ -105,7 +105,7 @@ def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nv
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 gpus.append(list_gpu(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index)))
-            except nvml.NVMLError as error:  # one that fell off the bus; the others can still be used
+            except nvml.NVMLError as error:  # it fell off the bus; the others work
                 reasons.append(f"GPU {index}: {error}")
     except nvml.NVMLError as error:
         reasons.append(str(error))
@@ -115,18 +115,17 @@ def inventory(simulate: str | None = None, home: Path | None = None, *, nvml: Nv
 
 
 def _versions(nvml: Nvml) -> tuple[str | None, str | None]:
-    """Return the versions of driver and CUDA, ``None`` where they are not told: the GPUs are there all the same."""
+    """Return the versions of driver and CUDA, ``None`` where the driver does not report them."""
     driver = cuda = None
     with contextlib.suppress(nvml.NVMLError):
-        said = nvml.nvmlSystemGetDriverVersion()
-        driver = said.decode() if isinstance(said, bytes) else str(said)
+        driver = as_text(nvml.nvmlSystemGetDriverVersion())
         number = int(nvml.nvmlSystemGetCudaDriverVersion_v2())  # 12040 is 12.4
         cuda = f"{number // 1000}.{number % 1000 // 10}"
     return driver, cuda
 
 
 def list_gpu(nvml: Nvml, index: int, handle: object) -> Gpu:
-    """Return what `nvml`, initialised, says of one GPU."""
+    """Return one GPU as described by `nvml`, which is initialised."""
     try:
         enabled, _ = nvml.nvmlDeviceGetMigMode(handle)
     except nvml.NVMLError_NotSupported:
@@ -150,10 +149,7 @@ def list_instances(nvml: Nvml, handle: object) -> Iterator[tuple[MigInstance, ob
             device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, number)
             profile = nvml.nvmlDeviceGetName(device).rpartition("MIG ")[2]  # "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
             found = MigInstance(nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetUUID(device), profile)
-        except (
-            nvml.NVMLError_NotFound,
-            nvml.NVMLError_InvalidArgument,
-        ):  # a slot without an instance, or one just gone
+        except (nvml.NVMLError_NotFound, nvml.NVMLError_InvalidArgument):  # an empty slot, or one emptied just now
             continue
         yield found, device
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Nvml", "load"]
+__all__ = ["Nvml", "as_text", "load"]
 
 # A module or object with pynvml's functions, constants and errors.
 Nvml = Any
 
 
 def load(simulate: str | None = None, home: Path | None = None, *, dcgm: bool = False) -> Nvml:
-    """Return NVML, not yet initialised.
+    """Return NVML, not initialised.
 
     Parameters
     ----------
     simulate
-        Simulated GPUs instead of real ones, see `hypergauge.simulation.specification`.
+        Specification of simulated GPUs, see `hypergauge.simulation.hardware.specification`.
     home
-        ``BENCH_HOME``: processes that simulate the same GPUs in the same home share one world. Without it the world is
-        this process's own.
+        ``BENCH_HOME``: processes with the same specification in one home share the simulated GPUs. Without it they belong
+        to this process alone.
     dcgm
-        Whether simulated GPUs have the figures that DCGM gets of real ones, beyond those of GPM.
+        Whether simulated GPUs before Hopper have the profiling metrics of DCGM.
 
     Raises
     ------
     BadRequest
-        The specification cannot be read.
+        The specification is invalid.
     """
     if simulate:
         from hypergauge.simulation import SimulatedNvml, World
@@ -36,3 +36,8 @@ def load(simulate: str | None = None, home: Path | None = None, *, dcgm: bool = 
     import pynvml
 
     return pynvml
+
+
+def as_text(value: str | bytes) -> str:
+    """Return a string of NVML, which some versions of pynvml return as bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""MIG instances: placement, creation, removal. Always by UUID, since an index may move to another GPU."""
+"""MIG instances: placement, creation, removal. A UUID names the GPU, since an index may move to another one."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from typing import Any
 
 from hypergauge.core.errors import GpuUnavailable
 from hypergauge.gpu.inventory import MigInstance, list_instances
-from hypergauge.gpu.library import Nvml
+from hypergauge.gpu.library import Nvml, as_text
 from hypergauge.gpu.models import Profile
 
 __all__ = ["Layout", "MigControl", "NotPermitted", "PlacedInstance"]
 
-# The driver takes a moment to let go of a process that has ended.
+# The driver takes a moment to release an instance after its last process has ended.
 _RELEASE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _PLAIN = re.compile(r"[0-9]+g\.[0-9]+gb")
-# More than any GPU has places for instances.
+# More instances than any GPU supports.
 _MOST = 32
 
 
 class NotPermitted(GpuUnavailable):
-    """This takes root."""
+    """The operation needs root."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedInstance:
-    """A GPU instance that is there.
+    """Existing GPU instance.
 
     Attributes
     ----------
     profile
-        What it takes; where its name is not to be had, or the driver has none for it, that is empty.
+        Its profile, with an empty name where the driver has none for it.
     start
-        Its first memory slice; ``None`` where that takes root to know.
+        Its first memory slice; ``None`` where only root may know.
     uuid
-        Of its compute instance, where that is one over all of it; ``None`` otherwise.
+        UUID of its compute instance, if a single one covers all of it.
     pids
-        The processes on it, as far as the driver says.
+        Processes on it, as far as the driver reports them.
     """
 
     gpu_instance_id: int
@@ -54,7 +54,7 @@ class PlacedInstance:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One GPU: whether MIG mode is on, its profiles without extensions, its instances, and all processes on it."""
+    """MIG layout of one GPU: mode, profiles without extensions, instances, and all processes."""
 
     gpu_uuid: str
     index: int
@@ -66,7 +66,7 @@ class Layout:
 
     @property
     def placed(self) -> list[tuple[Profile, int]]:
-        """Profile and first memory slice of each instance whose place is known."""
+        """Profile and first memory slice of each instance with a known position."""
         return [(one.profile, one.start) for one in self.instances if one.start is not None]
 
 
@@ -76,7 +76,7 @@ class MigControl:
     Parameters
     ----------
     nvml
-        See `hypergauge.gpu.load`. It is opened for each call, so that a driver that was started anew is no matter.
+        See `hypergauge.gpu.load`. Each call initialises it, so a restart of the driver does no harm.
     """
 
     def __init__(self, nvml: Nvml) -> None:
@@ -84,11 +84,11 @@ class MigControl:
 
     @property
     def simulated(self) -> bool:
-        """Return whether these are simulated GPUs."""
+        """Return whether the GPUs are simulated."""
         return getattr(self._nvml, "SIMULATED", False)
 
     def layout(self, gpu_uuid: str) -> Layout:
-        """Return what is on a GPU now.
+        """Return the current layout of a GPU.
 
         Raises
         ------
@@ -110,14 +110,14 @@ class MigControl:
             )
 
     def create(self, gpu_uuid: str, profile: str, start: int) -> MigInstance:
-        """Make a GPU instance that begins on the memory slice `start`, with one compute instance over all of it.
+        """Create a GPU instance at memory slice `start`, with one compute instance over all of it.
 
         Raises
         ------
         NotPermitted
-            This takes root.
+            The operation needs root.
         GpuUnavailable
-            There is no room for it, or the GPU does not answer.
+            The GPU has no room for it, or does not answer.
         """
         nvml = self._nvml
         with self._opened(gpu_uuid) as device:
@@ -139,24 +139,24 @@ class MigControl:
                 for instance, _ in list_instances(nvml, device):
                     if instance.gpu_instance_id == identity:
                         return instance
-                raise GpuUnavailable(f"GPU {gpu_uuid} made a MIG instance {profile}, but shows no device for it")
+                raise GpuUnavailable(f"GPU {gpu_uuid} created a MIG instance {profile}, but lists no device for it")
             except BaseException:
                 with contextlib.suppress(nvml.NVMLError):
                     self._destroy(made)
                 raise
 
-    def remove(self, gpu_uuid: str, gpu_instance_id: int, patience: float = _RELEASE_SECONDS) -> None:
-        """Remove a GPU instance with its compute instances; one that is not there is no matter.
+    def remove(self, gpu_uuid: str, gpu_instance_id: int, timeout: float = _RELEASE_SECONDS) -> None:
+        """Remove a GPU instance with its compute instances. A missing instance is no error.
 
         Raises
         ------
         NotPermitted
-            This takes root.
+            The operation needs root.
         GpuUnavailable
-            A process is still on it after `patience` (seconds), or the GPU does not answer.
+            A process is still on it after `timeout` seconds, or the GPU does not answer.
         """
         nvml = self._nvml
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         with self._opened(gpu_uuid) as device:
             while True:
                 try:
@@ -173,7 +173,7 @@ class MigControl:
 
     @contextlib.contextmanager
     def _opened(self, gpu_uuid: str) -> Iterator[Any]:
-        """Open NVML and find a GPU; its errors leave as ours."""
+        """Open NVML and find a GPU; wrap NVML's errors."""
         nvml = self._nvml
         try:
             nvml.nvmlInit()
@@ -194,7 +194,7 @@ class MigControl:
         return bool(mode == self._nvml.NVML_DEVICE_MIG_ENABLE)
 
     def _profiles(self, device: Any) -> Iterator[tuple[int, Profile]]:
-        """Yield each profile with the driver's id."""
+        """Yield each profile with the driver's id of it."""
         nvml = self._nvml
         for constant in range(nvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
             try:
@@ -206,7 +206,7 @@ class MigControl:
             except (nvml.NVMLError_NotSupported, nvml.NVMLError_InvalidArgument):
                 continue
             if placements:
-                name = _text(info.name).rpartition("MIG ")[2]
+                name = as_text(info.name).rpartition("MIG ")[2]
                 starts = tuple(sorted(int(one.start) for one in placements))
                 yield int(info.id), Profile(name, int(info.sliceCount), int(placements[0].size), starts)
 
@@ -226,7 +226,7 @@ class MigControl:
             yield PlacedInstance(identity, profile, start, whole, pids)
 
     def _placed(self, device: Any, profiles: dict[int, Profile]) -> dict[int, tuple[Profile, int]]:
-        """Return profile and first memory slice of each GPU instance by its id; empty where we may not know."""
+        """Return profile and first memory slice of each GPU instance by its id; empty without permission."""
         nvml = self._nvml
         found: dict[int, tuple[Profile, int]] = {}
         # The driver's ids are nodes of a tree over the slices.
@@ -250,7 +250,7 @@ class MigControl:
         return frozenset(pids)
 
     def _whole(self, made: Any) -> int:
-        """Return the id of the compute instance's profile that takes all of a GPU instance."""
+        """Return the id of the compute instance profile that covers all of a GPU instance."""
         return -max((int(info.sliceCount), -int(info.id)) for info in self._compute_profiles(made))[1]
 
     def _compute_profiles(self, instance: Any) -> Iterator[Any]:
@@ -271,10 +271,10 @@ class MigControl:
         nvml.nvmlGpuInstanceDestroy(instance)
 
 
-def _array(kind: Any, ask: Callable[..., object], *about: Any) -> list[Any]:
-    """Return what NVML writes to an array of `kind`, which is longer than anything it has to write."""
+def _array(kind: Any, ask: Callable[..., object], *arguments: Any) -> list[Any]:
+    """Return the elements that NVML writes to an array of `kind`, which is longer than any answer."""
     array, count = (kind * _MOST)(), c_uint(_MOST)
-    ask(*about, array, byref(count))
+    ask(*arguments, array, byref(count))
     return list(array[: count.value])
 
 
@@ -282,7 +282,3 @@ def _missing(nvml: Nvml) -> type[Exception]:
     """Return the error of a driver too old for a function."""
     kind: type[Exception] = nvml.NVMLError_FunctionNotFound
     return kind
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["GIB", "MODELS", "Model", "Profile", "model_of"]
+__all__ = ["GIB", "MODELS", "Model", "Profile", "compute_left", "free_starts", "model_of"]
 
 GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A MIG profile of one model.
+    """MIG profile of one model.
 
     Attributes
     ----------
     name
-        Such as ``3g.20gb``.
+        For example ``3g.20gb``.
     compute, memory
-        Slices that it takes of each. An instance occupies as many memory slices in a row as `memory` says.
+        Numbers of slices. The memory slices of an instance are consecutive.
     starts
-        The memory slices on which it may begin.
+        Possible first memory slices.
     """
 
     name: str
@@ -32,22 +33,22 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model of GPU.
+    """GPU model.
 
     Attributes
     ----------
     memory_gib
         Device memory.
     architecture
-        In lower case, such as ``hopper``: from it on there is GPM.
+        In lower case, such as ``hopper``, the first with GPM.
     idle_watts, limit_watts
-        What the board draws with nothing to do, and what it may draw.
+        Power of the idle board, and its limit.
     sm_mhz, memory_mhz
         Highest clocks.
     datacenter
         Whether DCGM has profiling fields for it.
     compute_slices, memory_slices
-        What MIG divides it into; 0 where there is no MIG.
+        Slices under MIG; 0 without MIG.
     """
 
     name: str
@@ -63,7 +64,7 @@ class Model:
     profiles: tuple[Profile, ...] = ()
 
     def profile(self, name: str) -> Profile | None:
-        """Return the MIG profile of that name, ``None`` where there is none."""
+        """Return the MIG profile of that name, ``None`` without one."""
         return next((profile for profile in self.profiles if profile.name == name), None)
 
 
@@ -71,7 +72,7 @@ _FULL, _HALVES, _QUARTERS = (0,), (0, 4), (0, 2, 4)
 
 
 def _sevenths(one: int, two: int, four: int, whole: int) -> tuple[Profile, ...]:
-    """Return the profiles of a GPU of 7 compute and 8 memory slices, by the gigabytes of 1, 2, 4 and 8 of the latter."""
+    """Return the profiles of a GPU of 7 compute and 8 memory slices, by the gigabytes of 1, 2, 4 and 8 memory slices."""
     return (
         Profile(f"1g.{one}gb", 1, 1, tuple(range(7))),
         Profile(f"1g.{two}gb", 1, 2, (0, 2, 4, 6)),
@@ -88,7 +89,7 @@ _QUARTERED = (
     Profile("4g.24gb", 4, 4, _FULL),
 )
 
-# Idle power: what nvidia-smi shows of such boards with nothing to do, of one with memory clocked up.
+# Idle power: as nvidia-smi shows it for such boards without processes, with high memory clocks.
 MODELS = {
     "A100": Model(
         "NVIDIA A100-SXM4-40GB", 40, "ampere", 52, 400, 1410, 1215,
@@ -117,9 +118,30 @@ MODELS = {
 
 
 def model_of(name: str, memory_bytes: int) -> Model | None:
-    """Return the model of a GPU that calls itself `name`, ``None`` where it is none that is known here."""
+    """Return the model of a GPU with the product name `name`, ``None`` for an unknown one."""
     for key, model in MODELS.items():
-        # A driver keeps up to a GiB for itself; models of one name are further apart than 4 GiB.
+        # A driver reserves up to a GiB; models of one name differ by more than 4 GiB.
         if abs(memory_bytes / GIB - model.memory_gib) < 4 and re.search(rf"\b{key.split('-')[0]}\b", name):
             return model
     return None
+
+
+def compute_left(profiles: Sequence[Profile], there: Sequence[tuple[Profile, int]]) -> int:
+    """Return the free compute slices beside the instances `there`. The largest of a GPU's `profiles` has all slices."""
+    return max((profile.compute for profile in profiles), default=0) - sum(one.compute for one, _ in there)
+
+
+def free_starts(profiles: Sequence[Profile], profile: Profile, there: Sequence[tuple[Profile, int]]) -> list[int]:
+    """Return the possible first memory slices of another instance of `profile`, lowest first.
+
+    Parameters
+    ----------
+    profiles
+        All profiles of the GPU.
+    there
+        Profile and first memory slice of each existing instance.
+    """
+    if profile.compute > compute_left(profiles, there):
+        return []
+    taken = {number for one, start in there for number in range(start, start + one.memory)}
+    return [start for start in profile.starts if taken.isdisjoint(range(start, start + profile.memory))]

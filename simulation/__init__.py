@@ -1,6 +1,6 @@
-"""Simulated GPUs that answer to pynvml's names. All processes of a home share them."""
+"""Simulated GPUs with the functions of pynvml. All processes of a home share them."""
 
-from hypergauge.simulation.nvml import SimulatedNvml
-from hypergauge.simulation.world import World
+from hypergauge.simulation.hardware.world import World
+from hypergauge.simulation.nvml.library import SimulatedNvml
 
 __all__ = ["SimulatedNvml", "World"]

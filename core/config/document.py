@@ -1,59 +1,87 @@
-"""YAML or JSON document as nodes that know their line and column."""
+"""YAML or JSON document with the line and column of each value."""
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn
 
 import yaml
 
-from hypergauge.core.errors import BadRequest, Problems, did_you_mean
+from hypergauge.core.errors import BadRequest
 
-__all__ = ["Document", "Fields"]
-
-Fields = dict[str, tuple[yaml.Node, yaml.Node]]
-_Read = TypeVar("_Read")
+__all__ = ["Document", "Scalar", "duration"]
 
 _DURATION = re.compile(r"(?:(\d+)y)?(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?")
 _SECONDS = (365 * 86400, 7 * 86400, 86400, 3600, 60, 1, 0.001)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)(?:([KMGTP])i?)?B?")
-_NULL = "tag:yaml.org,2002:null"
+
+
+class Scalar(str):
+    """Scalar as written, since Prometheus reads 7 as the string "7"; empty for a null.
+
+    Attributes
+    ----------
+    line, column
+        Its position; both count from 1.
+    kind
+        ``bool``, ``null``, ``int``, ``str`` and so on, as YAML resolves it.
+    """
+
+    __slots__ = ("column", "kind", "line")
+
+    line: int
+    column: int
+    kind: str
+
+    @classmethod
+    def of(cls, node: yaml.ScalarNode) -> Scalar:
+        """Return the scalar of a node."""
+        kind = node.tag.rpartition(":")[2]
+        made = cls("" if kind == "null" else node.value)
+        made.line, made.column, made.kind = node.start_mark.line + 1, node.start_mark.column + 1, kind
+        return made
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *_: object) -> Any:
+        """Keep scalars unchanged in fields of this type."""
+        from pydantic_core import core_schema  # only documents with a model need it
+
+        return core_schema.is_instance_schema(cls)
 
 
 class Document:
-    """One file, and what is said about its errors.
+    """One file or response.
 
     Parameters
     ----------
     path
-        Where it lies, or the address that it came from; errors begin with it.
+        Its path or address; errors begin with it.
     text
         Its content.
 
     Attributes
     ----------
-    root
-        ``None`` for a file without content.
-    ignored
-        The fields that `fields` was told to ignore and has met, each once.
+    content
+        Dictionaries, lists and `Scalar`; ``None`` for a file without content.
 
     Raises
     ------
     BadRequest
-        It is not valid YAML.
+        The text is not valid YAML, or a mapping has a key twice.
     """
+
+    UNKNOWN: ClassVar[str] = "unknown key"
 
     def __init__(self, path: Path | str, text: str) -> None:
         self.path = path
-        self.ignored: list[str] = []
-        self._problems: Problems | None = None
-        if str(path).endswith(".json"):  # YAML knows no tabs for indentation; a raw one stands nowhere else in JSON
+        if str(path).endswith(".json"):  # YAML forbids tabs for indentation; in JSON, a raw tab is only white space
             text = text.replace("\t", " ")
-        self.root = self._compose(text)
+        try:
+            self._root = _compose(path, text)
+            self.content: Any = None if self._root is None else self._plain(self._root, {})
+        except RecursionError:
+            raise BadRequest("not valid YAML: nested too deeply", file=path) from None
 
     @classmethod
     def read(cls, path: Path) -> Document:
@@ -62,7 +90,7 @@ class Document:
         Raises
         ------
         BadRequest
-            It cannot be read, or is not valid YAML.
+            The file cannot be read, or is not valid YAML.
         """
         try:
             return cls(path, path.read_text(encoding="utf-8"))
@@ -71,145 +99,60 @@ class Document:
         except UnicodeDecodeError as error:
             raise BadRequest("is not a text in UTF-8", file=path) from error
 
-    def fail(self, node: yaml.Node, message: str) -> NoReturn:
-        """Refuse the document for what stands at `node`."""
-        mark = node.start_mark
-        raise BadRequest(message, file=self.path, line=mark.line + 1, column=mark.column + 1)
+    def fail(self, at: Scalar, message: str) -> NoReturn:
+        """Refuse the document with an error at the value `at`."""
+        raise BadRequest(message, file=self.path, line=at.line, column=at.column)
 
-    @contextlib.contextmanager
-    def all_at_once(self) -> Iterator[None]:
-        """Raise the errors of all attempts within the block at its end, instead of the first one at once."""
-        self._problems = problems = Problems()
-        try:
-            with problems.attempt():
-                yield
-        finally:
-            self._problems = None
-        problems.check()
+    def problem(self, where: Sequence[str | int], value: object, message: str, *, at_key: bool = False) -> BadRequest:
+        """Return an error about the value at `where`, or about its key."""
+        if isinstance(value, Scalar) and not at_key:  # inherited values have another position than `where`
+            return BadRequest(message, file=self.path, line=value.line, column=value.column)
+        mark = self._node(where, at_key=at_key).start_mark
+        return BadRequest(message, file=self.path, line=mark.line + 1, column=mark.column + 1)
 
-    @property
-    def failures(self) -> int:
-        """Number of failed attempts within `all_at_once`."""
-        return len(self._problems.found) if self._problems is not None else 0
+    @staticmethod
+    def expected(_: str, what: str) -> str:
+        """Return the message for a value of another type."""
+        return f"expected {what}"
 
-    def attempt(self, read: Callable[[], _Read], default: _Read) -> _Read:
-        """Return what `read` does; within `all_at_once`, `default` where that fails."""
-        try:
-            return read()
-        except BadRequest as error:
-            if self._problems is None:
-                raise
-            self._problems.found.append(error)
-            return default
-
-    def items(self, node: yaml.Node, expected: str) -> list[yaml.Node]:
-        """Return the elements of a list; an empty value is an empty list."""
-        if _is_null(node):
-            return []
-        if not isinstance(node, yaml.SequenceNode):
-            self.fail(node, f"expected {expected}")
-        return list(node.value)
-
-    def fields(
-        self,
-        node: yaml.Node,
-        expected: str,
-        known: Collection[str] | None = None,
-        unsupported: Collection[str] = (),
-        ignored: Collection[str] = (),
-        *,
-        go_on: bool = False,
-    ) -> Fields:
-        """Return key and value by name.
-
-        Parameters
-        ----------
-        known
-            The names that there are; ``None`` for any.
-        unsupported
-            Names that Prometheus knows, and we refuse.
-        ignored
-            Names that Prometheus knows, and we leave out.
-        go_on
-            Each name is an attempt of its own, see `all_at_once`.
-        """
-        if _is_null(node):
-            return {}
-        if not isinstance(node, yaml.MappingNode):
-            self.fail(node, f"expected {expected}")
-        fields: Fields = {}
-
-        def read(key: yaml.Node, value: yaml.Node) -> None:
-            if not isinstance(key, yaml.ScalarNode):
-                self.fail(key, "expected a name")
-            name = key.value
-            if name in fields:
-                self.fail(key, f"{name!r} stands here twice")
-            if name in unsupported:
-                self.fail(key, f"{name!r} is a field of Prometheus's that is not supported here")
-            if known is not None and name not in (*known, *ignored):
-                self.fail(key, f"unknown key {name!r}{did_you_mean(name, (*known, *ignored))}")
-            fields[name] = key, value
-
-        for key, value in node.value:
-            one = partial(read, key, value)
-            self.attempt(one, None) if go_on else one()
-        met = [name for name in fields if name in ignored]
-        self.ignored += [name for name in met if name not in self.ignored]
-        return {name: field for name, field in fields.items() if name not in met}
-
-    def text(self, node: yaml.Node, expected: str) -> str:
-        """Return a scalar as it is written, as Prometheus takes it: 7 is the string "7"."""
-        if not isinstance(node, yaml.ScalarNode):
-            self.fail(node, f"expected {expected}")
-        return "" if _is_null(node) else str(node.value)
-
-    def boolean(self, node: yaml.Node) -> bool:
-        """Return ``true`` or ``false``."""
-        if not isinstance(node, yaml.ScalarNode) or node.tag != "tag:yaml.org,2002:bool":
-            self.fail(node, "expected true or false")
-        return str(node.value).lower() in ("true", "yes", "on")
-
-    def count(self, node: yaml.Node) -> int:
-        """Return a whole number, 0 or more."""
-        text = self.text(node, "a whole number")
-        if not re.fullmatch(r"[0-9]{1,18}", text):
-            self.fail(node, f"{text!r} is not a whole number, 0 or more")
-        return int(text)
-
-    def seconds(self, node: yaml.Node, what: str = "a duration") -> float:
-        """Return a duration of Prometheus's form."""
-        text = self.text(node, what)
-        if (seconds := duration(text)) is None:
-            self.fail(node, f"{text!r} is not {what}: write 500ms, 5s or 1m")
-        return seconds
-
-    def size(self, node: yaml.Node) -> int:
-        """Return bytes, from a size such as ``10MB``; K, M and G are powers of 1024, as in Prometheus."""
-        text = self.text(node, "a size")
-        if not (match := _SIZE.fullmatch(text)):
-            self.fail(node, f"{text!r} is not a size: write 512KB or 10MB")
-        return int(float(match[1]) * 1024 ** (" KMGTP".index(match[2]) if match[2] else 0))
-
-    def _compose(self, text: str) -> yaml.Node | None:
-        try:
-            try:
-                node: yaml.Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
-            except (yaml.YAMLError, AttributeError):  # libyaml is ten times as fast, and says less about errors
-                node = yaml.compose(text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
-            raise BadRequest(f"not valid YAML: {error.problem}", file=self.path, line=line, column=column) from None
-        except yaml.YAMLError as error:
-            raise BadRequest(f"not valid YAML: {str(error).splitlines()[0]}", file=self.path) from None
-        except RecursionError:
-            raise BadRequest("not valid YAML: nested too deeply", file=self.path) from None
+    def _node(self, where: Sequence[str | int], *, at_key: bool) -> yaml.Node:
+        """Return the deepest node on the path to `where`."""
+        node = self._root
+        assert node is not None
+        for number, part in enumerate(where, 1):
+            if isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+                node = node.value[part]
+            elif isinstance(node, yaml.MappingNode):
+                pair = next((pair for pair in node.value if pair[0].value == part), None)
+                if pair is None:
+                    break
+                node = pair[0] if at_key and number == len(where) else pair[1]
         return node
+
+    def _plain(self, node: yaml.Node, made: dict[int, Any]) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return Scalar.of(node)
+        if id(node) in made:  # an alias
+            return made[id(node)]
+        if isinstance(node, yaml.SequenceNode):
+            items: list[Any] = []
+            made[id(node)] = items
+            items.extend(self._plain(one, made) for one in node.value)
+            return items
+        fields: dict[Scalar, Any] = {}
+        made[id(node)] = fields
+        for key, value in node.value:
+            name = self._plain(key, made)
+            if not isinstance(name, Scalar):
+                raise self.problem((), Scalar.of(_first(key)), "expected a name")
+            if name in fields:
+                self.fail(name, f"{str(name)!r} stands here twice")
+            fields[name] = self._plain(value, made)
+        return fields
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds of a duration in Prometheus's form, such as ``1m30s``; ``None`` where it has another."""
+    """Return the seconds of a duration in Prometheus's form, such as ``1m30s``; ``None`` for another form."""
     match = _DURATION.fullmatch(text)
     if text == "0":
         return 0.0
@@ -218,5 +161,21 @@ def duration(text: str) -> float | None:
     return sum(int(part or 0) * unit for part, unit in zip(match.groups(), _SECONDS, strict=True))
 
 
-def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag == _NULL
+def _compose(path: Path | str, text: str) -> yaml.Node | None:
+    try:
+        try:
+            node: yaml.Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
+        except (yaml.YAMLError, AttributeError):  # libyaml is ten times as fast, with poorer error messages
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (None, None)
+        raise BadRequest(f"not valid YAML: {error.problem}", file=path, line=line, column=column) from None
+    except yaml.YAMLError as error:
+        raise BadRequest(f"not valid YAML: {str(error).splitlines()[0]}", file=path) from None
+    return node
+
+
+def _first(node: yaml.Node) -> yaml.ScalarNode:
+    """Return an empty scalar at the position of `node`."""
+    return yaml.ScalarNode("tag:yaml.org,2002:str", "", node.start_mark, node.end_mark)

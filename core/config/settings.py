@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import platformdirs
 
+from hypergauge.core.config.bench_toml import config_file, content
+from hypergauge.core.config.environments import named_environments
 from hypergauge.core.errors import BadRequest, did_you_mean
 
 __all__ = [
-    "CONFIG_FILE",
     "EXECUTORS",
     "LEASE_SECONDS",
-    "NamedEnvironment",
     "Settings",
-    "config_file",
-    "named_environments",
     "secret",
-    "sections",
 ]
-
-CONFIG_FILE = "bench.toml"
 
 _VARIABLES = {
     "dsn": "BENCH_DSN",
@@ -44,16 +38,16 @@ _VARIABLES = {
     "grace": "BENCH_GRACE",
 }
 _PATHS = ("home", "tariff", "web_config")
-# What is not a string, and what else it may be in bench.toml.
+# Settings that are not strings, with their types in bench.toml.
 _NUMBERS = {
     "interval": "a number",
     "output_limit": "a size such as 512MiB",
     "lease": "a number of seconds",
     "grace": "a number of seconds",
 }
-# Sections that are no part of `Settings`, which travel to other processes.
+# Sections outside `Settings`, which travel to other processes.
 _SECTIONS = ("environments", "rules", "actions", "slurm")
-# Executors of others are entry points of this group, and may have sections of their names.
+# Third-party executors are entry points of this group, and may have sections of their names.
 EXECUTORS = "hypergauge.executors"
 _KINDS_OF_NUMBERS: Mapping[str, tuple[type, ...]] = {
     "interval": (int, float), "output_limit": (int, str), "lease": (int, float), "grace": (int, float)
@@ -61,59 +55,8 @@ _KINDS_OF_NUMBERS: Mapping[str, tuple[type, ...]] = {
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([kMGT]i?)?B)?", re.IGNORECASE)
 _UNITS = {"": 1} | {unit + i: base ** (n + 1) for n, unit in enumerate("kmgt") for i, base in (("", 1000), ("i", 1024))}
 _LEAST_OUTPUT = 1 << 20
-# A renewal every third of a lease: one may be late by two, also where a host is busy.
+# Leases are renewed every third of their duration: on a busy host, a renewal may be late by two thirds.
 LEASE_SECONDS = 15.0
-
-
-# What a section `[environments.NAME]` may say, and of which kind that is.
-_ENVIRONMENT_KEYS: Mapping[str, type[str] | type[list[str]] | type[dict[str, str]]] = {
-    "conda": str,
-    "directory": str,
-    "docker": str,
-    "entry_point": str,
-    "mounts": list,
-    "python": str,
-    "variables": dict,
-    "venv": str,
-}
-_KINDS: Mapping[object, str] = {str: "a string", list: "a list of strings", dict: "a table of strings"}
-
-
-@dataclass(frozen=True, slots=True)
-class NamedEnvironment:
-    """A section ``[environments.NAME]`` of ``bench.toml``.
-
-    Attributes
-    ----------
-    name, file
-        Its name, and the file that it stands in: relative paths count from there.
-    entry_point
-        The command line of rows with a model, with ``{python}``, ``{model}``, ``{data}``, ``{params}`` and ``{name}``.
-    python, conda, venv, docker
-        The interpreter, or what brings it: at most one of the latter three; none of the four is this interpreter.
-    directory
-        The working directory of its runs; ``None`` for that of the scheduler.
-    variables
-        What is added to the environment of its runs.
-    mounts
-        Folders of the host that a container sees besides its working directory, each ``PATH`` or ``PATH:ro``.
-    """
-
-    name: str
-    file: Path
-    entry_point: str | None = None
-    python: str | None = None
-    conda: str | None = None
-    venv: str | None = None
-    docker: str | None = None
-    directory: str | None = None
-    variables: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
-    mounts: tuple[str, ...] = ()
-
-    @property
-    def folder(self) -> Path:
-        """The folder that relative paths count from."""
-        return self.file.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,26 +74,27 @@ class Settings:
     tracking_uri
         MLflow tracking server; ``None`` means a local one on the same database.
     grafana_url
-        The Grafana that dashboards are pushed to.
+        Grafana server for dashboards.
     simulate
         Simulated GPUs, such as ``2xH100,4xA100:7x1g.5gb``.
     interval
         Seconds between two scrapes of a target, 0.1 to 60.
     output_limit
-        Bytes that are kept of a run's output; 0 for all.
+        Bytes that a run's output keeps; 0 for all.
     tariff
-        The file that says what electricity and hardware cost.
+        File with the prices of electricity and hardware.
     web_config
-        The file with TLS and logins of the servers of metrics that are started by hand or as services; the local stack's
-        are on 127.0.0.1 alone, and go without.
+        File with TLS and logins of metrics servers that users start by hand or as services. The local stack's servers
+        bind to 127.0.0.1 and use none.
     artifacts
-        Where the local tracking server keeps artifacts, a folder or ``s3://BUCKET/PREFIX``; ``None`` means under `home`.
+        Artifact store of the local tracking server, a folder or ``s3://BUCKET/PREFIX``; ``None`` means under `home`.
     executor
-        What runs the workloads of files: ``local``, this host, or the name of another.
+        Executor of workloads: ``local`` for this host, or the name of another.
     lease
-        Seconds for which a supervisor or a collector may be silent; then a run has ended, or another collector has its targets.
+        Seconds after which a silent supervisor's run has ended, and another collector takes a silent collector's
+        targets.
     grace
-        Seconds that a run has to end when it is asked to; then it is killed.
+        Seconds between SIGTERM and SIGKILL when a run is stopped.
     """
 
     home: Path
@@ -175,18 +119,18 @@ class Settings:
         directory: Path | None = None,
         **flags: Any,
     ) -> Settings:
-        """Read the settings as a command started in `directory` sees them.
+        """Read the settings of a command in `directory`.
 
-        Flags that are ``None`` count as not given. A secret is read from ``NAME_FILE`` where only that is set.
+        Flags that are ``None`` count as absent. A secret is read from ``NAME_FILE`` if only that is set.
 
         Raises
         ------
         BadRequest
-            ``bench.toml`` cannot be parsed, or holds a setting that does not exist.
+            ``bench.toml`` cannot be parsed, or has an unknown setting.
         """
         environment = os.environ if environment is None else environment
         found = _from_file(config_file(directory))
-        named_environments(directory)  # a file that is wrong anywhere is refused, whatever is asked
+        named_environments(directory)  # every command refuses a file with an error anywhere
         for name, variable in _VARIABLES.items():
             if value := _variable(environment, variable):
                 found[name] = value
@@ -202,7 +146,7 @@ class Settings:
         return settings.validate()
 
     def validate(self) -> Settings:
-        """Refuse what no command could work with; return the settings themselves."""
+        """Refuse values that no command can use; return the settings."""
         if not 0.1 <= self.interval <= 60:
             raise BadRequest(f"interval is {self.interval} s, but must lie between 0.1 s and 60 s")
         if 0 < self.output_limit < _LEAST_OUTPUT:
@@ -222,17 +166,17 @@ class Settings:
 
     @property
     def runs_dir(self) -> Path:
-        """Folder with one folder a run, see `hypergauge.core.files.run_folder`."""
+        """Folder with one folder per run, see `hypergauge.core.files.run_folder`."""
         return self.home / "runs"
 
     @property
     def spool_dir(self) -> Path:
-        """Folder in which the collector keeps what is not yet in the database."""
+        """Folder of samples that are not yet in the database."""
         return self.home / "spool"
 
     @property
     def stack_dir(self) -> Path:
-        """Folder with one file a service of the local stack, see `hypergauge.core.services`."""
+        """Folder with one file per service of the local stack, see `hypergauge.core.services`."""
         return self.home / "stack"
 
     @property
@@ -241,12 +185,12 @@ class Settings:
         return self.home / "log"
 
     def carried(self) -> dict[str, Any]:
-        """Return the settings as they travel to another process, in JSON."""
+        """Return the settings for another process, ready for JSON."""
         return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
 
     @classmethod
     def received(cls, carried: Mapping[str, Any]) -> Settings:
-        """Return the settings that another process has sent."""
+        """Return the settings that another process sent."""
         settings: dict[str, Any] = dict(carried)
         return cls(**settings | {name: Path(settings[name]) for name in _PATHS if settings[name] is not None})
 
@@ -256,43 +200,8 @@ class Settings:
         return {variable: str(value) for variable, value in values.items() if value is not None}
 
 
-def named_environments(directory: Path | None = None) -> Mapping[str, NamedEnvironment]:
-    """Return the sections ``[environments.NAME]`` that a command started in `directory` sees, by name.
-
-    They are no part of `Settings`, which travel to other processes: their variables may hold secrets.
-
-    Raises
-    ------
-    BadRequest
-        As `Settings.load`.
-    """
-    if (path := config_file(directory)) is None:
-        return {}
-    return {name: _environment(name, section, path) for name, section in sections(path, "environments").items()}
-
-
-def config_file(directory: Path | None = None) -> Path | None:
-    """Return the ``bench.toml`` that a command started in `directory` sees, ``None`` where there is none."""
-    start = (directory or Path.cwd()).absolute()
-    return next((path for folder in (start, *start.parents) if (path := folder / CONFIG_FILE).is_file()), None)
-
-
-def sections(path: Path, kind: str) -> dict[str, Any]:
-    """Return what stands below ``[KIND]`` in a ``bench.toml``, such as ``[environments.NAME]``.
-
-    Raises
-    ------
-    BadRequest
-        The file cannot be parsed, or has no such sections under that name.
-    """
-    found = _content(path).get(kind, {})
-    if not isinstance(found, dict):
-        raise BadRequest(f"{kind} is no section: write [{kind}.NAME]", file=path)
-    return found
-
-
 def secret(name: str) -> str | None:
-    """Return what the variable `name` holds, or the file that ``NAME_FILE`` names where only that is set.
+    """Return the value of the variable `name`, or the content of the file in ``NAME_FILE`` if only that is set.
 
     Raises
     ------
@@ -314,7 +223,7 @@ def _variable(environment: Mapping[str, str], name: str) -> str | None:
 
 
 def _size(name: str, value: int | str) -> int:
-    """Return the bytes of a size as people write it: ``1073741824``, ``512MiB``, ``1.5 GB``."""
+    """Return the bytes of a size in common notation: ``1073741824``, ``512MiB``, ``1.5 GB``."""
     if (found := _SIZE.fullmatch(str(value).strip())) is None:
         raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS[name]}")
     return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
@@ -328,51 +237,23 @@ def _seconds(name: str, value: float | str) -> float:
 
 
 def _from_file(path: Path | None) -> dict[str, Any]:
-    """Return the settings that a file holds."""
+    """Return the settings in a file."""
     if path is None:
         return {}
-    content = _content(path)
-    from importlib.metadata import entry_points  # a tenth of what a short command imports
+    found = content(path)
+    from importlib.metadata import entry_points  # a tenth of a short command's imports
 
     known = {*_VARIABLES, "interval", *_SECTIONS}
-    for name in (name for name in content if name not in known):
-        if not (isinstance(content[name], dict) and entry_points(group=EXECUTORS, name=name)):
+    for name in (name for name in found if name not in known):
+        if not (isinstance(found[name], dict) and entry_points(group=EXECUTORS, name=name)):
             raise BadRequest(f"unknown setting {name!r}{did_you_mean(name, sorted(known))}", file=path)
-    content = {name: value for name, value in content.items() if name in known and name not in _SECTIONS}
-    for name, value in content.items():
+    found = {name: value for name, value in found.items() if name in known and name not in _SECTIONS}
+    for name, value in found.items():
         kinds = _KINDS_OF_NUMBERS.get(name, (str,))
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise BadRequest(f"{name} is {value!r}, but must be {_NUMBERS.get(name, 'a string')}", file=path)
-    for name in {*_PATHS, "artifacts"} & content.keys():
-        # Relative to the file that says it, whatever the working directory.
-        if "://" not in content[name]:
-            content[name] = str(path.parent / Path(content[name]).expanduser())
-    return content
-
-
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"not valid TOML: {error}", file=path) from error
-
-
-def _environment(name: str, section: object, path: Path) -> NamedEnvironment:
-    where = f"[environments.{name}]"
-    if not isinstance(section, dict):
-        raise BadRequest(f"environments.{name} is {section!r}, but must be a section {where}", file=path)
-    for key, value in section.items():
-        if key not in _ENVIRONMENT_KEYS:
-            raise BadRequest(f"{where}: unknown setting {key!r}{did_you_mean(key, _ENVIRONMENT_KEYS)}", file=path)
-        kind = _ENVIRONMENT_KEYS[key]
-        values = value.values() if kind is dict and isinstance(value, dict) else value if kind is list else [value]
-        if not isinstance(value, kind) or not all(isinstance(one, str) for one in values):
-            raise BadRequest(f"{where}: {key} must be {_KINDS[kind]}", file=path)
-    kinds = [key for key in ("conda", "venv", "docker") if key in section]
-    if "python" in section and kinds != ["docker"]:
-        kinds.append("python")
-    if len(kinds) > 1:
-        raise BadRequest(f"{where}: {' and '.join(kinds)} contradict each other; leave one", file=path)
-    if "mounts" in section and "docker" not in section:
-        raise BadRequest(f"{where}: mounts are for a container, but there is no docker", file=path)
-    return NamedEnvironment(name, path.absolute(), **{**section, "mounts": tuple(section.get("mounts", ()))})
+    for name in {*_PATHS, "artifacts"} & found.keys():
+        # Relative to the file, not to the working directory.
+        if "://" not in found[name]:
+            found[name] = str(path.parent / Path(found[name]).expanduser())
+    return found

@@ -1,7 +1,7 @@
 """Lock on a resource of this host, such as a GPU to divide or a MIG instance, for all users of the host.
 
-A claim is a name in the kernel's namespace of abstract sockets (unix(7)): there is no file that could be left behind or
-that another user could not open, and it goes with the last process that has it open, ``kill -9`` included.
+A lock is a name in the kernel's namespace of abstract sockets (unix(7)). No file is left behind, and other users need
+no permission for one. The kernel releases it with the last process that has it open, ``kill -9`` included.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _POLL_SECONDS = 0.05
 
 
 class HostLock:
-    """A claim on what `name` says; not yet made.
+    """Exclusive lock on `name`, not yet taken.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class HostLock:
         self.name = name
         self._socket: socket.socket | None = None
 
-    def take(self, patience: float = 0.0) -> bool:
-        """Make the claim; return whether it could be had within `patience` (seconds)."""
-        deadline = time.monotonic() + patience
+    def take(self, seconds: float = 0.0) -> bool:
+        """Take the lock; return whether it was free within `seconds`."""
+        deadline = time.monotonic() + seconds
         while self._socket is None:
             taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
@@ -46,12 +46,12 @@ class HostLock:
         return True
 
     def fileno(self) -> int:
-        """Return the descriptor with which a child process shares the claim."""
+        """Return the descriptor, for child processes that share the lock."""
         assert self._socket is not None
         return self._socket.fileno()
 
     def release(self) -> None:
-        """Give it up, as far as this process goes; safe to call twice."""
+        """Release the lock in this process; safe to call twice."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

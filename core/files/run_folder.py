@@ -1,7 +1,7 @@
 """Folder of a run on its host, ``BENCH_HOME/runs/RUN_ID``.
 
-It outlives the scheduler and the database connection: a supervisor writes its state and the run's end here first, so
-that neither is lost when nobody listens. Every file but the output and the spans is written whole or not at all.
+It outlives the scheduler and the database connection: a supervisor first writes its state and the run's end here. Every
+file except the output and the spans is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["RunEnd", "RunFolder", "SupervisorState", "appearing", "sync_folder",
 
 @dataclass(frozen=True, slots=True)
 class SupervisorState:
-    """Supervisor of a run: pids with their start times, since a pid alone may belong to another process by now.
+    """Supervisor of a run: pids with their start times, since another process may reuse a pid.
 
     `root_pid` is the launched process, and `started_at` the run's start in Unix seconds; ``None`` before its release.
     """
@@ -56,7 +56,7 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """The files of one run."""
+    """Files of one run."""
 
     PERF: ClassVar[str] = "perf.csv"
 
@@ -71,10 +71,10 @@ class RunFolder:
 
     @classmethod
     def find(cls, home: Path, run_id: str) -> RunFolder | None:
-        """Return the folder of a run of `home`, or of a job with its files below it, as far as this host sees them."""
-        # The jobs, of which there may be many, are gone through for what is not among this host's own.
-        places = itertools.chain([home / "runs" / run_id], (home / "jobs").glob(f"*/runs/{run_id}"))
-        return next((cls(path) for path in places if path.is_dir()), None)
+        """Return the folder of a run of `home`, or of a job below it, if this host sees its files; ``None`` if not."""
+        # The jobs second: there may be many.
+        folders = itertools.chain([home / "runs" / run_id], (home / "jobs").glob(f"*/runs/{run_id}"))
+        return next((cls(path) for path in folders if path.is_dir()), None)
 
     @property
     def run_id(self) -> str:
@@ -83,7 +83,7 @@ class RunFolder:
 
     @property
     def output(self) -> Path:
-        """Standard output and error, as they came."""
+        """Standard output and error, in the order of arrival."""
         return self.path / "output.log"
 
     @property
@@ -112,50 +112,50 @@ class RunFolder:
         return self.path / "supervisor.log"
 
     def create(self, spec: dict[str, Any]) -> None:
-        """Make the folder, readable for its owner alone, with what is to be run in it."""
+        """Make the folder, readable for its owner alone, with the specification of the run."""
         private.make_folder(self.path.parent)
         self.path.mkdir(mode=0o700)
         self._write("spec.json", spec)
 
     def spec(self) -> dict[str, Any]:
-        """Return what is to be run."""
+        """Return the specification of the run."""
         content: dict[str, Any] = json.loads((self.path / "spec.json").read_text(encoding="utf-8"))
         return content
 
     def write_state(self, state: SupervisorState) -> None:
-        """Record who supervises the run."""
+        """Write the state of the supervisor."""
         self._write("supervisor.json", asdict(state))
 
     def state(self) -> SupervisorState | None:
-        """Return who supervises the run, ``None`` while nobody does."""
+        """Return the state of the supervisor, ``None`` before its start."""
         content = self._read("supervisor.json")
         return None if content is None else SupervisorState(**content)
 
     def write_end(self, end: RunEnd) -> None:
-        """Record the run's end."""
+        """Write the run's end."""
         self._write("end.json", asdict(end))
 
     def end(self) -> RunEnd | None:
-        """Return the run's end, ``None`` while it goes on."""
+        """Return the run's end, ``None`` while it runs."""
         content = self._read("end.json")
         return None if content is None else RunEnd(**content)
 
     def ask_to_stop(self, reason: str) -> None:
-        """Record why the run is about to be stopped, for its supervisor to say."""
+        """Write the reason of a stop, for the supervisor to report."""
         self._write("stop.json", {"reason": reason})
 
     def stop_reason(self) -> str | None:
-        """Return why the run was asked to stop, ``None`` where nobody has said so."""
+        """Return the reason of a stop, ``None`` if there is none."""
         content = self._read("stop.json")
         return None if content is None else str(content["reason"])
 
     def mark_delivered(self) -> None:
-        """Record that output, spans and software metrics are where they belong."""
+        """Record that output, spans and software metrics are delivered."""
         self._write("delivered.json", {})
 
     @property
     def delivered(self) -> bool:
-        """Return whether output, spans and software metrics are where they belong."""
+        """Return whether output, spans and software metrics are delivered."""
         return (self.path / "delivered.json").exists()
 
     def _write(self, name: str, content: dict[str, Any]) -> None:
@@ -171,9 +171,9 @@ class RunFolder:
 
 @contextlib.contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """Provide a file to write to, which becomes `path` in the end, and goes where something goes wrong.
+    """Provide a temporary file that becomes `path` at the end, and is removed after an error.
 
-    Its name is of nobody else: threads, and hosts that share a folder, may write the same file, and the last one's stays.
+    Its name is unique: several threads, or hosts that share a folder, may write the same file. The last one's stays.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -187,7 +187,7 @@ def appearing(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> None:
-    """Write `content` so that a reader, or a crash, finds the old file or the new one and nothing between."""
+    """Write `content` so that readers find either the old file or the new one, even after a crash."""
     data = content.encode() if isinstance(content, str) else content
     with appearing(path) as temporary:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -196,11 +196,11 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o600) -> Non
 
 
 def sync_folder(path: Path) -> None:
-    """Have what files there are in `path` on the disk now, as far as its file system can say so of a folder."""
+    """Sync the entries of a folder to disk, if its file system supports it."""
     try:
         _sync(path)
     except OSError as error:
-        if error.errno not in (errno.EBADF, errno.EINVAL):  # what PostgreSQL takes for a file system that cannot
+        if error.errno not in (errno.EBADF, errno.EINVAL):  # as in PostgreSQL: a file system without this
             raise
 
 

@@ -1,7 +1,7 @@
-"""Reference-counted resource of several processes: the first makes it, the last ends it.
+"""Reference-counted resource of several processes: the first creates it, the last ends it.
 
-Each holds a shared lock on a file. Locks go with their processes, so neither a crash nor a ``kill -9`` leaves a wrong
-count.
+Each process holds a shared lock on a file. The kernel drops locks with their processes, so neither a crash nor a
+``kill -9`` leaves a wrong count.
 """
 
 from __future__ import annotations
@@ -13,38 +13,47 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from hypergauge.core.files import private
+from hypergauge.core.files.file_lock import FileLock, try_lock
 
 __all__ = ["SharedResource"]
 
 
 class SharedResource:
-    """The processes that hold what `folder` is about.
+    """Reference count of a resource.
 
     Parameters
     ----------
     folder
-        Where the two lock files lie.
+        Folder of the two lock files.
+
+    Attributes
+    ----------
+    shared
+        Whether other processes held the resource when this object joined.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._held: int | None = None
-        self.shared = False  # whether there were other holders when this object became one
+        self.shared = False
 
     @property
     def joined(self) -> bool:
-        """Return whether this object is one of the holders."""
+        """Return whether this object holds the resource."""
         return self._held is not None
 
     def join(self, ensure: Callable[[], None]) -> None:
-        """Become a holder; `ensure` makes what is missing, while nobody else comes or goes. Again does nothing."""
+        """Hold the resource; `ensure` creates missing parts, while no other process joins or leaves.
+
+        Safe to call twice.
+        """
         if self._held is not None:
             return
         private.make_folder(self._folder)
         with self._gate():
             descriptor = os.open(self._folder / "holders.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                self.shared = not _alone(descriptor)
+                self.shared = not try_lock(descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
                 ensure()
             except BaseException:
@@ -53,51 +62,36 @@ class SharedResource:
             self._held = descriptor
 
     def exclusively(self, call: Callable[[], None]) -> None:
-        """Call something while nobody comes or goes, such as what makes again what is missing."""
+        """Call a function while no process joins or leaves, such as a repair of the resource."""
         private.make_folder(self._folder)
         with self._gate():
             call()
 
     def leave(self, last: Callable[[], None]) -> None:
-        """Be a holder no more; the last one calls `last`, while nobody else comes or goes. Again does nothing."""
+        """Release the resource; the last process calls `last`, while no other joins or leaves. Safe to call twice."""
         if self._held is None:
             return
         with self._gate():
             descriptor, self._held = self._held, None
             try:
-                # The gate keeps others from joining between our leaving and our looking.
+                # The gate keeps others from joining in between.
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return
-            else:
-                last()
+                if try_lock(descriptor):
+                    last()
             finally:
                 os.close(descriptor)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[bool]:
-        """Keep others from joining; the answer says whether there are no holders now."""
+        """Keep other processes from joining; yield whether no process holds the resource."""
         private.make_folder(self._folder)
-        with self._gate(), private.opened(self._folder / "holders.lock", "w") as holders:
+        others = FileLock(self._folder / "holders.lock")
+        with self._gate():
             try:
-                fcntl.flock(holders, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
+                yield others.take(0)
+            finally:
+                others.release()
 
-    @contextlib.contextmanager
-    def _gate(self) -> Iterator[None]:
-        with private.opened(self._folder / "gate.lock", "w") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
-            yield
-
-
-def _alone(descriptor: int) -> bool:
-    """Return whether nobody else has a lock on a file; to be asked where nobody comes or goes."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    def _gate(self) -> FileLock:
+        """Return the lock under which processes join and leave."""
+        return FileLock(self._folder / "gate.lock")

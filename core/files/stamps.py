@@ -1,4 +1,4 @@
-"""File stamps: they tell that a file has changed."""
+"""File stamps, for the detection of changed files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["stamp_of"]
 
 
 def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """Return what differs once `path` has been written or replaced, ``None`` while it is not there."""
+    """Return a stamp that changes when `path` is written or replaced, ``None`` if there is no file."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Authentication of connections and requests after a ``web.yml``, which is read again when it changes."""
+"""Authentication of connections and requests by a ``web.yml``, which is reloaded when it changes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from hypergauge.core.http.config import WebConfig
 
 __all__ = ["Authentication"]
 
-# With which a name that there is not takes as long as a wrong password.
-_NOBODYS = b"$2b$10$" + b"." * 53
-_LONGEST_PASSWORD = 72  # bytes; bcrypt looks at no more
+# Gives an unknown user name the response time of a wrong password.
+_UNKNOWN_USERS = b"$2b$10$" + b"." * 53
+_LONGEST_PASSWORD = 72  # bytes; bcrypt ignores the rest
 
 _log = logging.getLogger(__name__)
 
 
 class Authentication:
-    """Decides by a ``web.yml``, which is read again when it or one of its files has changed.
+    """Authentication by a ``web.yml``, which is reloaded when it or one of its files changes.
 
-    Where that fails, such as while a certificate has been renewed and its key has not, what was read before goes on.
+    While the files are inconsistent, for instance a new certificate and an old key, the previous ones stay in use.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Authentication:
     Raises
     ------
     BadRequest
-        The file has an error, or one that it names cannot be used.
+        The file has an error, or one of its files is unusable.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -50,23 +50,23 @@ class Authentication:
         self._config = WebConfig()
         self._context: ssl.SSLContext | None = None
         self._stamp: object = None
-        self._said = ""
+        self._logged = ""
         self._logins = _Logins()
         if path is not None:
             self._read(path)
 
     def context(self) -> ssl.SSLContext | None:
-        """Return that of a new connection, ``None`` for plain HTTP."""
+        """Return the TLS context of new connections, ``None`` for plain HTTP."""
         self._look()
         return self._context
 
     def admits(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Return whether a client with this certificate, as ``getpeercert`` gives it, may connect; whose it is, TLS has checked."""
+        """Return whether a client with this certificate of ``getpeercert`` may connect; TLS has verified it."""
         wanted = self._config.tls.allowed_sans if self._config.tls is not None else frozenset()
         return not wanted or any(value in wanted for _, value in (certificate or {}).get("subjectAltName", ()))
 
     def knows(self, authorization: str | None) -> bool:
-        """Return whether a request with this header ``Authorization`` may be answered."""
+        """Return whether a request with this ``Authorization`` header is allowed."""
         self._look()
         return not self._config.users or self._logins.known(authorization or "", self._config.users)
 
@@ -76,19 +76,21 @@ class Authentication:
         with self._lock:
             try:
                 self._read(self._path)
-                said = f"{self._path} or a file that it names has changed, and was read again"
+                message = f"{self._path} or a file that it names has changed and was read again"
             except BadRequest as error:
-                said = f"{error}; what was read before goes on"
-            if said != self._said:
-                _log.warning("%s", said)
-            self._said = said
+                message = f"{error}; the previous files stay in use"
+            if message != self._logged:
+                _log.warning("%s", message)
+            self._logged = message
 
     def _read(self, path: Path) -> None:
-        config = WebConfig.read(path)
-        stamp = self._stamps(path, config)  # before they are read: what changes meanwhile is read again
+        from hypergauge.core.http.web_file import read_web_config  # most servers have none, and pydantic takes memory
+
+        config = read_web_config(path)
+        stamp = self._stamps(path, config)  # before the load: a change in between triggers another one
         context = config.tls.context() if config.tls is not None else None
-        if self._stamp is not None and (gone := set(config.missing) - set(self._config.missing)):
-            raise BadRequest(f"it no longer has {' and '.join(sorted(gone))}, which takes a restart", file=path)
+        if self._stamp is not None and (lost := set(config.missing) - set(self._config.missing)):
+            raise BadRequest(f"it no longer has {' and '.join(sorted(lost))}, which takes a restart", file=path)
         self._config, self._context, self._stamp = config, context, stamp
 
     @staticmethod
@@ -97,7 +99,7 @@ class Authentication:
 
 
 class _Logins:
-    """Names and passwords against hashes. One that was right is remembered: a hash takes as long as hundreds of scrapes."""
+    """Check of names and passwords. Correct ones are cached, since a hash takes as long as hundreds of scrapes."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
@@ -109,11 +111,11 @@ class _Logins:
         if (login := _login(authorization)) is None:
             return False
         name, password = login
-        hashed = users.get(name, _NOBODYS)
+        hashed = users.get(name, _UNKNOWN_USERS)
         mark = hashlib.blake2b(b"\0".join((name.encode(), hashed, password)), key=self._key).digest()
         if mark in self._right:
             return True
-        with self._lock:  # one at a time: whoever guesses is not given all cores
+        with self._lock:  # one at a time: clients that guess must not use all cores
             right = bcrypt.checkpw(password[:_LONGEST_PASSWORD], hashed) and name in users
         if right:
             self._right.add(mark)

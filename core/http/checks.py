@@ -8,21 +8,25 @@ import ssl
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from cryptography import x509
+
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.http.certificate_authority import certificate_of, names_of
-from hypergauge.core.http.config import ServerTLS, WebConfig
-from hypergauge.core.http.host_certificates import SOON
+from hypergauge.core.http.config import ServerTLS
+from hypergauge.core.http.web_file import read_web_config
 
-__all__ = ["Finding", "check"]
+__all__ = ["Finding", "check", "names_of"]
 
-# What was looked at, whether it will do, and what there is to say.
+# Subject, whether it is valid, and the details.
 Finding = tuple[str, bool, str]
+
+# A month suffices to renew and copy a certificate.
+_SOON = datetime.timedelta(days=30)
 
 
 def check(web: Path, names: Sequence[str]) -> Iterator[Finding]:
-    """Yield what is to be said of a ``web.yml`` for a host that others ask for by one of `names`."""
+    """Yield findings on a ``web.yml``, for a host that clients know by one of `names`."""
     try:
-        config = WebConfig.read(web)
+        config = read_web_config(web)
         missing = config.missing
         yield str(web), not missing, f"lacks {' and '.join(missing)}" if missing else "TLS and authentication"
         if config.tls is not None:
@@ -33,34 +37,59 @@ def check(web: Path, names: Sequence[str]) -> Iterator[Finding]:
         yield str(web), False, str(error)
 
 
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """Return the names and addresses in a certificate."""
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [str(one.value) for one in found if isinstance(one, x509.DNSName | x509.IPAddress)]
+
+
+def _read(path: Path) -> x509.Certificate:
+    """Return the first certificate in a file.
+
+    Raises
+    ------
+    BadRequest
+        The file is unreadable, or has no certificate in PEM.
+    """
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise BadRequest(f"cannot be read: {error.strerror}", file=path) from None
+    except ValueError:
+        raise BadRequest("is no certificate in PEM", file=path) from None
+
+
 def _certificate(tls: ServerTLS, names: Sequence[str]) -> Iterator[Finding]:
-    certificate = certificate_of(tls.cert)
+    certificate = _read(tls.cert)
     now = datetime.datetime.now(datetime.UTC)
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     until = f"until {end:%Y-%m-%d}"
     if now < start:
-        yield str(tls.cert), False, f"holds only from {start:%Y-%m-%d %H:%M} UTC on"
+        yield str(tls.cert), False, f"is valid only from {start:%Y-%m-%d %H:%M} UTC"
         return
     if now > end:
         yield str(tls.cert), False, f"has expired, on {end:%Y-%m-%d}"
         return
-    if end - now < SOON:
-        yield str(tls.cert), False, f"ends soon: it holds {until}"
-    said = {name: _handshake(tls, name) for name in names}
-    for name, problem in said.items():
+    if end - now < _SOON:
+        yield str(tls.cert), False, f"ends soon: valid {until}"
+    problems = {name: _handshake(tls, name) for name in names}
+    for name, problem in problems.items():
         if problem is None:
-            yield str(tls.cert), True, f"{name} is known by it, {until}"
+            yield str(tls.cert), True, f"valid for {name}, {until}"
             return
-    problem = said[names[0]] or ""
+    problem = problems[names[0]] or ""
     if "not valid for" in problem:
         problem += f"; it is for {', '.join(names_of(certificate)) or 'no name'}"
     yield str(tls.cert), False, problem
 
 
 def _handshake(tls: ServerTLS, name: str) -> str | None:
-    """Return why a client that asks for `name` would not trust the server, ``None`` where it would."""
+    """Return the reason why a client that asks for `name` rejects the server, ``None`` if it does not."""
     serving = tls.context()
-    serving.verify_mode = ssl.CERT_NONE  # who the client is, is not the question
+    serving.verify_mode = ssl.CERT_NONE  # this client has no certificate
     asking = ssl.create_default_context()
     if tls.client_ca is not None:
         asking.load_verify_locations(tls.client_ca)
@@ -89,6 +118,6 @@ def _step(side: ssl.SSLObject) -> bool:
 def _mode(key: Path) -> Iterator[Finding]:
     mode = key.stat().st_mode & 0o777
     if mode & 0o007:
-        yield str(key), False, f"everybody may read it (mode {mode:o}): chmod 600, or 640 with a group of its own"
+        yield str(key), False, f"all users may read it (mode {mode:o}): chmod 600, or 640 with a group of its own"
     else:
-        yield str(key), True, f"the certificate's, mode {mode:o}"
+        yield str(key), True, f"fits the certificate, mode {mode:o}"

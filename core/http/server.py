@@ -24,7 +24,7 @@ from hypergauge.core.http.config import WebConfig
 __all__ = ["MetricsServer", "require_closed"]
 
 _HANDSHAKE_SECONDS = 10.0
-# In Go's words, which its clients may know.
+# Go's text, which some clients check.
 _NOT_TLS = (
     b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"
     b"Client sent an HTTP request to an HTTPS server.\n"
@@ -35,14 +35,18 @@ _log = logging.getLogger(__name__)
 
 
 def require_closed(bind: str, web: Path | None = None, *, insecure: bool = False) -> None:
-    """Refuse an address that other hosts can reach, unless `web` asks for TLS and for who is there.
+    """Refuse an address that other hosts can reach, unless `web` requires TLS and authentication.
 
     Raises
     ------
     BadRequest
         `bind` is no loopback address, and neither that file nor `insecure` allows it; or the file has an error.
     """
-    config = WebConfig.read(web) if web is not None else WebConfig()
+    config = WebConfig()
+    if web is not None:
+        from hypergauge.core.http.web_file import read_web_config  # most servers have none, and pydantic takes memory
+
+        config = read_web_config(web)
     try:
         loopback = ipaddress.ip_address(bind).is_loopback
     except ValueError:
@@ -52,30 +56,30 @@ def require_closed(bind: str, web: Path | None = None, *, insecure: bool = False
         where = "" if web is None else f" in {web}"
         raise BadRequest(
             f"{bind!r} may be reached from other hosts, and {there_is}{where}: bind to 127.0.0.1, give a --web-config "
-            "with both (`bench doctor --tls` makes one), or say --insecure"
+            "with both (docs/tls.md), or allow it by --insecure"
         )
 
 
 class MetricsServer:
-    """Serves Prometheus text over HTTP or HTTPS, in threads of its own, whatever path is asked for.
+    """Server of Prometheus text over HTTP or HTTPS, in its own threads, under any path.
 
     Parameters
     ----------
     body
-        What gives the text; asked in many threads at once.
+        Returns the text; called from many threads at once.
     bind
         Address to listen on.
     port
-        0 for one that is free, see `port` after the start.
+        0 for a free port, see `port` after the start.
     web
-        A ``web.yml``, for TLS and logins; followed as it and its files change.
+        A ``web.yml``, for TLS and logins; changes of its files apply at once.
     insecure
-        Whether an address that other hosts can reach is wanted without them.
+        Allow an address that other hosts can reach without TLS and logins.
 
     Raises
     ------
     BadRequest
-        As `require_closed`; or a certificate or key cannot be used.
+        As in `require_closed`; or a certificate or key is unusable.
     """
 
     def __init__(
@@ -94,22 +98,22 @@ class MetricsServer:
 
     @property
     def port(self) -> int:
-        """The port that is listened on."""
+        """The server's port."""
         return int(self._running[0].server_address[1]) if self._running else self._port
 
     @property
     def url(self) -> str:
-        """Where the metrics are."""
+        """URL of the metrics."""
         host = f"[{self.bind}]" if ":" in self.bind else self.bind
         return f"{'http' if self._authentication.context() is None else 'https'}://{host}:{self.port}/metrics"
 
     def start(self) -> None:
-        """Start to serve; a second call changes nothing.
+        """Start the server; safe to call twice.
 
         Raises
         ------
         ServiceFailed
-            The address cannot be listened on.
+            The address is unusable.
         """
         if self._running:
             return
@@ -122,7 +126,7 @@ class MetricsServer:
         self._running = server, thread
 
     def stop(self) -> None:
-        """Stop to serve, and free the port; before a start and a second time this changes nothing."""
+        """Stop the server and free the port; safe to call twice, and before a start."""
         if self._running:
             server, thread = self._running
             self._running = None
@@ -142,11 +146,11 @@ class MetricsServer:
 
 
 class _Server(ThreadingTCPServer):
-    """A thread a connection, which its scraper keeps open."""
+    """Server with a thread per connection; scrapers keep connections open."""
 
     allow_reuse_address = True
     daemon_threads = True
-    request_queue_size = 128  # scrapers that come back at once, when their network does
+    request_queue_size = 128  # after a network outage, all scrapers return at once
 
     def __init__(self, bind: str, port: int, body: Callable[[], bytes], authentication: Authentication) -> None:
         self.body, self.authentication = body, authentication
@@ -155,13 +159,13 @@ class _Server(ThreadingTCPServer):
         super().__init__((bind, port), _Answer)
 
     def hang_up(self) -> None:
-        """End the connections that are open."""
+        """Close the open connections."""
         for connection in list(self._connections):
-            with contextlib.suppress(OSError):  # has just ended by itself
+            with contextlib.suppress(OSError):  # it is closed already
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
-        """Pass over a scraper that has gone, or that TLS did not let in; what else goes wrong is logged."""
+        """Ignore broken connections and failed handshakes; log other errors."""
         if not isinstance(sys.exception(), OSError):
             _log.exception("a request from %s failed", client_address)
 
@@ -169,7 +173,7 @@ class _Server(ThreadingTCPServer):
         connection, address = super().get_request()
         if (context := self.authentication.context()) is None:
             return connection, address
-        # Whoever says nothing costs a thread for a while, and not the one that all others wait for.
+        # A silent client must block only its own thread.
         return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False), address
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -182,11 +186,11 @@ class _Server(ThreadingTCPServer):
 
 
 class _Answer(BaseHTTPRequestHandler):
-    """Answers in text format 0.0.4 whatever is asked for: the form that every exporter's users may rely on."""
+    """Handler that responds in text format 0.0.4 to every request."""
 
-    protocol_version = "HTTP/1.1"  # a connection for all scrapes: a new one costs as much as the scrape
-    timeout = 90  # more than a minute, the longest interval that a collector has
-    wbufsize = -1  # head and body leave in one packet
+    protocol_version = "HTTP/1.1"  # keeps connections open: a new one costs as much as a scrape
+    timeout = 90  # longer than a minute, the collector's longest interval
+    wbufsize = -1  # head and body in one packet
     disable_nagle_algorithm = True
     server: _Server
 
@@ -200,20 +204,20 @@ class _Answer(BaseHTTPRequestHandler):
         try:
             connection.do_handshake()
         except ssl.SSLError as error:
-            _bid_farewell(connection, _NOT_TLS if error.reason == "HTTP_REQUEST" else b"")
+            _end_plainly(connection, _NOT_TLS if error.reason == "HTTP_REQUEST" else b"")
             raise
 
     def finish(self) -> None:
         super().finish()
         if isinstance(self.request, ssl.SSLSocket):
             with contextlib.suppress(OSError):
-                self.request.settimeout(0)  # said, without waiting for an answer
-                self.request.unwrap()  # else some clients take the end for a broken connection
+                self.request.settimeout(0)  # sends the closing alert without waiting for the client's
+                self.request.unwrap()  # else some clients see a broken connection
 
     def do_GET(self) -> None:
         authentication = self.server.authentication
         if isinstance(self.request, ssl.SSLSocket) and not authentication.admits(self.request.getpeercert()):
-            self._send(403, b"The certificate is for nobody who may connect.\n")
+            self._send(403, b"The certificate has none of the allowed names.\n")
         elif not authentication.knows(self.headers.get("Authorization")):
             self._send(401, b"Unauthorized\n", **{"WWW-Authenticate": 'Basic realm="metrics"'})
         else:
@@ -232,15 +236,15 @@ class _Answer(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing: a line a second would be the log."""
+        """Log no requests: there is one per second."""
 
 
-def _bid_farewell(connection: ssl.SSLSocket, words: bytes) -> None:
-    """Say something below TLS, and wait until the other side has read it, and what TLS told it: a reset would undo both."""
+def _end_plainly(connection: ssl.SSLSocket, message: bytes) -> None:
+    """Send a message below TLS, and wait until the client has read it and the alert. A reset would discard both."""
     raw = socket.socket
     with contextlib.suppress(OSError):
         raw.settimeout(connection, _FAREWELL_SECONDS)
-        raw.sendall(connection, words)
+        raw.sendall(connection, message)
         raw.shutdown(connection, socket.SHUT_WR)
         until = time.monotonic() + _FAREWELL_SECONDS
         while time.monotonic() < until and raw.recv(connection, 65536):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["Backoff"]
+from collections.abc import Iterator
+
+__all__ = ["Backoff", "pauses"]
 
 
 class Backoff:
-    """Doubles the wait with each failure in a row, from `first` to `most` seconds.
+    """Pause that doubles with each consecutive failure, from `first` to `most` seconds.
 
-    With 0.2 and 10 that is 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, …: after a restart of a few seconds nothing is late by more
-    than that restart took, and a server that is away for an hour is asked six times a minute.
+    With 0.2 and 10 that is 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, …: after a restart of a few seconds, work is late by
+    at most the duration of the restart. A server that is down for an hour gets six requests a minute.
     """
 
     def __init__(self, first: float, most: float) -> None:
@@ -22,5 +24,17 @@ class Backoff:
         return wait
 
     def worked(self) -> None:
-        """Begin anew at the next failure."""
+        """Reset the pause for the next failure."""
         self._next = self._first
+
+
+def pauses(first: float, most: float, within: float) -> Iterator[float]:
+    """Yield pauses that double from `first` to `most` seconds, until their sum exceeds `within`.
+
+    With 0.5, 30 and 3 that is 0.5, 1, 2: four tries within 3.5 seconds.
+    """
+    backoff, waited = Backoff(first, most), 0.0
+    while waited <= within:
+        pause = backoff.failed()
+        yield pause
+        waited += pause

@@ -1,6 +1,6 @@
 """Limits of control groups, in the kernel's interface of version 1 and 2.
 
-A group limits what is below it, so the tightest limit on the way up counts.
+A group limits its descendants, so the tightest limit on the path to the root applies.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 __all__ = ["cores", "groups", "memory_bytes"]
 
-# Version 1 writes "no limit" as a number that no host has.
+# Version 1 writes "no limit" as a number beyond the memory of any host.
 _UNLIMITED = 1 << 60
 
 
 def groups(controller: str, process: int | str = "self", root: Path = Path("/")) -> Iterator[Path]:
-    """Yield the folders of a process's control group and of those above it, the innermost first; see `root` in tests."""
+    """Yield the folders of a process's control group and of its parents, the innermost first; tests replace `root`."""
     for line in _text(root / f"proc/{process}/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, name = rest.partition(":")
@@ -26,14 +26,14 @@ def groups(controller: str, process: int | str = "self", root: Path = Path("/"))
             mount = root / "sys/fs/cgroup" / controller
         else:
             continue
-        # In a container the name may be that outside of it, where the folder here is already the group's own.
+        # In a container, the name may be the outer one, while the folder here is the group's own.
         parts = [part for part in name.split("/") if part not in ("", "..")]
         folders = (mount.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1))
         yield from (folder for folder in folders if folder.is_dir())
 
 
 def memory_bytes(group: Path) -> int | None:
-    """Return how much memory a group may have, ``None`` where it does not limit that."""
+    """Return a group's memory limit in bytes, ``None`` if it has none."""
     for name in ("memory.max", "memory.limit_in_bytes"):
         with contextlib.suppress(ValueError):
             limit = int(_text(group / name))
@@ -42,7 +42,7 @@ def memory_bytes(group: Path) -> int | None:
 
 
 def cores(group: Path) -> float | None:
-    """Return how many cores' time a group may have, ``None`` where it does not limit that."""
+    """Return a group's limit of CPU time in cores, ``None`` if it has none."""
     quota, _, period = _text(group / "cpu.max").partition(" ")
     if not period:
         quota, period = _text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")

@@ -1,4 +1,4 @@
-"""Periodic background work, with one rule for failures that its owner can see."""
+"""Supervised periodic thread: failures are logged and retried, and visible to its owner."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ _log = logging.getLogger(__name__)
 
 
 class Periodic:
-    """Takes a turn again and again, in a thread of its own.
+    """Thread that calls a function periodically.
 
-    A turn that fails, for whatever reason, is over, and the next one comes: no failure ends the work or reaches anybody who
-    does something else. The first of several failures in a row is logged, and so is the turn that works again.
+    No exception ends the thread: the next call follows, later with each consecutive failure. The thread logs the first
+    of several consecutive failures, and the first success after them.
 
     Parameters
     ----------
     name
-        What it is, for the log.
-    turn
-        Does the work once. It may return how many seconds the next turn is away; else that is `interval`.
+        Name of the thread, and of the work in log lines.
+    call
+        Does the work once. It may return the seconds until the next call; the default is `interval`.
     interval
-        Seconds between two turns, and before the first one unless that is wanted `at_once`.
+        Seconds between two calls, and before the first one unless `at_once`.
     longest
-        Seconds between two turns where one after the other fails: the pause doubles until then; `interval` by default.
+        Longest pause after consecutive failures, to which the pause doubles; `interval` by default.
     level
-        Of what is logged where something fails that may; lower where a command shows people what matters to them.
+        Level of log lines for expected failures; lower in commands that show failures another way.
 
     Attributes
     ----------
     problem
-        Why the last turn failed, ``None`` where it worked.
+        Error of the last call, ``None`` after a success.
     worked_at
-        When a turn last worked, by `time.monotonic`; the start before the first one.
+        Time of the last success by `time.monotonic`; before the first success, time of the start.
     """
 
     def __init__(
         self,
         name: str,
-        turn: Callable[[], float | None] | Callable[[], None],
+        call: Callable[[], float | None] | Callable[[], None],
         interval: float,
         *,
         longest: float | None = None,
@@ -56,7 +56,7 @@ class Periodic:
     ) -> None:
         self.problem: str | None = None
         self.worked_at = time.monotonic()
-        self._name, self._turn, self._interval, self._level = name, turn, interval, level
+        self._name, self._call, self._interval, self._level = name, call, interval, level
         longest = interval if longest is None else longest
         self._backoff = Backoff(min(2 * interval, longest), longest)
         self._first = 0.0 if at_once else interval
@@ -64,19 +64,19 @@ class Periodic:
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
     def start(self) -> Self:
-        """Begin; return this."""
+        """Start the thread; return this object."""
         self.worked_at = time.monotonic()
         self._thread.start()
         return self
 
-    def end(self, patience: float | None = None) -> bool:
-        """Take no further turn; return whether the last one is over, within `patience` seconds where that is given.
+    def end(self, timeout: float | None = None) -> bool:
+        """End after the current call; return whether it has returned within `timeout` seconds.
 
         Safe to call twice, and before `start`.
         """
         self._ended.set()
         if self._thread.ident is not None:
-            self._thread.join(patience)
+            self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def __enter__(self) -> Self:
@@ -89,19 +89,19 @@ class Periodic:
 
     @property
     def ending(self) -> bool:
-        """Return whether no further turn is wanted: a long one may look."""
+        """Return whether the thread should end; long calls can check it."""
         return self._ended.is_set()
 
     def wait(self, seconds: float) -> bool:
-        """Wait within a turn; return whether it is to end."""
+        """Wait within a call; return whether the thread should end."""
         return self._ended.wait(seconds)
 
     def _work(self) -> None:
         pause = self._first
         while not self._ended.wait(pause):
             try:
-                next_turn = self._turn()
-            except Exception as error:  # noqa: BLE001 - that is the rule
+                pause_after = self._call()
+            except Exception as error:  # noqa: BLE001 - the next call may succeed
                 self._failed(error)
                 pause = self._backoff.failed()
             else:
@@ -109,12 +109,12 @@ class Periodic:
                     _log.log(self._level, "%s: works again", self._name)
                 self.problem, self.worked_at = None, time.monotonic()
                 self._backoff.worked()
-                pause = self._interval if next_turn is None else next_turn
+                pause = self._interval if pause_after is None else pause_after
 
     def _failed(self, error: Exception) -> None:
         if self.problem is None:
             if isinstance(error, (BenchError, OSError)):
                 _log.log(self._level, "%s: failed, and is tried again: %s", self._name, error)
-            else:  # a fault of ours
+            else:  # an internal error
                 _log.error("%s: failed, and is tried again", self._name, exc_info=error)
         self.problem = str(error) or type(error).__name__

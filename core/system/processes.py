@@ -1,8 +1,8 @@
-"""Processes of runs: how to find and how to end them.
+"""Processes of runs: detection and termination.
 
-A process says so itself: ``BENCH_RUN_ID`` stands in the environment that it was started with. Its descendants belong to
-the run too, even where their environment cannot be read or was cleared. The supervisor of a run is none of them: it has
-``BENCH_SUPERVISOR`` in its environment instead, and as a child subreaper it becomes the parent of the run's orphans.
+A process of a run has ``BENCH_RUN_ID`` in its initial environment. Its descendants belong to the run too, even if their
+environment is unreadable or cleared. The run's supervisor is not one of its processes. It has ``BENCH_SUPERVISOR``
+instead, and as a child subreaper it becomes the parent of the run's orphans.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ _RUN_ID = re.compile(rb"[0-9a-f]{32}")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
-# Between fork and exec a process still shows its parent's environment, so what is read in its first second is read again.
+# Between fork and exec a process still shows its parent's environment: it is read again after its first second.
 SETTLED_SECONDS = 1.0
-# A big host has thousands of kernel threads. A pid that stays listed is hardly another process within a second, so those
-# that belong to no run are looked at afresh in turn, each at every tenth scan.
+# A big host has thousands of kernel threads, and a pid is rarely reused within a second. Processes outside runs are
+# therefore read again only at every tenth scan.
 _BYSTANDER_SCANS = 10
-# A process that SIGKILL has not ended by then hangs in the kernel, and waiting longer would only hang the caller too.
+# A process that survives SIGKILL for this long hangs in the kernel; the caller must not hang too.
 _UNKILLABLE_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
 class ProcessStat(NamedTuple):
-    """One reading of ``/proc/PID/stat``, see proc(5).
+    """Reading of ``/proc/PID/stat``, see proc(5).
 
-    `created` is in seconds since the host booted, which unlike a date no change of the clock moves. `own_seconds` and
+    `created` is in seconds since the host's boot, which changes of the clock do not affect. `own_seconds` and
     `reaped_seconds` are user and system time of the process, and of the children that it waited for with theirs.
     """
 
@@ -66,13 +66,13 @@ class ProcessStat(NamedTuple):
 
 
 def read_stat(pid: int) -> ProcessStat | None:
-    """Read what the kernel says about `pid`, ``None`` where there is no such process."""
+    """Read ``/proc/PID/stat``; return ``None`` if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - the cheapest way, at every scan
             text = file.read(4096)
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    fields = text[text.rindex(b")") + 2 :].split()  # the name in parentheses may hold blanks and parentheses
+    fields = text[text.rindex(b")") + 2 :].split()  # the name in parentheses may hold spaces and parentheses
     return ProcessStat(
         pid=pid,
         parent=int(fields[1]),
@@ -86,14 +86,14 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def read_environment(pid: int, names: Collection[bytes]) -> dict[bytes, bytes] | None:
-    """Return those of the variables `names` that `pid` was started with.
+    """Return the variables among `names` in the initial environment of `pid`.
 
-    Between fork and exec these are its parent's, and nothing once it is a zombie.
+    Between fork and exec these are its parent's; a zombie has none.
 
     Returns
     -------
     dict[bytes, bytes] | None
-        ``None`` where there is no such process, or its environment is not for this user.
+        ``None`` if there is no such process, or this user cannot read its environment.
     """
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:  # noqa: PTH123
@@ -107,13 +107,13 @@ def read_environment(pid: int, names: Collection[bytes]) -> dict[bytes, bytes] |
 
 
 def identity(pid: int) -> float | None:
-    """Return what tells `pid` from a later process of the same number, ``None`` where there is no such process."""
+    """Return a number that distinguishes `pid` from a later process with this pid, ``None`` without such a process."""
     stat = read_stat(pid)
     return None if stat is None else stat.created
 
 
 def boot_id(root: Path = Path("/")) -> str:
-    """Return what differs each time that this host is started; empty where that cannot be known."""
+    """Return the id of this boot of the host; empty if the kernel has none."""
     try:
         return (root / "proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -121,7 +121,7 @@ def boot_id(root: Path = Path("/")) -> str:
 
 
 def world_id() -> str:
-    """Return what differs where the same pid is another process: after a restart of the host, and in another container."""
+    """Return an id of this boot and this pid namespace, within which a pid and its start time are unique."""
     try:
         namespace = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -130,23 +130,23 @@ def world_id() -> str:
 
 
 def is_alive(pid: int, created: float) -> bool:
-    """Tell whether the process `pid` of identity `created` still runs; a zombie does not."""
+    """Return whether the process `pid` of identity `created` still runs; a zombie does not."""
     stat = read_stat(pid)
     return stat is not None and stat.created == created and not stat.zombie
 
 
 @dataclass(slots=True)
 class RunTree:
-    """The processes of one run.
+    """Processes of one run.
 
     Attributes
     ----------
     supervisor
-        The process that supervises the run and is no member of it.
+        Process that supervises the run without being a member of it.
     members
-        The run's processes, parents before children; zombies are among them until somebody waits for them.
+        Processes of the run, parents before children, including zombies until their parent waits for them.
     by_tree
-        How many of them are known only by their ancestors.
+        Number of processes identified only by their ancestors.
     """
 
     supervisor: ProcessStat | None = None
@@ -168,7 +168,7 @@ class _Known:
         return self.run_id or self.supervises
 
     def read_environment(self) -> None:
-        """Look for the variables; what an earlier look has found stays where this one finds nothing."""
+        """Read the variables; keep those of an earlier reading if there are none now."""
         marks = _marks(self.stat.pid)
         if run_id := marks.get(RUN_VARIABLE):
             self.run_id, self.supervises, self.by_tree = run_id, None, False
@@ -177,10 +177,10 @@ class _Known:
 
 
 class RunProcesses:
-    """The runs that have processes on this host now.
+    """Runs with processes on this host.
 
-    A process's environment is read when it is new and not again once it is a second old. A process that was ever seen
-    below one of a run's stays with the run, whoever its parent becomes.
+    A scan reads the environment of a new process, and not again once the process is a second old. A descendant of a
+    run's process stays with the run, even if its parent changes.
     """
 
     def __init__(self) -> None:
@@ -214,7 +214,7 @@ class RunProcesses:
         return known
 
     def _attribute(self) -> list[tuple[int, _Known]]:
-        """Give descendants to their ancestors' runs; return each process that concerns a run, with its depth."""
+        """Assign descendants to their ancestors' runs; return the processes and supervisors of runs, with their depth."""
         concerned = []
         for process in self._known.values():
             if process.bystander:
@@ -239,7 +239,7 @@ class RunProcesses:
 
     def _trees(self, concerned: Iterable[tuple[int, _Known]]) -> dict[str, RunTree]:
         trees: dict[str, RunTree] = {}
-        # No process is older than its parent; the depth decides between those of the same clock tick.
+        # A process is never older than its parent; the depth orders those of the same clock tick.
         for _, process in sorted(concerned, key=lambda entry: (entry[1].stat.created, entry[0])):
             if process.run_id is not None:
                 tree = trees.setdefault(process.run_id, RunTree())
@@ -247,21 +247,21 @@ class RunProcesses:
                 tree.by_tree += process.by_tree and not process.stat.zombie
             elif process.supervises is not None:
                 tree = trees.setdefault(process.supervises, RunTree())
-                # A supervisor's own helpers have its environment too, but are younger.
+                # A supervisor's own helpers also have its environment, but are younger.
                 tree.supervisor = tree.supervisor or process.stat
         return trees
 
 
 def end_run(run_id: str, grace: float = 5.0, spare: bytes | None = None) -> int:
-    """End every process of a run, wherever it is: in a session of its own, or left to another parent.
+    """End all processes of a run, also those in other sessions or with another parent.
 
-    All get SIGTERM, those that are still there after `grace` seconds SIGKILL; who is forked meanwhile is ended too.
-    The run's supervisor, the caller and process 1 are left alone, and those that were started with the variable `spare`.
+    All get SIGTERM, and SIGKILL after `grace` seconds, including those that are forked in between. The run's
+    supervisor, the caller, process 1 and processes started with the variable `spare` are exempt.
 
     Returns
     -------
     int
-        How many processes were ended.
+        Number of ended processes.
     """
     processes = RunProcesses()
     kill_at = time.monotonic() + grace
@@ -295,6 +295,6 @@ def _send(process: ProcessStat, number: signal.Signals) -> None:
 
 
 def _marks(pid: int) -> dict[bytes, str]:
-    """Return the two variables as far as the process was started with them and they hold a run's id."""
+    """Return those of the two variables that hold a run's id."""
     found = read_environment(pid, (RUN_VARIABLE, SUPERVISOR_VARIABLE)) or {}
     return {name: value.decode("ascii") for name, value in found.items() if _RUN_ID.fullmatch(value)}

@@ -1,4 +1,4 @@
-"""Time since this host's start. No change of its clock affects it."""
+"""Time since this host's boot, which changes of its clock do not affect."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["booted_at", "uptime"]
 
 
 def uptime() -> float:
-    """Return seconds since this host was started, those that it slept included."""
+    """Return seconds since this host's boot, including suspend."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def booted_at() -> float:
-    """Return when this host was started, in Unix seconds by its clock: another time once that is set."""
+    """Return the time of this host's boot in Unix seconds; it moves when the clock is set."""
     return time.time() - uptime()

@@ -1,4 +1,4 @@
-"""DCGM's fields through its command line ``dcgmi``, where a host engine runs."""
+"""Source of DCGM's fields: the command ``dcgmi``, where a host engine runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ __all__ = ["DcgmiSource"]
 # DCGM_FI_DRIVER_VERSION, which older versions of dmon cut off.
 _DRIVER = 1
 _ANSWER_SECONDS = 20.0
-# How often DCGM is asked for MIG instances where NVML cannot tell that they have changed.
-_LOOK_AGAIN_SECONDS = 10.0
+# Interval of listing MIG instances through DCGM where NVML cannot report their changes.
+_DISCOVERY_SECONDS = 10.0
 
 _log = logging.getLogger(__name__)
 
@@ -42,18 +42,18 @@ class _Discovered:
 
 
 class DcgmiSource:
-    """The GPUs and MIG instances that DCGM's host engine knows.
+    """GPUs and MIG instances of DCGM's host engine.
 
     Parameters
     ----------
     command
-        ``dcgmi``.
+        Command line of ``dcgmi``.
     fields
-        What is watched.
+        Fields to watch.
     nvml
-        Tells at once when MIG instances have changed, and their profiles; where it does not work, DCGM is asked.
+        Reports changes of MIG instances at once, and their profiles. Without it, DCGM does.
     environment
-        Of ``dcgmi``, without ``CUDA_VISIBLE_DEVICES``: it would warn of that between the rows.
+        Environment of ``dcgmi``, without ``CUDA_VISIBLE_DEVICES``, which would cause warnings between the rows.
     """
 
     def __init__(
@@ -66,24 +66,24 @@ class DcgmiSource:
         self._dmon: Dmon | None = None
         self._discovered = _Discovered((), (), {})
         self._seen: object = None
-        self._looked_at = 0.0
+        self._discovered_at = 0.0
 
     def problem(self) -> str | None:
-        """Return why DCGM cannot be asked, ``None`` where it answers."""
+        """Return the reason why DCGM does not answer, ``None`` where it does."""
         try:
             return None if parse_list(self._ask("discovery", "-l")) else "it has no GPU"
         except ServiceFailed as error:
             return str(error)
 
     def entities(self) -> list[Entity]:
-        """Return what DCGM last said of every GPU and MIG instance.
+        """Return DCGM's latest values of every GPU and MIG instance.
 
         Raises
         ------
         ServiceFailed
-            It says nothing.
+            DCGM does not answer.
         """
-        self._keep_up()
+        self._update()
         rows = self._rows()
         shared = {_DRIVER, *(field.number for field in self._fields if not field.per_instance)}
         entities = []
@@ -101,7 +101,7 @@ class DcgmiSource:
         return entities
 
     def close(self) -> None:
-        """End the child and let NVML go."""
+        """End the child and close NVML."""
         self._stop()
         self._layout.close()
 
@@ -113,21 +113,21 @@ class DcgmiSource:
             without = [field for field in self._fields if field.number not in PROFILING]
             if self._dmon.running or len(without) in (0, len(self._fields)):
                 raise
-            _log.warning("DCGM has no profiling figures here, the others are shown", exc_info=True)
+            _log.warning("DCGM has no profiling fields here; the exporter shows the others", exc_info=True)
             self._fields = without
             return self._start().latest()
 
-    def _keep_up(self) -> None:
-        """Have a child that watches what there is now."""
+    def _update(self) -> None:
+        """Start a new child if GPUs or MIG instances have changed."""
         seen = self._layout.read()
         now = time.monotonic()
-        due = seen is None and now - self._looked_at > _LOOK_AGAIN_SECONDS
+        due = seen is None and now - self._discovered_at > _DISCOVERY_SECONDS
         running = self._dmon is not None and self._dmon.running
         if running and seen == self._seen and not due:
             return
         discovered = self._discover(seen)
         changed = seen != self._seen or discovered != self._discovered
-        self._discovered, self._seen, self._looked_at = discovered, seen, now
+        self._discovered, self._seen, self._discovered_at = discovered, seen, now
         if changed or not running:
             self._start()
 
@@ -165,7 +165,7 @@ class DcgmiSource:
         return _Discovered(tuple(boards), tuple(instances), profiles)
 
     def _profiles(self, entities: Sequence[int]) -> dict[int, str]:
-        """Return profiles by entity: DCGM says them where a GPU would have its name."""
+        """Return profiles by entity. DCGM reports an instance's profile as its name."""
         name = known_fields()["DCGM_FI_DEV_NAME"]
         ids = ",".join(f"i:{entity}" for entity in entities)
         rows = Rows([name])
@@ -176,24 +176,24 @@ class DcgmiSource:
                 found[row[1]] = str(row[2][name.number])
         return found
 
-    def _ask(self, *words: str) -> str:
+    def _ask(self, *arguments: str) -> str:
         try:
             answer = subprocess.run(
-                [*self._command, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                [*self._command, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                 timeout=_ANSWER_SECONDS, env=dict(self._environment), check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
-            raise ServiceFailed(f"dcgmi {words[0]} does not end") from error
+            raise ServiceFailed(f"dcgmi {arguments[0]} does not end") from error
         except OSError as error:
             raise ServiceFailed(f"{self._command[0]} cannot be started: {error.strerror}") from error
         if answer.returncode:
-            said = [line.strip() for line in (answer.stdout + answer.stderr).splitlines() if line.strip()]
-            raise ServiceFailed(said[-1] if said else f"dcgmi {words[0]}: exit status {answer.returncode}")
+            lines = [line.strip() for line in (answer.stdout + answer.stderr).splitlines() if line.strip()]
+            raise ServiceFailed(lines[-1] if lines else f"dcgmi {arguments[0]}: exit status {answer.returncode}")
         return answer.stdout
 
 
 class _Layout:
-    """MIG instances by now, as NVML sees them; each creation has a UUID of its own."""
+    """Current MIG instances according to NVML. Each creation has a UUID of its own."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
@@ -201,10 +201,10 @@ class _Layout:
         self.labels: dict[int, Value] = {}
 
     def read(self) -> Inventory | None:
-        """Return what there is, ``None`` where NVML does not work."""
+        """Return the inventory, ``None`` where NVML does not work."""
         if not self._open:
             try:
-                self._nvml.nvmlInit()  # kept open: to open it takes longer than to ask
+                self._nvml.nvmlInit()  # kept open, since opening takes longer than a query
                 self._open = True
                 self.labels = {_DRIVER: self._nvml.nvmlSystemGetDriverVersion()}
             except self._nvml.NVMLError:
@@ -213,7 +213,7 @@ class _Layout:
         return found if found.gpus else None
 
     def close(self) -> None:
-        """Let NVML go."""
+        """Close NVML."""
         if self._open:
             self._open = False
             with contextlib.suppress(self._nvml.NVMLError):

@@ -1,4 +1,4 @@
-"""Long-lived child ``dcgmi dmon``. It prints fields of DCGM's host engine every second."""
+"""Long-lived child ``dcgmi dmon``, which prints fields of DCGM's host engine every second."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hypergauge.exporters.serving.child import Child
 __all__ = ["Dmon", "Key"]
 
 _DELAY_MS = 1000
-# The first rows come when every field has been read once: a reading waits for them so long, and then shows what there is.
+# Wait for the first rows, which need every field once. Afterwards a request returns the rows so far.
 _FIRST_SECONDS = 2.0
-# So long a child may take to load DCGM's modules and say something.
+# Time for a child to load DCGM's modules and print a row.
 _START_SECONDS = 30.0
-# A row that is older is none: the host engine hangs, or the entity is gone.
+# An older row is stale: the host engine hangs, or the entity was removed.
 _STALE_SECONDS = 5.0
 
 # An entity of DCGM: ``("GPU", 0)``, ``("GPU-I", 3)``.
@@ -26,15 +26,14 @@ Key = tuple[str, int]
 
 
 class Dmon:
-    """One child, from its start to its end.
+    """One child process, from its start to its end.
 
-    It makes a group and a field group of its own in the host engine, which drops them when the child ends; what others
-    have there is left alone.
+    It creates a group and a field group of its own in the host engine, which drops them when the child ends.
 
     Parameters
     ----------
     command
-        ``dcgmi`` and the words before ``dmon``.
+        ``dcgmi`` and the arguments before ``dmon``.
     """
 
     def __init__(
@@ -42,25 +41,25 @@ class Dmon:
     ) -> None:
         self.entities = frozenset(entities)
         self._rows: dict[Key, tuple[float, dict[int, Value]]] = {}
-        self._said = ""
+        self._message = ""
         self._parser = Rows(fields)
         ids = ",".join(str(number) if kind == "GPU" else f"i:{number}" for kind, number in entities)
         numbers = ",".join(str(field.number) for field in fields)
-        words = ("dmon", "-i", ids, "-e", numbers, "-d", str(_DELAY_MS))
-        self._child = Child((*command, *words), self._hear, environment, errors=True)
+        arguments = ("dmon", "-i", ids, "-e", numbers, "-d", str(_DELAY_MS))
+        self._child = Child((*command, *arguments), self._read_line, environment, errors=True)
 
     @property
     def running(self) -> bool:
-        """Return whether there will be more rows."""
+        """Return whether the child runs."""
         return self._child.running
 
     def latest(self) -> dict[Key, dict[int, Value]]:
-        """Return the last row of each entity; just after the start this waits for it.
+        """Return the last row of each entity; just after the start, wait for it.
 
         Raises
         ------
         ServiceFailed
-            There is none, with what the child said instead.
+            There are no rows; the message is the child's.
         """
         child = self._child
         with child.changed:
@@ -70,18 +69,18 @@ class Dmon:
             rows = {key: values for key, (at, values) in self._rows.items() if now - at < _STALE_SECONDS}
             starting = not self._rows and now - child.started_at < _START_SECONDS
             if child.failure is not None:
-                raise ServiceFailed(f"dcgmi dmon {child.failure}{self._said and f': {self._said}'}")
+                raise ServiceFailed(f"dcgmi dmon {child.failure}{self._message and f': {self._message}'}")
         if rows or starting:
             return rows
-        raise ServiceFailed("dcgmi dmon says nothing: the host engine of DCGM does not answer")
+        raise ServiceFailed("dcgmi dmon prints nothing: DCGM's host engine does not answer")
 
     def close(self) -> None:
-        """End the child; a second time this changes nothing."""
+        """End the child; a second call has no effect."""
         self._child.close()
 
-    def _hear(self, line: str) -> None:
+    def _read_line(self, line: str) -> None:
         if (row := self._parser.read(line)) is not None:
             kind, number, values = row
             self._rows[kind, number] = time.monotonic(), values
         elif (text := line.strip()) and not line.startswith("#") and text.upper() != "ID":
-            self._said = text
+            self._message = text

@@ -12,14 +12,14 @@ Value = int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A GPU that has no MIG instances, or one MIG instance.
+    """GPU without MIG instances, or one MIG instance.
 
     Attributes
     ----------
     gpu, uuid, pci_bus_id, model
-        The GPU's, also for an instance.
+        Those of the GPU, also for an instance.
     values
-        By the number of DCGM's field, in DCGM's units. What it does not have is left out.
+        Values by the number of DCGM's field, in DCGM's units, without unsupported ones.
     instance, profile
         NVML's id of the GPU instance and its profile, such as ``1g.10gb``.
     """

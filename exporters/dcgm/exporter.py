@@ -1,4 +1,4 @@
-"""The exporter ``dcgm``: DCGM where it is installed, else GPM on Hopper and later, in the same lines."""
+"""The exporter ``dcgm``: DCGM where it is installed, else GPM on Hopper and later, in the same format."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from hypergauge.exporters.dcgm.nvml import NvmlSource
 from hypergauge.exporters.dcgm.rendering import render_families
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.gpu.library import Nvml, load
-from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.sample import Reader
+from hypergauge.gpu.sampling.reader import GpuReader
+from hypergauge.gpu.sampling.sample import Reader
 
 __all__ = ["DcgmExporter"]
 
-# After a failure: to start what fails at once every second would only make more noise.
+# Pause after a failure, so that a source that fails at once is not started every second.
 _PAUSE_SECONDS = 5.0
 
 
 class DcgmExporter:
-    """Shows every GPU and MIG instance as NVIDIA's dcgm-exporter does.
+    """Exporter of GPUs and MIG instances in the format of NVIDIA's dcgm-exporter.
 
     Parameters
     ----------
     options
-        With `simulate`, simulated GPUs stand for those of DCGM.
+        `simulate` selects simulated GPUs.
     environment
         ``BENCH_DCGM_FIELDS`` or dcgm-exporter's ``DCGM_EXPORTER_COLLECTORS`` names a list of fields,
         ``BENCH_DCGM_JOBS`` or its ``DCGM_HPC_JOB_MAPPING_DIR`` a folder of batch jobs.
     nvml
-        Instead of this host's.
+        Replacement for this host's NVML.
     reader
-        Makes of it what reads it.
+        Factory of its reader.
     hostname
-        Instead of this host's.
+        Replacement for this host's name.
 
     Raises
     ------
     BadRequest
-        The list of fields is bad, or the simulation.
+        The list of fields or the simulation is invalid.
     """
 
     name = "dcgm"
@@ -76,7 +76,7 @@ class DcgmExporter:
         self._failed: tuple[float, BenchError] | None = None
 
     def check(self) -> str | None:
-        """Return why there are no profiling figures here, ``None`` where there are."""
+        """Return the reason why no profiling metrics are available, ``None`` where they are."""
         try:
             self._choose()
         except ExporterUnavailable as error:
@@ -89,9 +89,9 @@ class DcgmExporter:
         Raises
         ------
         ExporterUnavailable
-            Neither DCGM nor GPM is there any more.
+            Neither DCGM nor GPM is available any more.
         ServiceFailed
-            DCGM does not answer. Some seconds later whatever is there then is asked.
+            DCGM does not answer. A call some seconds later looks for a source again.
         """
         now = time.monotonic()
         if self._failed is not None and now - self._failed[0] < _PAUSE_SECONDS:
@@ -106,7 +106,7 @@ class DcgmExporter:
         yield from render_families(self._counters, entities, self._hostname, read_jobs(self._jobs))
 
     def close(self) -> None:
-        """End what was started; the next reading starts it again."""
+        """Close the source; the next call of `collect` opens one again."""
         if self._source is not None:
             self._source.close()
             self._source = None

@@ -13,13 +13,13 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 
 __all__ = ["PROFILING", "Counter", "Field", "default_list", "known_fields", "read_list"]
 
-# The numbers of what needs DCGM's profiling module.
+# Field numbers of DCGM's profiling module.
 PROFILING = range(1001, 1100)
 
 _TYPES = ("gauge", "counter", "label")
-# What dcgm-exporter knows beside GPUs: its own counts, switches, CPUs, network cards.
-_ELSEWHERE = re.compile(r"DCGM_EXP_\w+|DCGM_FI_DEV_(NVSWITCH|CPU|CONNECTX|VGPU|SYSIO|MODULE|SXID)_\w+")
-# A quoted cell may hold commas; the blanks around a cell do not belong to it.
+# Fields of dcgm-exporter for other entities than GPUs: its own counts, switches, CPUs, network cards.
+_OTHER_ENTITIES = re.compile(r"DCGM_EXP_\w+|DCGM_FI_DEV_(NVSWITCH|CPU|CONNECTX|VGPU|SYSIO|MODULE|SXID)_\w+")
+# A quoted cell may hold commas; white space around a cell does not belong to it.
 _CELL = re.compile(r'\s*+(?:"((?:[^"]|"")*)"|(?!")([^,]*?))\s*(?:,|$)')
 
 _log = logging.getLogger(__name__)
@@ -27,16 +27,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A figure that DCGM has.
+    """Field of DCGM.
 
     Attributes
     ----------
     number
-        DCGM's own, from ``dcgm_fields.h``.
+        DCGM's number, from ``dcgm_fields.h``.
     kind
         ``int``, ``float`` or ``str``.
     per_instance
-        Whether a MIG instance has one of its own; of the others it shows its GPU's.
+        Whether a MIG instance has its own value, instead of its GPU's.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Field to be exported: `type` is ``gauge`` or ``counter``, or ``label`` for a label of all the others."""
+    """Field to export: `type` is ``gauge`` or ``counter``, or ``label`` for a label of all others."""
 
     field: Field
     type: str
@@ -66,19 +66,18 @@ def known_fields() -> dict[str, Field]:
 
 
 def default_list() -> tuple[Counter, ...]:
-    """Return the list that is used where none is named."""
-    return _parse(
-        files(__package__).joinpath("default-counters.csv").read_text(encoding="utf-8"), "default-counters.csv"
-    )
+    """Return the default list."""
+    name = "default-counters.csv"
+    return _parse(files(__package__).joinpath(name).read_text(encoding="utf-8"), name)
 
 
 def read_list(path: Path) -> tuple[Counter, ...]:
-    """Return a list's counters. What dcgm-exporter shows of other things than GPUs is left out.
+    """Return the counters of a list, without fields of other entities than GPUs.
 
     Raises
     ------
     BadRequest
-        The file cannot be read, or has a line that says nothing, with the place and the nearest valid choice.
+        The file cannot be read or has an invalid line; the error names its position and the nearest valid choice.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -100,7 +99,7 @@ def _parse(text: str, path: Path | str) -> tuple[Counter, ...]:
             continue
         field = counter.field
         if field.number in counters:
-            message = f"{field.name} stands on line {lines[field.number]} already"
+            message = f"{field.name} is already on line {lines[field.number]}"
             raise BadRequest(message, file=path, line=number, column=1)
         counters[field.number], lines[field.number] = counter, number
     if all(counter.type == "label" for counter in counters.values()):
@@ -112,27 +111,27 @@ def _counter(line: str, path: Path | str, number: int) -> Counter | None:
     cells = _cells(line)
     if len(cells) != 3:
         expected = "expected a DCGM field, gauge, counter or label, and a help text"
-        found = f"3 cells, found {len(cells)}" if cells else "a quotation mark is not where a cell ends"
+        found = f"3 cells, found {len(cells)}" if cells else "a quotation mark inside a cell"
         raise BadRequest(f"{expected}: {found}", file=path, line=number, column=1)
     (name, name_column), (kind, kind_column), (help_text, _) = cells
     field = known_fields().get(name)
-    if field is None and not _ELSEWHERE.fullmatch(name):
+    if field is None and not _OTHER_ENTITIES.fullmatch(name):
         message = f"there is no DCGM field {name!r}{_nearest(name)}"
         raise BadRequest(message, file=path, line=number, column=name_column)
     if kind not in _TYPES:
         message = f"{kind!r} is no type{did_you_mean(kind, _TYPES)}"
         raise BadRequest(message, file=path, line=number, column=kind_column)
     if field is None:
-        _log.warning("%s:%d: %s is left out: it is no figure of a GPU", path, number, name)
+        _log.warning("%s:%d: %s is left out: it is no field of a GPU", path, number, name)
         return None
     if field.kind == "str" and kind != "label":
-        message = f"{name} is a text, which can only be a label"
+        message = f"{name} is text, which can only be a label"
         raise BadRequest(message, file=path, line=number, column=kind_column)
     return Counter(field, kind, help_text)
 
 
 def _cells(line: str) -> list[tuple[str, int]]:
-    """Return the cells of a line, each with the column in which it begins."""
+    """Return the cells of a line, each with its first column."""
     cells, at = [], 0
     while True:
         match = _CELL.match(line, at)

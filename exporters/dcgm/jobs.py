@@ -1,4 +1,4 @@
-"""Batch jobs by GPU, as a cluster's prologue writes them for dcgm-exporter."""
+"""Batch jobs by GPU, in the files that a cluster's prologue writes for dcgm-exporter."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _NAME = re.compile(r"\d+(\.\d+)?")
 
 
 def read_jobs(folder: Path | None) -> dict[str, list[str]]:
-    """Return jobs by GPU: a file is called ``<gpu>`` or ``<gpu>.<instance>`` and holds a job's id on each line.
+    """Return jobs by GPU: a file ``<gpu>`` or ``<gpu>.<instance>`` holds a job's id on each line.
 
-    A file that has just been removed, or is not ours to read, names no job.
+    A file that cannot be read names no job.
     """
     jobs: dict[str, list[str]] = {}
     try:
         paths = list(folder.iterdir()) if folder else []
-    except OSError:  # not made yet
+    except OSError:  # not created yet
         return jobs
     for path in paths:
         if _NAME.fullmatch(path.name):

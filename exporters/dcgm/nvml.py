@@ -1,16 +1,16 @@
-"""DCGM's fields from a sample of NVML: its counters, and GPM on Hopper and later."""
+"""Source of DCGM's fields from NVML: its counters, and GPM on Hopper and later."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from hypergauge.exporters.dcgm.entities import Entity, Value
-from hypergauge.gpu.sample import DeviceSample, GpuSample, Reader
+from hypergauge.gpu.sampling.sample import DeviceSample, GpuSample, Reader
 
 __all__ = ["NvmlSource"]
 
 _MIB = 2.0**-20
-# Field: figure of the reading, and what makes DCGM's unit of its SI unit.
+# By field: metric of the sample, and factor from its SI unit to DCGM's unit.
 _BOARD = {
     100: ("sm_clock", 1e-6),
     101: ("memory_clock", 1e-6),
@@ -54,13 +54,13 @@ _DEVICE = {
 
 
 class NvmlSource:
-    """The GPUs and MIG instances that `reader` sees."""
+    """GPUs and MIG instances of `reader`."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def problem(self) -> str | None:
-        """Return why there are no profiling figures here, ``None`` where a GPU has them."""
+        """Return the reason why no GPU has profiling metrics, ``None`` where one has."""
         if problem := self._reader.problem():
             return problem
         gpus = self._reader.read().gpus
@@ -77,7 +77,7 @@ class NvmlSource:
         return [entity for gpu in sample.gpus for entity in _entities(gpu, sample.driver)]
 
     def close(self) -> None:
-        """Let NVML go."""
+        """Close NVML."""
         self._reader.close()
 
 
@@ -87,19 +87,19 @@ def _entities(sample: GpuSample, driver: str) -> Iterator[Entity]:
     board |= {57: sample.pci_bus_id, **_values(_BOARD, sample.board)}
     if sample.last_xid is not None:
         board[230] = sample.last_xid
-    for device in sample.devices or [DeviceSample()]:  # in MIG mode without an instance there is still the board
+    for device in sample.devices or [DeviceSample()]:  # without instances in MIG mode, only the board
         instance = device.instance
         yield Entity(
             gpu.index,
             gpu.uuid,
             sample.pci_bus_id,
             gpu.name,
-            board | _values(_DEVICE, device.figures),
+            board | _values(_DEVICE, device.metrics),
             instance.gpu_instance_id if instance else None,
             instance.profile if instance else "",
             simulated=gpu.simulated,
         )
 
 
-def _values(table: Mapping[int, tuple[str, float]], figures: Mapping[str, float]) -> dict[int, Value]:
-    return {number: figures[name] * factor for number, (name, factor) in table.items() if name in figures}
+def _values(table: Mapping[int, tuple[str, float]], metrics: Mapping[str, float]) -> dict[int, Value]:
+    return {number: metrics[name] * factor for number, (name, factor) in table.items() if name in metrics}

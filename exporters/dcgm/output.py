@@ -6,16 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from hypergauge.core.sentinels import FP64, INT32, INT64
 from hypergauge.exporters.dcgm.entities import Value
 from hypergauge.exporters.dcgm.fields import Field
 
 __all__ = ["Board", "Instance", "Rows", "parse_hierarchy", "parse_list"]
 
-# What stands for "no figure" in dcgm_structs.h: not there, not found, not supported, not permitted, and what may follow.
-_BLANK_INTEGERS = range(0x7FFFFFF0, 0x7FFFFFF4)  # of 32 bits: beyond there are figures
-_BLANK_INTEGER = 0x7FFFFFFFFFFFFFF0
-_BLANK_FLOAT = 140737488355328.0
-_BLANK_TEXT = re.compile(r"|N/A|<<<.*>>>|.*\.\.\.")  # dmon cuts what is too wide for its column, and adds dots
+# Texts for a missing value in dcgm_structs.h; dmon truncates wide values, and appends dots.
+_SENTINEL_TEXT = re.compile(r"|N/A|<<<.*>>>|.*\.\.\.")
 
 _CELLS = re.compile(r"\|\s*(.*?)\s*\|\s*(.*?)\s*\|\s*")
 _ENTITY_ID = re.compile(r"\(EntityID: (\d+)\)")
@@ -24,7 +22,7 @@ _ROW = re.compile(r"\s*(GPU|GPU-I|GPU-CI|GPU_I|GPU_CI) (\d+)(?:\s+(.*))?")
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A GPU as ``dcgmi discovery -l`` lists it; `number` is DCGM's id."""
+    """GPU in the list of ``dcgmi discovery -l``; `number` is DCGM's id."""
 
     number: int
     name: str
@@ -34,9 +32,9 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A MIG instance as ``dcgmi discovery -c`` shows it.
+    """MIG instance in the hierarchy of ``dcgmi discovery -c``.
 
-    `entity` is DCGM's number, unique on the host; `gpu` DCGM's id of its GPU; `instance` the id that NVML gives it.
+    `entity` is DCGM's number, unique on the host; `gpu` DCGM's id of its GPU; `instance` NVML's id.
     """
 
     entity: int
@@ -54,7 +52,7 @@ def parse_list(text: str) -> list[Board]:
             name, separator, value = match[2].partition(": ")
             if found and separator:
                 found[-1][1][name] = value
-    return [  # switches and network cards have tables, too, but no UUID
+    return [  # switches and network cards have tables, but no UUID
         Board(number, _text(cells.get("Name", "")), cells["PCI Bus ID"], cells["Device UUID"])
         for number, cells in found
         if "PCI Bus ID" in cells and "Device UUID" in cells
@@ -77,10 +75,10 @@ def parse_hierarchy(text: str) -> list[Instance]:
 
 
 class Rows:
-    """Reads the lines of ``dcgmi dmon``, which was asked for `fields`.
+    """Parser of the lines of ``dcgmi dmon`` for `fields`.
 
-    From version 3 on columns are aligned with the headings to the left, and where an entity has no such field the column
-    is blank. Before, there was always something in it, and figures are aligned to the right.
+    From version 3 on, columns are aligned with the headings to the left, and an unsupported field is blank. Before, no
+    column was blank, and numbers are aligned to the right.
     """
 
     def __init__(self, fields: Sequence[Field]) -> None:
@@ -88,7 +86,7 @@ class Rows:
         self._starts: list[int] = []
 
     def read(self, line: str) -> tuple[str, int, dict[int, Value]] | None:
-        """Return kind of entity (``GPU``, ``GPU-I``), its number and its values; ``None`` for what is no row."""
+        """Return kind of entity (``GPU``, ``GPU-I``), number and values; ``None`` for other lines than rows."""
         if line.startswith("#"):
             starts = [match.start() for match in re.finditer(r"\S+", line)]
             self._starts = starts[1:] if line.startswith("#E") and len(starts) == len(self._fields) + 1 else []
@@ -107,7 +105,7 @@ class Rows:
         return match[1].replace("_", "-"), int(match[2]), values
 
     def _columns(self, line: str) -> Iterator[str]:
-        """Yield the cells by the columns that the headings have, nothing where a figure runs into the next one."""
+        """Yield the cells by the columns of the headings; nothing where a number runs into the next column."""
         if any(start < len(line) and not line[start - 1].isspace() for start in self._starts):
             return
         for start, end in zip(self._starts, [*self._starts[1:], len(line)], strict=False):
@@ -120,12 +118,12 @@ def _value(cell: str, kind: str) -> Value | None:
     try:
         if kind == "int":
             number = int(cell)
-            return None if number >= _BLANK_INTEGER or number in _BLANK_INTEGERS else number
-        figure = float(cell)
-    except ValueError:  # N/A, nothing, or cut off
+            return None if number >= INT64 or number in INT32 else number
+        value = float(cell)
+    except ValueError:  # N/A, blank, or truncated
         return None
-    return figure if figure < _BLANK_FLOAT else None  # neither is NaN below it
+    return value if value < FP64[0] else None  # also None for NaN
 
 
 def _text(cell: str) -> str:
-    return "" if _BLANK_TEXT.fullmatch(cell) else cell
+    return "" if _SENTINEL_TEXT.fullmatch(cell) else cell

@@ -1,6 +1,6 @@
-"""Rendering of entities as metric families, byte by byte as dcgm-exporter does.
+"""Renderer of entities as metric families, equal to dcgm-exporter's byte by byte.
 
-Its template (``internal/pkg/rendermetrics`` there) is a map by field, which Go walks in the order of the fields' numbers.
+Its template (``internal/pkg/rendermetrics`` there) orders the families by the fields' numbers.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ __all__ = ["render_families"]
 def render_families(
     counters: Sequence[Counter], entities: Sequence[Entity], hostname: str, jobs: Mapping[str, Sequence[str]]
 ) -> Iterator[WrittenFamily]:
-    """Yield a family a counter that any entity has.
+    """Yield a family for each counter with a value.
 
     Parameters
     ----------
     jobs
-        Batch jobs by ``<gpu>`` or ``<gpu>.<instance>``: each makes a line of its own, as in dcgm-exporter.
+        Batch jobs by ``<gpu>`` or ``<gpu>.<instance>``. Each job has a line of its own, as in dcgm-exporter.
     """
     shown = sorted((c for c in counters if c.type != "label"), key=lambda counter: counter.field.number)
     of_all = [counter for counter in counters if counter.type == "label"]
     labels = [list(_labels(entity, of_all, hostname, jobs)) for entity in entities]
     for counter in shown:
         lines = [
-            f"{counter.field.name}{{{text}}} {figure}"
+            f"{counter.field.name}{{{text}}} {number}"
             for entity, texts in zip(entities, labels, strict=True)
-            if (figure := _figure(entity.values.get(counter.field.number), counter.field.kind)) is not None
+            if (number := _number(entity.values.get(counter.field.number), counter.field.kind)) is not None
             for text in texts
         ]
         if lines:
@@ -54,7 +54,7 @@ def _labels(
         pairs += [("GPU_I_PROFILE", entity.profile), ("GPU_I_ID", str(entity.instance))]
         key = f"{key}.{entity.instance}"
     pairs.append(("Hostname", hostname))
-    pairs += sorted(  # a map, too
+    pairs += sorted(  # a map in Go
         (counter.field.name, str(entity.values[counter.field.number]))
         for counter in of_all
         if counter.field.number in entity.values
@@ -64,10 +64,10 @@ def _labels(
         yield ",".join(f'{name}="{escaped(value)}"' for name, value in shown)
 
 
-def _figure(value: Value | None, kind: str) -> str | None:
+def _number(value: Value | None, kind: str) -> str | None:
     if value is None or isinstance(value, str) or not math.isfinite(value):
         return None
     if kind == "float":
         return f"{value:.6f}"
-    # Whole numbers are cut off, as DCGM does it; the thousandth gives back what floating point took from 28.999….
+    # Truncated to whole numbers, as in DCGM; the thousandth corrects floating point, as in 28.999….
     return str(value if isinstance(value, int) else math.floor(value + 1e-3))

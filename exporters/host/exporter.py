@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from hypergauge.exporters.host.virtual_devices import virtual_devices
+from hypergauge.exporters.serving.families import Families, Measurement
+from hypergauge.exporters.serving.kernel_file import read_file
 from hypergauge.exporters.serving.registry import ExporterOptions
 
 __all__ = ["HostExporter"]
@@ -19,7 +21,7 @@ __all__ = ["HostExporter"]
 _CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SECTOR = 512  # bytes, whatever the device has: https://docs.kernel.org/admin-guide/iostats.html
-# A CPU that was offline counts from 0 again; less than that is the kernel's idle accounting going back a little.
+# A CPU that was offline restarts at 0. A smaller step back is the kernel's idle accounting.
 _CPU_RESTART_SECONDS = 3.0
 _MEMORY = ("MemTotal", "MemFree", "MemAvailable", "Buffers", "Cached", "SwapTotal", "SwapFree")
 # node_exporter's own default: partitions and devices that exist only in memory.
@@ -31,17 +33,40 @@ _PRESSURE = {
     ("memory", "some"): ("memory_waiting", "processes waited for memory"),
     ("memory", "full"): ("memory_stalled", "no process could go on because of memory"),
 }
+# By metric, the column of the device's line, and the multiplier and divisor to the base unit.
+_DISK_COLUMNS = {
+    "node_disk_read_bytes_total": (2, _SECTOR, 1),
+    "node_disk_written_bytes_total": (6, _SECTOR, 1),
+    "node_disk_io_time_seconds_total": (9, 1, 1000),
+}
+_NETWORK_COLUMNS = {"node_network_receive_bytes_total": (0, 1, 1), "node_network_transmit_bytes_total": (8, 1, 1)}
+_HELPS = {
+    "node_boot_time_seconds": "Node boot time, in unixtime.",
+    "node_cpu_seconds_total": "Seconds the CPUs spent in each mode.",
+    **{f"node_load{minutes}": f"{minutes}m load average." for minutes in (1, 5, 15)},
+    **{f"node_memory_{name}_bytes": f"Memory information field {name}_bytes." for name in _MEMORY},
+    "node_disk_read_bytes_total": "The total number of bytes read successfully.",
+    "node_disk_written_bytes_total": "The total number of bytes written successfully.",
+    "node_disk_io_time_seconds_total": "Total seconds spent doing I/Os.",
+    "node_network_receive_bytes_total": "Network device statistic receive_bytes.",
+    "node_network_transmit_bytes_total": "Network device statistic transmit_bytes.",
+    **{
+        f"node_pressure_{name}_seconds_total": f"Total time in seconds that {text}."
+        for name, text in _PRESSURE.values()
+    },
+    "node_time_seconds": "System time in seconds since epoch (1970).",
+}
 
 
 class HostExporter:
-    """Reads the host's figures; what it does not have is left out.
+    """Exporter of the host's metrics.
 
     Parameters
     ----------
     options
-        Nothing of them is needed.
+        Unused.
     root
-        Folder under which ``proc`` and ``sys`` are read.
+        Folder of ``proc`` and ``sys``.
     """
 
     name = "host"
@@ -51,111 +76,84 @@ class HostExporter:
         self._cpu_seconds: dict[tuple[str, str], float] = {}
 
     def check(self) -> str | None:
-        """Return ``None``: every host has some of the figures."""
+        """Return ``None``: every host has some of the metrics."""
         return None
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterable[Metric]:
         """Read everything once."""
-        yield from self._stat()
+        return Families(_HELPS, self._measurements())
+
+    def _measurements(self) -> Iterator[Measurement]:
+        for name, labels, value in _stat(read_file(self._proc / "stat")):
+            yield name, labels, self._monotonic(labels, value) if name == "node_cpu_seconds_total" else value
         for minutes, load in zip((1, 5, 15), os.getloadavg(), strict=True):
-            yield GaugeMetricFamily(f"node_load{minutes}", f"{minutes}m load average.", load)
-        yield from self._memory()
-        yield from self._disks()
-        yield from self._network()
-        yield from self._pressure()
-        yield GaugeMetricFamily("node_time_seconds", "System time in seconds since epoch (1970).", time.time())
+            yield f"node_load{minutes}", {}, load
+        yield from _memory(read_file(self._proc / "meminfo"))
+        disks = dict(_disks(read_file(self._proc / "diskstats")))
+        yield from _devices(disks, virtual_devices(self._classes / "block", disks), _DISK_COLUMNS)
+        interfaces = dict(_interfaces(read_file(self._proc / "net/dev")))
+        yield from _devices(interfaces, virtual_devices(self._classes / "net", interfaces), _NETWORK_COLUMNS)
+        for resource in ("cpu", "io", "memory"):
+            yield from _pressure(resource, read_file(self._proc / "pressure" / resource))
+        yield "node_time_seconds", {}, time.time()
 
-    def _stat(self) -> Iterator[Metric]:
-        family = CounterMetricFamily(
-            "node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", labels=["cpu", "mode"]
-        )
-        for line in _read(self._proc / "stat").splitlines():
-            name, _, figures = line.partition(" ")
-            if name == "btime":
-                yield GaugeMetricFamily("node_boot_time_seconds", "Node boot time, in unixtime.", int(figures))
-            elif name.startswith("cpu") and (number := name[3:]):
-                for mode, ticks in zip(_CPU_MODES, figures.split(), strict=False):
-                    family.add_metric([number, mode], self._never_back(number, mode, int(ticks) / _TICKS))
-        if family.samples:
-            yield family
-
-    def _never_back(self, cpu: str, mode: str, seconds: float) -> float:
-        last = self._cpu_seconds.get((cpu, mode), 0.0)
+    def _monotonic(self, labels: Mapping[str, str], seconds: float) -> float:
+        key = labels["cpu"], labels["mode"]
+        last = self._cpu_seconds.get(key, 0.0)
         if last - _CPU_RESTART_SECONDS < seconds < last:
             return last
-        self._cpu_seconds[cpu, mode] = seconds
+        self._cpu_seconds[key] = seconds
         return seconds
 
-    def _memory(self) -> Iterator[Metric]:
-        # psutil adds reclaimable slabs to Cached, which node_exporter does not.
-        lines = dict(line.split(":", 1) for line in _read(self._proc / "meminfo").splitlines() if ":" in line)
-        for name in _MEMORY:
-            if name in lines:
-                kibibytes = int(lines[name].split()[0])
-                yield GaugeMetricFamily(
-                    f"node_memory_{name}_bytes", f"Memory information field {name}_bytes.", kibibytes * 1024
-                )
 
-    def _disks(self) -> Iterator[Metric]:
-        read = _per_device("node_disk_read_bytes_total", "The total number of bytes read successfully.")
-        written = _per_device("node_disk_written_bytes_total", "The total number of bytes written successfully.")
-        busy = _per_device("node_disk_io_time_seconds_total", "Total seconds spent doing I/Os.")
-        found: dict[str, list[str]] = {}
-        for line in _read(self._proc / "diskstats").splitlines():
-            # After the device's name: reads and writes in fours (done, merged, sectors, milliseconds), what is under
-            # way, milliseconds with something under way.
-            _, _, device, *figures = line.split()
-            if not _IGNORED_DISKS.fullmatch(device):
-                found[device] = figures
-        virtual = virtual_devices(self._classes / "block", found)
-        for device, figures in found.items():
-            _add(read, device, int(figures[2]) * _SECTOR, virtual)
-            _add(written, device, int(figures[6]) * _SECTOR, virtual)
-            _add(busy, device, int(figures[9]) / 1000, virtual)
-        yield from _filled(read, written, busy)
-
-    def _network(self) -> Iterator[Metric]:
-        received = _per_device("node_network_receive_bytes_total", "Network device statistic receive_bytes.")
-        sent = _per_device("node_network_transmit_bytes_total", "Network device statistic transmit_bytes.")
-        found: dict[str, list[str]] = {}
-        for line in _read(self._proc / "net/dev").splitlines()[2:]:  # two lines of headings
-            device, _, figures = line.rpartition(":")  # a device's alias holds a colon itself
-            found[device.strip()] = figures.split()
-        virtual = virtual_devices(self._classes / "net", found)
-        for device, columns in found.items():
-            _add(received, device, int(columns[0]), virtual)
-            _add(sent, device, int(columns[8]), virtual)
-        yield from _filled(received, sent)
-
-    def _pressure(self) -> Iterator[Metric]:
-        for resource in ("cpu", "io", "memory"):
-            for line in _read(self._proc / "pressure" / resource).splitlines():
-                share, _, fields = line.partition(" ")
-                if known := _PRESSURE.get((resource, share)):
-                    name, help_text = known
-                    seconds = int(fields.rpartition("total=")[2]) / 1e6
-                    yield CounterMetricFamily(
-                        f"node_pressure_{name}_seconds_total", f"Total time in seconds that {help_text}.", seconds
-                    )
+def _stat(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    for line in text.splitlines():
+        name, _, values = line.partition(" ")
+        if name == "btime":
+            yield "node_boot_time_seconds", {}, int(values)
+        elif name.startswith("cpu") and (number := name[3:]):
+            for mode, ticks in zip(_CPU_MODES, values.split(), strict=False):
+                yield "node_cpu_seconds_total", {"cpu": number, "mode": mode}, int(ticks) / _TICKS
 
 
-def _per_device(name: str, help_text: str) -> CounterMetricFamily:
-    return CounterMetricFamily(name, help_text, labels=["device"])
+def _memory(text: str) -> Iterator[Measurement]:
+    # psutil adds reclaimable slabs to Cached, which node_exporter does not.
+    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    for name in _MEMORY:
+        if name in lines:
+            yield f"node_memory_{name}_bytes", {}, int(lines[name].split()[0]) * 1024
 
 
-def _add(family: CounterMetricFamily, device: str, value: float, virtual: Container[str]) -> None:
-    """Add a device's figure; one that stands on others has a label that node_exporter has not, so that it is not added to them."""
-    further = {"virtual": "true"} if device in virtual else {}
-    family.add_sample(f"{family.name}_total", {"device": device, **further}, value)
+def _disks(text: str) -> Iterator[tuple[str, list[str]]]:
+    for line in text.splitlines():
+        # Columns: reads and writes in fours (completed, merged, sectors, milliseconds), requests in progress,
+        # milliseconds with requests in progress.
+        _, _, device, *columns = line.split()
+        if not _IGNORED_DISKS.fullmatch(device):
+            yield device, columns
 
 
-def _filled(*families: CounterMetricFamily) -> Iterable[Metric]:
-    return [family for family in families if family.samples]
+def _interfaces(text: str) -> Iterator[tuple[str, list[str]]]:
+    for line in text.splitlines()[2:]:  # two lines of headings
+        device, _, columns = line.rpartition(":")  # a device's alias holds a colon itself
+        yield device.strip(), columns.split()
 
 
-def _read(path: Path) -> str:
-    """Return the file's text, empty where there is none or the kernel does not tell."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""
+def _devices(
+    found: Mapping[str, list[str]], virtual: Container[str], metrics: Mapping[str, tuple[int, int, int]]
+) -> Iterator[Measurement]:
+    """Yield the metrics of devices.
+
+    A virtual device has a label that node_exporter lacks, so that sums can leave it out.
+    """
+    for device, columns in found.items():
+        labels = {"device": device, **({"virtual": "true"} if device in virtual else {})}
+        for name, (column, times, over) in metrics.items():
+            yield name, labels, int(columns[column]) * times / over
+
+
+def _pressure(resource: str, text: str) -> Iterator[Measurement]:
+    for line in text.splitlines():
+        share, _, fields = line.partition(" ")
+        if known := _PRESSURE.get((resource, share)):
+            yield f"node_pressure_{known[0]}_seconds_total", {}, int(fields.rpartition("total=")[2]) / 1e6

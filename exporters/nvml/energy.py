@@ -1,4 +1,4 @@
-"""Energy of each GPU, split among the runs on it, idle time, and processes of others."""
+"""Energy of each GPU, split among its runs, idle time, and processes outside runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from hypergauge.gpu.inventory import Gpu, MigInstance
 from hypergauge.gpu.models import model_of
-from hypergauge.gpu.sample import GpuSample, Sample
+from hypergauge.gpu.sampling.sample import GpuSample, Sample
 
 __all__ = ["BoardEnergy", "EnergySplit", "Share", "instances_of"]
 
-# Without a counter of energy, a power stands for no longer than this: what was not seen is not claimed.
+# Without an energy counter, a power value covers at most this time: longer gaps are unknown.
 _LONGEST_SECONDS = 60.0
 _SLICES = re.compile(r"([0-9]+)g\.")
 
@@ -29,18 +29,18 @@ class Share(NamedTuple):
 
 @dataclass(slots=True)
 class BoardEnergy:
-    """The totals of one GPU in joules since it was first seen; none of them ever falls.
+    """Totals of one GPU in joules since it was first seen. None of them ever falls.
 
     Attributes
     ----------
     gpu
-        The GPU as it was when it was last seen.
+        The GPU as it was last seen.
     idle
-        What it would have used with nobody on it, and all that it has used while nobody was.
+        Idle power times the time, and all energy while the board had no processes.
     other
-        The share of processes that are no run's.
+        The share of processes outside runs.
     runs
-        The shares of runs. Instances of one id and profile that followed each other are one.
+        The shares of runs. Successive instances of one id and profile are one.
     """
 
     gpu: Gpu
@@ -56,21 +56,21 @@ class _Occupant(NamedTuple):
 
 
 class EnergySplit:
-    """Splits each board's energy, from reading to reading.
+    """Split of each board's energy, from sample to sample.
 
-    What the board has used since the reading before is the increase of its counter, or its power times the time where
-    there is no counter. Of that, the lowest power that it was ever seen to draw is idle. The rest is shared among those
-    that are on the board now, or were at the reading before, by the first of these that is known:
+    The energy since the previous sample is the increase of the board's counter, or without a counter its power times the
+    time. The lowest power observed so far is idle power. The rest is split among the processes on the board now or at the
+    previous sample, by the first of these methods whose input is known:
 
     ========================= =========================================================================================
-    ``sm_time``               without MIG: share of time in which a process's kernels ran
-    ``instance_activity``     with MIG: how busy each instance's multiprocessors were, times its compute slices
-    ``instance_size``         with MIG: the compute slices of the instances that have processes
-    ``process_count``         each process the same
+    ``sm_time``               without MIG: share of time in which the process's kernels ran
+    ``instance_activity``     with MIG: activity of each instance's multiprocessors, times its compute slices
+    ``instance_size``         with MIG: compute slices of the instances with processes
+    ``process_count``         equal parts for all processes
     ========================= =========================================================================================
 
-    Of processes that are gone the last that was known counts. What an instance gets is divided among its processes. With
-    nobody on the board all of it is idle. So all parts together are what the board has used, in each interval.
+    The last known values of ended processes count. An instance's part is divided among its processes. Without processes,
+    all energy is idle. In each interval the parts add up to the board's energy.
     """
 
     def __init__(self) -> None:
@@ -78,18 +78,18 @@ class EnergySplit:
 
     @property
     def boards(self) -> Mapping[str, BoardEnergy]:
-        """The totals by the GPU's UUID, of all GPUs that tell of energy or power."""
+        """Totals by the GPU's UUID, of all GPUs with energy or power."""
         return {uuid: board.energy for uuid, board in self._boards.items()}
 
     def update(self, sample: Sample, runs: Mapping[int, str], ended: Mapping[str, float] | None = None) -> None:
-        """Add what was used since the reading before.
+        """Add the energy since the previous sample.
 
         Parameters
         ----------
         runs
-            The runs of processes by pid.
+            Run ids by pid.
         ended
-            When runs have ended, Unix seconds: what their processes used in later intervals is not theirs.
+            Ends of runs in Unix seconds. Energy of later intervals is not theirs.
         """
         for one in sample.gpus:
             board = self._boards.get(one.gpu.uuid)
@@ -100,26 +100,26 @@ class EnergySplit:
                 board.update(one, sample.time, runs, ended or {})
 
     def forget(self, is_kept: Callable[[str], bool]) -> None:
-        """Let go of the totals of runs that nobody will ask for any more."""
+        """Drop the totals of runs that are no longer needed."""
         for board in self._boards.values():
             shares = board.energy.runs
             board.energy.runs = {share: joules for share, joules in shares.items() if is_kept(share.run_id)}
 
 
 class _Board:
-    """One GPU as of its last reading."""
+    """One GPU as of its last sample."""
 
     def __init__(self, sample: GpuSample, time: float, runs: Mapping[int, str]) -> None:
         self.energy = BoardEnergy(sample.gpu)
         model = model_of(sample.gpu.name, sample.gpu.memory_bytes)
-        # Where nobody has seen it idle yet, what its data sheet says, for a board that was busy ever since.
+        # Idle power of the data sheet, until the board was seen without processes.
         self._assumed_watts = model.idle_watts if model else math.inf
         self._lowest_watts = sample.board.get("power") or math.inf
         self._keep(sample, time, _occupants(sample, runs))
 
     def update(self, sample: GpuSample, time: float, runs: Mapping[int, str], ended: Mapping[str, float]) -> None:
         joules = self._joules(sample, time)
-        if joules is None:  # the next reading that tells covers this one's time too
+        if joules is None:  # the next sample with a value covers this interval too
             return
         now = _occupants(sample, runs)
         over = {run_id for run_id, ended_at in ended.items() if ended_at <= self._time}
@@ -144,7 +144,7 @@ class _Board:
     def _joules(self, sample: GpuSample, time: float) -> float | None:
         counter, power = sample.board.get("energy"), sample.board.get("power")
         if self._counter is not None:
-            # After the driver was loaded anew it begins at 0, and so do we.
+            # The counter starts at 0 when the driver is loaded again.
             return None if counter is None else max(counter - self._counter, 0.0)
         return None if power is None else power * min(max(time - self._time, 0.0), _LONGEST_SECONDS)
 
@@ -159,14 +159,14 @@ class _Board:
         return min(joules, min(self._lowest_watts, self._assumed_watts) * seconds)
 
     def _parts(self, sample: GpuSample, occupants: list[_Occupant]) -> Iterable[tuple[Share | None, float]]:
-        """Return whose part is which, ``None`` for others; together they are 1."""
+        """Return each part with its owner, ``None`` for processes outside runs. The parts sum up to 1."""
         method, weights = self._weights(sample, occupants)
         whole = math.fsum(weight for _, weight in weights)
         for one, weight in weights:
             share = None
             if one.run_id is not None:
-                share = Share(one.run_id, _alike(one.instance), method)
-            yield share, weight / whole if whole else 1 / len(weights)  # an activity may be too small to be divided
+                share = Share(one.run_id, _without_uuid(one.instance), method)
+            yield share, weight / whole if whole else 1 / len(weights)  # activities may be too small to divide
 
     def _weights(self, sample: GpuSample, occupants: list[_Occupant]) -> tuple[str, list[tuple[_Occupant, float]]]:
         if sample.gpu.mig_enabled:
@@ -187,7 +187,7 @@ class _Board:
         method, weights = "instance_size", {instance: _slices(instance) for instance in residents}
         busy = {instance: activity * _slices(instance) for instance, activity in activities.items()}
         if residents.keys() <= busy.keys() and any(busy.values()):
-            # One that computes with nobody on it has processes that are hidden from us: others.
+            # An active instance without visible processes has hidden ones, outside runs.
             method, weights = "instance_activity", busy
         unseen = [_Occupant(None, None, None)]
         return method, [
@@ -212,12 +212,12 @@ def instances_of(sample: GpuSample) -> Mapping[int | None, MigInstance]:
 
 
 def _activities(sample: GpuSample) -> dict[MigInstance, float]:
-    """Return how busy the multiprocessors of each MIG instance were, 0 to 1, as far as that is known."""
+    """Return the activity of each MIG instance's multiprocessors, 0 to 1, where known."""
     return {
         device.instance: activity
         for device in sample.devices
         if device.instance is not None
-        and (activity := device.figures.get("sm_active", device.figures.get("graphics_active"))) is not None
+        and (activity := device.metrics.get("sm_active", device.metrics.get("graphics_active"))) is not None
     }
 
 
@@ -226,6 +226,6 @@ def _slices(instance: MigInstance) -> float:
     return float(found[1]) if found else 1.0
 
 
-def _alike(instance: MigInstance | None) -> MigInstance | None:
-    """Return the instance without its UUID, which the next one in its place does not have."""
+def _without_uuid(instance: MigInstance | None) -> MigInstance | None:
+    """Return the instance without its UUID, so that its successors are equal."""
     return None if instance is None else MigInstance(instance.gpu_instance_id, "", instance.profile)

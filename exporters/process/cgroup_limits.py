@@ -13,10 +13,10 @@ from hypergauge.core.system.processes import ProcessStat
 
 __all__ = ["CgroupLimits"]
 
-# Processes that have used less CPU than this share of what the busiest has, such as a shell that started it or the client
-# of a container, do not work for the run, and what they may have says nothing.
+# Limits count only for processes with at least this share of the busiest one's CPU time. A shell that started it, or the
+# client of a container, has other limits.
 _LEAST_SHARE = 0.1
-# Groups are seldom changed, and each is some files.
+# Control groups change seldom, and each takes several files.
 _SECONDS_BETWEEN = 10.0
 
 
@@ -36,9 +36,9 @@ class CgroupLimits:
     Attributes
     ----------
     cores
-        How many cores they may use; ``None`` before there is any process.
+        Available cores; ``None`` before the first process.
     memory_bytes
-        How much memory their control groups may have, ``None`` where none limits it.
+        Memory limit of the control groups; ``None`` without one.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -49,15 +49,15 @@ class CgroupLimits:
         self._read_at = -float("inf")
 
     def update(self, living: Sequence[ProcessStat]) -> None:
-        """Read what holds for those of the processes that do the work."""
+        """Read the limits of those processes that do the work."""
         most = max((stat.own_seconds for stat in living), default=0.0)
         working = [stat for stat in living if stat.own_seconds >= _LEAST_SHARE * most]
         cores = set().union(*(_affinity(stat.pid) for stat in working))
         if not cores:
             return
         limits = self._read(working)
-        quota = _together(limit.cores for limit in limits)
-        memory = _together(limit.memory for limit in limits)
+        quota = _sum_over_groups(limit.cores for limit in limits)
+        memory = _sum_over_groups(limit.memory for limit in limits)
         self.cores = len(cores) if quota is None else min(quota, len(cores))
         self.memory_bytes = memory
 
@@ -83,8 +83,8 @@ class CgroupLimits:
         return min(found, key=lambda limit: limit.amount, default=None)
 
 
-def _together(limits: Iterable[_Limit | None]) -> float | None:
-    """Return what different groups may have together, ``None`` where one of them has no limit."""
+def _sum_over_groups(limits: Iterable[_Limit | None]) -> float | None:
+    """Return the sum over different groups, ``None`` where one of them has no limit."""
     amounts: dict[Path, float] = {}
     for limit in limits:
         if limit is None:
@@ -96,5 +96,5 @@ def _together(limits: Iterable[_Limit | None]) -> float | None:
 def _affinity(pid: int) -> set[int]:
     try:
         return os.sched_getaffinity(pid)
-    except OSError:  # it has just ended
+    except OSError:  # the process has just ended
         return set()

@@ -1,4 +1,4 @@
-"""Exits of runs: the exporter shows last totals and end times for a minute."""
+"""Exits of runs. Exporters expose end time and final totals of a run for a minute."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ from hypergauge.core.files.run_folder import RunEnd, RunFolder
 
 __all__ = ["RunExits"]
 
-# How long a run's final totals are shown: enough for a scrape a minute, the longest interval that a collector has.
+# Time to expose a run's final totals: enough for a collector's longest interval, one minute.
 _FINAL_SECONDS = 60.0
-# A folder that changed no longer ago than this is looked into. It is wider than the above, since clocks of file servers
-# differ from ours.
+# A folder is read if it changed within this time. It is longer than the above, since clocks of file servers differ.
 _RECENT_SECONDS = 120.0
-# A run of which nothing has been seen for so long, and that has left no end, is forgotten.
+# Totals of a run without processes and without an end are dropped after this time.
 _FORGET_SECONDS = 3600.0
 
 _log = logging.getLogger(__name__)
 
 
 class RunExits:
-    """The runs that have ended, as their folders tell; cheap to ask every second.
+    """Ends of runs by their folders, cheap to read every second.
+
+    Parameters
+    ----------
+    own_runs
+        Whether exporters expose only runs with a folder here.
 
     Attributes
     ----------
     recent
-        The ends of the last minute, by the run's id. For so long an exporter shows what the run has used in all.
+        Ends within the last minute, by run id.
     """
 
-    def __init__(self, runs_dir: Path) -> None:
-        self._runs_dir = runs_dir
+    def __init__(self, runs_dir: Path, own_runs: bool = False) -> None:
+        self._runs_dir, self._own_runs = runs_dir, own_runs
         self._listed_at = -math.inf
         self._open: dict[str, RunFolder] = {}
         self._ended: set[str] = set()
@@ -41,27 +45,29 @@ class RunExits:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._ended
 
-    def knows(self, run_id: str) -> bool:
-        """Return whether the run has a folder and goes on."""
-        return run_id in self._open
+    def exposes(self, run_id: str) -> bool:
+        """Return whether exporters expose the run: a live one, or one that ended within the last minute."""
+        if run_id in self:
+            return run_id in self.recent
+        return not self._own_runs or run_id in self._open
 
     def started_at(self, run_id: str) -> float | None:
-        """Return when a run that goes on was released (Unix seconds), ``None`` where its folder does not say."""
+        """Return the start of a live run in Unix seconds, ``None`` where its folder lacks it."""
         if run_id in self._open and run_id not in self._starts:
             try:
                 state = self._open[run_id].state()
-            except (OSError, ValueError, TypeError):  # not ours to read, or not written by us
+            except (OSError, ValueError, TypeError):  # not readable, or of another program
                 return None
             if state is not None and state.started_at is not None:
                 self._starts[run_id] = state.started_at
         return self._starts.get(run_id)
 
-    def remembers(self, run_id: str, seen_at: float, now: float) -> bool:
-        """Return whether totals of a run that was last seen alive at `seen_at` may still be asked for (Unix seconds)."""
+    def keeps(self, run_id: str, seen_at: float, now: float) -> bool:
+        """Return whether totals of a run last seen alive at `seen_at` are still needed (Unix seconds)."""
         return run_id in self.recent or (run_id not in self and now - seen_at < _FORGET_SECONDS)
 
-    def look(self, now: float) -> None:
-        """Bring `recent`, the ends of the last minute, up to `now` (Unix seconds)."""
+    def update(self, now: float) -> None:
+        """Read folders that changed, and update `recent` to `now` (Unix seconds)."""
         changed_at = _changed_at(self._runs_dir)
         if changed_at is not None and (changed_at != self._listed_at or now - changed_at < _RECENT_SECONDS):
             self._listed_at = changed_at
@@ -84,7 +90,7 @@ class RunExits:
     def _read(self, folder: RunFolder) -> None:
         try:
             end = folder.end()
-        except (OSError, ValueError, TypeError) as error:  # not ours to read, or not written by us
+        except (OSError, ValueError, TypeError) as error:  # not readable, or of another program
             _log.warning("the end of run %s cannot be read: %s", folder.run_id, error)
         else:
             if end is None:

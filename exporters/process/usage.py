@@ -1,8 +1,7 @@
-"""Resource usage of one run: totals that never fall, although its processes come and go.
+"""Resource usage of one run: totals that never fall, although processes start and end.
 
-A process that ends takes its counters with it. The kernel adds them to those of the process that waits for it, so a
-total counts each process with the children it waited for, and keeps the last figures of a process for which nobody is
-left who could have.
+The counters of an ended process vanish. The kernel adds them to those of the process that waits for it. A total therefore
+counts each process with the children it waited for. It keeps the last values of a process without a living ancestor.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from hypergauge.exporters.process.cgroup_limits import CgroupLimits
 
 __all__ = ["RunUsage"]
 
-# For a proportional size the kernel walks through every page of a process: some 8 ms a GiB, while it holds a lock that
-# the process may want. So they are read as often as it takes this share of one core, every second for 64 MiB and every
-# few minutes for 10 GiB, and follow the resident size meanwhile, which costs nothing.
+# For a proportional size the kernel visits every page of a process, some 8 ms per GiB, while it holds a lock that the
+# process may need. Reading them takes at most this share of one core: every second for 64 MiB, every few minutes for
+# 10 GiB. In between the estimate follows the resident size, which is cheap.
 _PROPORTIONAL_SHARE = 0.0005
-# The same for when processes come or go, since they may share with others.
+# The same after processes have started or ended, since they may share pages with others.
 _PROPORTIONAL_SHARE_OF_CHANGES = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
-    """Usage of one process when it was last read; storage is ``None`` where it may not be read."""
+class _ProcessUsage:
+    """Usage of one process at its last read; storage is ``None`` where it is not readable."""
 
     parent: int
     created: float
@@ -37,24 +36,23 @@ class _Figures:
 
 
 class RunUsage:
-    """The figures of one run as of the last update.
+    """Resource usage of one run as of the last update.
 
     Attributes
     ----------
     cpu_seconds
         User and system time of the run's processes, ended ones included.
     read_bytes, written_bytes
-        What they had read from and written to storage, as far as it could be read; `storage_known` says whether that is
-        all of it now.
+        Bytes read from and written to storage, as far as readable; `storage_known` says whether that is all of it now.
     resident_bytes, proportional_bytes
-        Sums over the processes that live; ``None`` where a process does not let us read it. The proportional size is
-        the last that was read of each process and what its resident size has grown or shrunk by since.
+        Sums over living processes; ``None`` where the size of one is not readable. The proportional size is each process's
+        last read one, plus the change of its resident size since.
     peak_bytes
-        The largest of the proportional sums, ``None`` before there is one.
+        The largest of the proportional sums, ``None`` before the first.
     threads, processes
-        How many live; zombies do not.
-    allowance
-        What they may have at most.
+        Living ones, without zombies.
+    limits
+        Available cores and memory.
     seen_at
         Unix time of the last update.
     """
@@ -68,20 +66,20 @@ class RunUsage:
         self.peak_bytes: int | None = None
         self.limits = CgroupLimits()
         self.seen_at = 0.0
-        self._last: dict[int, _Figures] = {}
+        self._last: dict[int, _ProcessUsage] = {}
         self._proportional = _Proportional()
-        self._gone_cpu = 0.0
-        self._gone_read = self._gone_written = 0
+        self._ended_cpu = 0.0
+        self._ended_read = self._ended_written = 0
 
     def update(self, tree: RunTree, now: float) -> bool:
         """Read the processes of `tree` (at `now`, Unix seconds); return whether any of the run's own lives."""
         self.seen_at = now
-        current: dict[int, _Figures] = {}
+        current: dict[int, _ProcessUsage] = {}
         living: list[ProcessStat] = []
-        # Parents come first: a child that is waited for meanwhile is missed until the next time, and not counted twice.
+        # Parents first: a child reaped meanwhile is missed until the next update, instead of counted twice.
         if tree.supervisor is not None and (stat := _reread(tree.supervisor)):
-            # Its own work is not the run's; the orphans that it waited for are.
-            current[stat.pid] = _Figures(stat.parent, stat.created, stat.reaped_seconds, (0, 0), supervisor=True)
+            # Its own work does not belong to the run; the orphans that it waited for do.
+            current[stat.pid] = _ProcessUsage(stat.parent, stat.created, stat.reaped_seconds, (0, 0), supervisor=True)
         for member in tree.members:
             if (stat := _reread(member)) is None:
                 continue
@@ -91,12 +89,12 @@ class RunUsage:
                     storage = _storage(stat)
                     living.append(stat)
                 except psutil.ZombieProcess:
-                    pass  # since a moment ago
+                    pass  # since this scan
                 except psutil.NoSuchProcess:
-                    continue  # what was last seen of it decides
+                    continue  # its last values count
             cpu_seconds = stat.own_seconds + stat.reaped_seconds
-            current[stat.pid] = _Figures(stat.parent, stat.created, cpu_seconds, storage)
-        self._keep_what_is_lost(current)
+            current[stat.pid] = _ProcessUsage(stat.parent, stat.created, cpu_seconds, storage)
+        self._add_ended(current)
         self._total(current)
         self._measure(living)
         return bool(living)
@@ -114,35 +112,35 @@ class RunUsage:
         last = self._last.get(stat.pid)
         return (last.storage if last is not None and last.created == stat.created else None) or (0, 0)
 
-    def _keep_what_is_lost(self, current: dict[int, _Figures]) -> None:
-        for pid, figures in self._last.items():
-            if _is_there(pid, figures, current):
+    def _add_ended(self, current: dict[int, _ProcessUsage]) -> None:
+        for pid, usage in self._last.items():
+            if _lives(pid, usage, current):
                 continue
-            heir = self._heir(figures, current)
-            if heir is None:
-                self._gone_cpu += figures.cpu_seconds
-            if (heir is None or heir.supervisor) and figures.storage is not None:
-                self._gone_read += figures.storage[0]
-                self._gone_written += figures.storage[1]
+            reaper = self._reaper(usage, current)
+            if reaper is None:
+                self._ended_cpu += usage.cpu_seconds
+            if (reaper is None or reaper.supervisor) and usage.storage is not None:
+                self._ended_read += usage.storage[0]
+                self._ended_written += usage.storage[1]
         self._last = current
 
-    def _heir(self, figures: _Figures, current: dict[int, _Figures]) -> _Figures | None:
-        """Return the nearest ancestor that is still there: it, or one below it that is gone too, may have waited."""
-        pid = figures.parent
+    def _reaper(self, usage: _ProcessUsage, current: dict[int, _ProcessUsage]) -> _ProcessUsage | None:
+        """Return the nearest living ancestor: it, or an ended one below it, may have waited for the process."""
+        pid = usage.parent
         while (ancestor := self._last.get(pid)) is not None:
-            if _is_there(pid, ancestor, current):
+            if _lives(pid, ancestor, current):
                 return ancestor
             pid = ancestor.parent
         return None
 
-    def _total(self, current: dict[int, _Figures]) -> None:
-        cpu_seconds = sum(figures.cpu_seconds for figures in current.values())
-        self.cpu_seconds = max(self.cpu_seconds, self._gone_cpu + cpu_seconds)
-        storages = [figures.storage for figures in current.values()]
+    def _total(self, current: dict[int, _ProcessUsage]) -> None:
+        cpu_seconds = sum(usage.cpu_seconds for usage in current.values())
+        self.cpu_seconds = max(self.cpu_seconds, self._ended_cpu + cpu_seconds)
+        storages = [usage.storage for usage in current.values()]
         known = [storage for storage in storages if storage is not None]
         self.storage_known = len(known) == len(storages)
-        self.read_bytes = max(self.read_bytes, self._gone_read + sum(read for read, _ in known))
-        self.written_bytes = max(self.written_bytes, self._gone_written + sum(written for _, written in known))
+        self.read_bytes = max(self.read_bytes, self._ended_read + sum(read for read, _ in known))
+        self.written_bytes = max(self.written_bytes, self._ended_written + sum(written for _, written in known))
 
 
 def _reread(process: ProcessStat) -> ProcessStat | None:
@@ -150,12 +148,12 @@ def _reread(process: ProcessStat) -> ProcessStat | None:
     return stat if stat is not None and stat.created == process.created else None
 
 
-def _is_there(pid: int, figures: _Figures, current: dict[int, _Figures]) -> bool:
-    return pid in current and current[pid].created == figures.created
+def _lives(pid: int, usage: _ProcessUsage, current: dict[int, _ProcessUsage]) -> bool:
+    return pid in current and current[pid].created == usage.created
 
 
 def _storage(stat: ProcessStat) -> tuple[int, int] | None:
-    """Return bytes read and written, ``None`` where we may not know them."""
+    """Return bytes read and written, ``None`` where they are not readable."""
     try:
         with open(f"/proc/{stat.pid}/io", "rb", buffering=0) as file:  # noqa: PTH123 - the cheapest way, every second
             lines = dict(line.split(b": ", 1) for line in file.read(4096).splitlines())
@@ -170,15 +168,15 @@ def _storage(stat: ProcessStat) -> tuple[int, int] | None:
 
 
 class _Proportional:
-    """Proportional set sizes of a run's processes, read now and then and estimated between."""
+    """Proportional set sizes of a run's processes, read at intervals and estimated in between."""
 
     def __init__(self) -> None:
-        # By process: its proportional size when that was read, less its resident size then.
+        # By process: proportional less resident size at the last read.
         self._shared: dict[tuple[int, float], int | None] = {}
         self._read_at, self._cost = -float("inf"), 0.0
 
     def total(self, living: list[ProcessStat]) -> int | None:
-        """Return the sum over processes in bytes, ``None`` where there is none or one does not let us know it."""
+        """Return the sum over processes in bytes, ``None`` without processes or where one is not readable."""
         now = time.monotonic()
         present = {(stat.pid, stat.created) for stat in living}
         share = _PROPORTIONAL_SHARE if present == self._shared.keys() else _PROPORTIONAL_SHARE_OF_CHANGES
@@ -200,9 +198,9 @@ class _Proportional:
 
 
 def _shared(stat: ProcessStat) -> int | None:
-    """Return a process's proportional set size less its resident one, ``None`` where we may not know it."""
+    """Return a process's proportional less its resident set size, ``None`` where it is not readable."""
     try:
         size: int = psutil.Process(stat.pid).memory_full_info().pss
-    except (psutil.Error, AttributeError):  # gone, not ours to read, or a kernel without smaps
+    except (psutil.Error, AttributeError):  # ended, not readable, or a kernel without smaps
         return None
     return size - stat.resident_bytes

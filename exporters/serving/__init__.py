@@ -1,1 +1,1 @@
-"""The registry of exporters, their HTTP server and the text format."""
+"""Registry of exporters, their HTTP server and the exposition format."""

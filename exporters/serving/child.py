@@ -1,4 +1,4 @@
-"""Child program that prints lines, read by a thread and ended with its exporter."""
+"""Child process that prints lines, read by a thread and ended with its exporter."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ import psutil
 __all__ = ["Child", "cpu_seconds"]
 
 _END_SECONDS = 5.0
-# Has the kernel end the program when the thread that started it ends, which a SIGKILL of ours does; unless it was too
-# late. By a process of its own, since Python code between fork and exec of a process with threads may hang.
+# Lets the kernel end the program together with the thread that started it, also after a SIGKILL of this process. A
+# separate process does this, since Python code between fork and exec of a process with threads may hang.
 _BOUND = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
     "os.getppid() == int(sys.argv[1]) and os.execvp(sys.argv[2], sys.argv[2:])"
 )
 
-# CPU time of programs that run, as it was last asked for, and of all that have ended.
+# CPU time of running programs as of the last call, and of all ended ones.
 _used: dict[int, float] = {}
 _used_before = [0.0]
 _using = threading.Lock()
 
 
 def cpu_seconds() -> float:
-    """Return the CPU time that programs of this process have used, as far as it was asked while they ran: never less."""
+    """Return the CPU time of this process's child programs as far as it was measured while they ran. It never falls."""
     with _using:
         for pid in _used:
             with contextlib.suppress(psutil.Error):
@@ -41,31 +41,31 @@ def cpu_seconds() -> float:
 
 
 class Child:
-    """One start of a program.
+    """Running program, from one start to its end.
 
     Parameters
     ----------
-    hear
-        Called with each line by the thread that follows, which has `changed` then.
+    on_line
+        Called with each line by the reading thread, which holds `changed`.
     environment
-        The program's, where it is not ours.
+        Environment of the program; by default that of this process.
     errors
-        Whether it is heard what the program writes to standard error, too.
+        Whether lines of standard error are read too.
 
     Attributes
     ----------
     changed
-        Guards what follows, and tells of each line and of the end.
+        Guards the following attributes, and is notified of each line and of the end.
     line, line_at
-        The last line, ``None`` before the first, and when it came by `time.monotonic`.
+        The last line, ``None`` before the first, and its time by `time.monotonic`.
     failure, ended_at
-        Why there will be no more lines, ``None`` while there may be, and since when.
+        Reason and time of the end, ``None`` while the program may run.
     """
 
     def __init__(
         self,
         command: Sequence[str],
-        hear: Callable[[str], None] | None = None,
+        on_line: Callable[[str], None] | None = None,
         environment: Mapping[str, str] | None = None,
         *,
         errors: bool = False,
@@ -77,17 +77,17 @@ class Child:
         self.line_at = 0.0
         self.failure: str | None = None
         self.ended_at = 0.0
-        self._command, self._hear = list(command), hear
+        self._command, self._on_line = list(command), on_line
         self._environment = None if environment is None else dict(environment)
         self._errors = subprocess.STDOUT if errors else subprocess.DEVNULL
         self._process: subprocess.Popen[str] | None = None
-        # Started by the thread that reads it, and no other: the kernel ends the program with that thread.
+        # The reading thread starts the program, since the kernel ends it with the thread that did.
         self._thread = threading.Thread(target=self._follow, name=self.name, daemon=True)
         self._thread.start()
 
     @property
     def running(self) -> bool:
-        """Return whether there may be more lines; where the program has just ended, some that it left are still to be heard."""
+        """Return whether the program runs. Lines may still arrive shortly after its end."""
         with self.changed:
             if self.failure is not None or self._process is None:
                 return self.failure is None
@@ -95,7 +95,7 @@ class Child:
             return ended is None
 
     def close(self) -> None:
-        """End the program and what it has started; a second time this changes nothing."""
+        """End the program and its child processes; a second call has no effect."""
         with self.changed:
             self._fail("was ended")
             self._kill()
@@ -124,13 +124,13 @@ class Child:
             for line in process.stdout or ():
                 with self.changed:
                     self.line, self.line_at = line, time.monotonic()
-                    if self._hear is not None:
-                        self._hear(line)
+                    if self._on_line is not None:
+                        self._on_line(line)
                     self.changed.notify_all()
             with _using:
                 _used_before[0] += _used.pop(process.pid)
             with self.changed:
-                # It is waited for under the lock: until then its number is nobody else's, and may be sent a signal.
+                # Reaped under the lock: until then the pid is not reused, so a signal to it is safe.
                 try:
                     status = process.wait(1)
                 except subprocess.TimeoutExpired:  # it only closed its output
@@ -145,7 +145,7 @@ class Child:
         self.changed.notify_all()
 
     def _kill(self) -> None:
-        # The group is there for as long as anybody is in it; its number is not given away until then.
+        # The kernel reuses the number of a process group only after its last member has ended.
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)

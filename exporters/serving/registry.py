@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class ExporterOptions:
     """Options of an exporter, see `hypergauge.core.config.settings.Settings`.
 
-    With `own_runs` it tells of the runs of this home alone, since each home on the host has an exporter of its own.
+    `own_runs` limits the exporter to the runs of this home, where each home on the host has an exporter of its own.
     """
 
     home: Path
@@ -33,28 +33,28 @@ class ExporterOptions:
 
     @property
     def runs_dir(self) -> Path:
-        """Folder with one folder a run, see `hypergauge.core.files.run_folder`."""
+        """Folder with a folder for each run, see `hypergauge.core.files.run_folder`."""
         return self.home / "runs"
 
 
 class Exporter(Protocol):
-    """A pure reading of one source into metric families. Nothing is read before it is asked for.
+    """Reader of one source into metric families. It reads nothing before `collect`.
 
-    One that holds something open, such as a driver or a process, may have a ``close()`` too, which takes no arguments. It is
-    called when the exporter stops, never during a reading; a later reading opens it again.
+    An exporter that keeps a driver or a process open may have a method ``close()`` without arguments. The server calls it
+    when the exporter stops, never during `collect`; a later `collect` opens the source again.
     """
 
     @property
     def name(self) -> str:
-        """The name by which people ask for it."""
+        """Name on the command line and in experiment files."""
 
     def check(self) -> str | None:
-        """Return why this exporter cannot work on this host, ``None`` where it can."""
+        """Return the reason why the exporter cannot work on this host, ``None`` where it can."""
 
     def collect(self) -> Iterable[Metric]:
-        """Read the source once. A figure that the source does not have is left out; any exception may be raised.
+        """Read the source once. It leaves out a metric that the source lacks, and may raise any exception.
 
-        Where another exporter's form is to be kept to the byte, families may be `hypergauge.exporters.serving.text.WrittenFamily`.
+        `hypergauge.exporters.serving.text.WrittenFamily` reproduces another exporter's lines byte by byte.
         """
 
 
@@ -69,9 +69,9 @@ class Registry(Mapping[str, ExporterFactory]):
 
     @classmethod
     def load(cls, found: Iterable[EntryPoint] | None = None) -> Registry:
-        """Return what the installed distributions offer, or the entry points that are given.
+        """Return the exporters of installed distributions, or those of the given entry points.
 
-        One that cannot be imported is logged and left out, so that a third party's fault costs nobody else an exporter.
+        An exporter that cannot be imported is logged and left out; the others remain.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Registry(Mapping[str, ExporterFactory]):
         Raises
         ------
         BadRequest
-            There is one of that name already.
+            The name is taken.
         """
         if name in self._factories:
             raise BadRequest(
@@ -105,12 +105,12 @@ class Registry(Mapping[str, ExporterFactory]):
         self._factories[name] = factory
 
     def create(self, name: str, options: ExporterOptions) -> Exporter:
-        """Make the exporter called `name`.
+        """Return a new exporter by `name`.
 
         Raises
         ------
         BadRequest
-            There is none.
+            No exporter has that name.
         """
         if name not in self._factories:
             raise BadRequest(f"unknown exporter {name!r}{did_you_mean(name, sorted(self._factories))}")

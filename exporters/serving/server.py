@@ -8,33 +8,40 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from hypergauge.core.errors import ExporterUnavailable, ServiceFailed
 from hypergauge.core.http.server import MetricsServer
 from hypergauge.exporters.serving import child
+from hypergauge.exporters.serving.families import Families
 from hypergauge.exporters.serving.registry import Exporter
 from hypergauge.exporters.serving.text import render
 
-__all__ = ["ExporterServer", "serve"]
+__all__ = ["ExporterServer"]
 
 _CLOSE_SECONDS = 5.0
-# For as long a reading waits for the one before; the scrapers of a source that hangs would else gather a thread each time.
+# Limit of a request's wait for the request before. Without it, a source that hangs would collect a thread per scrape.
 _BUSY_SECONDS = 10.0
+_HELPS = {
+    "bench_exporter_up": "Whether the source could be read.",
+    "bench_exporter_read_seconds": "Duration of the last read.",
+    "bench_exporter_errors_total": "Failed reads, by the kind of error.",
+    "bench_exporter_cpu_seconds_total": "CPU time used by the exporter and its child processes.",
+}
 
 _log = logging.getLogger(__name__)
 
 
 class ExporterServer(MetricsServer):
-    """Serves one exporter.
+    """HTTP server of one exporter.
 
-    Every request reads the source anew, one at a time. A source that cannot be read gives ``bench_exporter_up`` 0 and a
-    counted error, never a failed request: the exporter itself still works.
+    Each request reads the source, one request at a time. Where the source cannot be read, the request succeeds with
+    ``bench_exporter_up`` 0 and a counted error.
 
     Parameters
     ----------
     exporter
-        What is served.
+        The exporter to serve.
     bind, port, web, insecure
         As of `MetricsServer`.
 
@@ -54,16 +61,16 @@ class ExporterServer(MetricsServer):
         insecure: bool = False,
     ) -> None:
         self.exporter = exporter
-        self._reading = _Reading(exporter)
-        super().__init__(self._reading.text, bind, port, web=web, insecure=insecure)
+        self._source = _Source(exporter)
+        super().__init__(self._source.exposition, bind, port, web=web, insecure=insecure)
 
     @property
     def unasked_seconds(self) -> float:
-        """Seconds for which nobody has asked for the metrics."""
-        return time.monotonic() - self._reading.asked_at
+        """Seconds since the last request."""
+        return time.monotonic() - self._source.asked_at
 
     def start(self) -> None:
-        """Start to serve; a second call changes nothing.
+        """Start to serve; a second call has no effect.
 
         Raises
         ------
@@ -76,30 +83,21 @@ class ExporterServer(MetricsServer):
             return
         if reason := self.exporter.check():
             raise ExporterUnavailable(f"exporter {self.exporter.name!r} cannot work here: {reason}")
-        self._reading.open()
+        self._source.open()
         try:
             super().start()
         except ServiceFailed as error:
             raise ServiceFailed(f"exporter {self.exporter.name!r} {error}") from error
 
     def stop(self) -> None:
-        """Stop to serve, free the port and close the exporter; before a start and a second time this changes nothing."""
+        """Stop to serve, free the port and close the exporter; before a start and a second time this has no effect."""
         if self._running:
             super().stop()
-            self._reading.close()
+            self._source.close()
 
 
-def serve(
-    exporter: Exporter, bind: str = "127.0.0.1", port: int = 0, *, web: Path | None = None, insecure: bool = False
-) -> ExporterServer:
-    """Start to serve `exporter`; see `ExporterServer` for the parameters and what is raised."""
-    server = ExporterServer(exporter, bind, port, web=web, insecure=insecure)
-    server.start()
-    return server
-
-
-class _Reading:
-    """The exporter's families and its own: whether the last read worked, how long it took, what went wrong so far."""
+class _Source:
+    """An exporter's source, with the state of its last read: success, duration, errors so far."""
 
     def __init__(self, exporter: Exporter) -> None:
         self._exporter = exporter
@@ -110,12 +108,12 @@ class _Reading:
         self.asked_at = time.monotonic()
 
     def open(self) -> None:
-        """Read again, after a close."""
+        """Allow reads again after a close."""
         self._closed = False
 
     def close(self) -> None:
-        """Read no more, and close the exporter where it can be closed; a reading that is under way is waited for."""
-        self._closed = True  # before the lock is had: whoever waits for it is not to open the source again
+        """Stop reads, wait for the current one, and close the exporter if it can be closed."""
+        self._closed = True  # before the lock is held: a request waiting for it must not open the source again
         close = getattr(self._exporter, "close", None)
         if close is None:
             return
@@ -124,13 +122,13 @@ class _Reading:
             return
         try:
             close()
-        except Exception:  # noqa: BLE001 - whatever a source does, the exporter ends
+        except Exception:  # noqa: BLE001 - the exporter ends whatever its source raises
             _log.warning("exporter %r cannot be closed", self._exporter.name, exc_info=True)
         finally:
             self._lock.release()
 
-    def text(self) -> bytes:
-        """Read the source once and return the body; where the reading before does not end, without the source's figures."""
+    def exposition(self) -> bytes:
+        """Read the source once and return the response, without the source's metrics while an earlier read hangs."""
         self.asked_at = time.monotonic()
         asked = time.perf_counter()
         if not self._lock.acquire(timeout=_BUSY_SECONDS):
@@ -147,7 +145,7 @@ class _Reading:
     def _read(self) -> list[Metric]:
         try:
             families = list(self._exporter.collect())
-        except Exception as error:  # noqa: BLE001 - whatever a source does, the exporter answers and counts it
+        except Exception as error:  # noqa: BLE001 - the exporter answers and counts whatever its source raises
             self._errors[type(error).__name__] += 1
             if self._up:  # once an outage: a scrape a second would fill the log
                 _log.warning("exporter %r cannot read its source", self._exporter.name, exc_info=True)
@@ -156,20 +154,12 @@ class _Reading:
         self._up = True
         return families
 
-    def _own_families(self, seconds: float, *, up: bool) -> list[Metric]:
-        name = self._exporter.name
-        could = GaugeMetricFamily("bench_exporter_up", "Whether the source could be read.", labels=["exporter"])
-        could.add_metric([name], float(up))
-        read = GaugeMetricFamily("bench_exporter_read_seconds", "Time that the last read took.", labels=["exporter"])
-        read.add_metric([name], seconds)
-        errors = CounterMetricFamily(
-            "bench_exporter_errors_total", "Reads that failed, by the kind of error.", labels=["exporter", "reason"]
-        )
+    def _own_families(self, seconds: float, *, up: bool) -> Families:
+        own = {"exporter": self._exporter.name}
+        families = Families(_HELPS)
+        families.add("bench_exporter_up", own, float(up))
+        families.add("bench_exporter_read_seconds", own, seconds)
         for reason, count in sorted(self._errors.items()):
-            errors.add_metric([name, reason], count)
-        used = CounterMetricFamily(
-            "bench_exporter_cpu_seconds_total", "CPU time that the exporter and what it runs have used.",
-            labels=["exporter"],
-        )  # fmt: skip
-        used.add_metric([name], time.process_time() + child.cpu_seconds())
-        return [could, read, errors, used]
+            families.add("bench_exporter_errors_total", own | {"reason": reason}, count)
+        families.add("bench_exporter_cpu_seconds_total", own, time.process_time() + child.cpu_seconds())
+        return families

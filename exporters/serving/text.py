@@ -1,6 +1,6 @@
 """Renderer of Prometheus's text format 0.0.4, at a fifth of the cost of `prometheus_client`.
 
-An exporter is scraped every second for as long as the host is up, so this is most of what it costs beside its reading.
+An exporter is scraped every second, and rendering is most of its cost besides reading the source.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _SUFFIXES = {"counter": "_total", "gauge": ""}
 
 
 class WrittenFamily(Metric):
-    """A family whose lines its exporter has written itself, to be another exporter's to the byte.
+    """Metric family with lines written by its exporter, equal to another exporter's byte by byte.
 
-    It is for borrowed names alone: there a counter may lack ``_total``, and the order of the labels and the form of the
-    figures are the original's, none of which `prometheus_client` can say.
+    Only for borrowed names: their counters may lack ``_total``, and the original defines the order of labels and the
+    format of numbers. `prometheus_client` supports neither.
 
     Parameters
     ----------
     name, documentation, typ
-        As in the comments above the lines.
+        Fields of the comments ``# HELP`` and ``# TYPE``.
     lines
-        A line a sample, without its end.
+        One line per sample, without its line break.
     """
 
     def __init__(self, name: str, documentation: str, typ: str, lines: Iterable[str]) -> None:
@@ -42,15 +42,14 @@ class WrittenFamily(Metric):
 
 
 def escaped(value: str) -> str:
-    """Return a label's value as it stands between quotation marks."""
+    """Return a label's value, escaped for use between quotation marks."""
     return value.translate(_ESCAPES)
 
 
 def render(families: Iterable[Metric]) -> bytes:
-    """Return a scrape's body.
+    """Return the exposition of metric families.
 
-    Counters and gauges are rendered here, and what an exporter has written is left as it is; what has other types, or names
-    beyond ASCII, is rendered as `prometheus_client` does it.
+    `prometheus_client` renders families of types other than counter and gauge, and names beyond ASCII.
     """
     parts: list[str] = []
     for family in families:
@@ -60,7 +59,7 @@ def render(families: Iterable[Metric]) -> bytes:
         suffix = _SUFFIXES.get(family.type)
         name = f"{family.name}{suffix}"
         if suffix is None or not _plain(family, name):
-            parts.append(generate_latest(_Alone(family)).decode())
+            parts.append(generate_latest(_SingleFamily(family)).decode())
             continue
         parts.append(_head(name, family))
         parts += map(_line, family.samples)
@@ -78,7 +77,7 @@ def _plain(family: Metric, name: str) -> bool:
     for sample in family.samples:
         if sample.name != name:
             return False
-        if sample.labels.keys() != labels:  # mostly the same in all of a family
+        if sample.labels.keys() != labels:  # mostly the same throughout a family
             labels = sample.labels.keys()
             if any(":" in label or _NAME.fullmatch(label) is None for label in labels):
                 return False
@@ -86,15 +85,15 @@ def _plain(family: Metric, name: str) -> bool:
 
 
 def _line(sample: Sample) -> str:
-    labels = ",".join([f'{key}="{value.translate(_ESCAPES)}"' for key, value in sorted(sample.labels.items())])
+    labels = ",".join([f'{key}="{label.translate(_ESCAPES)}"' for key, label in sorted(sample.labels.items())])
     braced = f"{{{labels}}}" if labels else ""
-    # Milliseconds are cut off as the reference does, to the same figure.
+    # Truncated to milliseconds, as in the reference.
     timestamp = "" if sample.timestamp is None else f" {int(float(sample.timestamp) * 1000):d}"
-    figure: str = floatToGoString(sample.value)  # type: ignore[no-untyped-call]
-    return f"{sample.name}{braced} {figure}{timestamp}\n"
+    value: str = floatToGoString(sample.value)  # type: ignore[no-untyped-call]
+    return f"{sample.name}{braced} {value}{timestamp}\n"
 
 
-class _Alone(Collector):
+class _SingleFamily(Collector):
     def __init__(self, family: Metric) -> None:
         self._family = family
 

@@ -1,4 +1,4 @@
-"""Vendor tool that prints a line a second: started at the first scrape, ended with the exporter."""
+"""Vendor tool that prints a line per second: started at the first scrape, ended with the exporter."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from hypergauge.exporters.serving.child import Child
 
 __all__ = ["Tool"]
 
-_FRESH_SECONDS = 5.0  # an older line is no figure
-_FIRST_SECONDS = 3.0  # for how long a reading waits for the first line, after one interval and what the start takes
+_FRESH_SECONDS = 5.0  # an older line is stale
+_FIRST_SECONDS = 3.0  # wait for the first line: an interval of 1 s, and the tool's start
 
 
 class Tool:
-    """Runs `command` and keeps the last line that it printed.
+    """Running command, and the last line that it printed.
 
     Parameters
     ----------
     pause
-        Seconds between its end and the next start.
+        Seconds between the command's end and the next start.
     """
 
     def __init__(self, *command: str, pause: float = 5.0) -> None:
@@ -28,14 +28,14 @@ class Tool:
         self._child: Child | None = None
 
     def line(self) -> str:
-        """Return the last line; start the tool where it does not run, and wait a little for its first.
+        """Return the last line. Start the tool if it does not run, and wait for its first line.
 
         Raises
         ------
         ChildProcessError
-            It has ended; it is started again by a later call.
+            The tool has ended; a later call starts it again.
         TimeoutError
-            It runs and says nothing.
+            The tool runs and prints nothing.
         """
         with self._lock:
             child = self._child
@@ -48,11 +48,11 @@ class Tool:
                 raise ChildProcessError(f"{child.name} {child.failure}")
             silent = time.monotonic() - (child.line_at if child.line is not None else child.started_at)
             if child.line is None or silent > _FRESH_SECONDS:
-                raise TimeoutError(f"{child.name} has said nothing for {silent:.0f} s")
+                raise TimeoutError(f"{child.name} has printed nothing for {silent:.0f} s")
             return child.line
 
     def close(self) -> None:
-        """End the tool; before a start and a second time this changes nothing."""
+        """End the tool; before a start and a second time this has no effect."""
         with self._lock:
             child, self._child = self._child, None
         if child is not None:

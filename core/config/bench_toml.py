@@ -1,0 +1,47 @@
+"""The file ``bench.toml`` and its sections."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from hypergauge.core.errors import BadRequest
+
+__all__ = ["CONFIG_FILE", "config_file", "content", "sections"]
+
+CONFIG_FILE = "bench.toml"
+
+
+def config_file(directory: Path | None = None) -> Path | None:
+    """Return the ``bench.toml`` for a command in `directory`, ``None`` if there is none."""
+    start = (directory or Path.cwd()).absolute()
+    return next((path for folder in (start, *start.parents) if (path := folder / CONFIG_FILE).is_file()), None)
+
+
+def sections(path: Path, kind: str) -> dict[str, Any]:
+    """Return the sections ``[KIND.NAME]`` of a ``bench.toml`` by name, such as ``[environments.NAME]``.
+
+    Raises
+    ------
+    BadRequest
+        The file cannot be parsed, or has another value under that name.
+    """
+    found = content(path).get(kind, {})
+    if not isinstance(found, dict):
+        raise BadRequest(f"{kind} is no section: write [{kind}.NAME]", file=path)
+    return found
+
+
+def content(path: Path) -> dict[str, Any]:
+    """Return the content of a ``bench.toml``.
+
+    Raises
+    ------
+    BadRequest
+        The file cannot be parsed.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"not valid TOML: {error}", file=path) from error

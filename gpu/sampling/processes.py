@@ -1,0 +1,92 @@
+"""Processes on a GPU."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from hypergauge.gpu.inventory import MigInstance
+from hypergauge.gpu.sampling.queries import Queries, known
+from hypergauge.gpu.sampling.sample import GpuProcess
+
+__all__ = ["Processes"]
+
+# Each with whether it lists clients of an MPS server.
+_LISTS = (
+    ("nvmlDeviceGetComputeRunningProcesses", False),
+    ("nvmlDeviceGetGraphicsRunningProcesses", False),
+    ("nvmlDeviceGetMPSComputeRunningProcesses", True),
+)
+_NO_INSTANCE = 2**32 - 1
+# NVML's codes for no new samples: success, which pynvml raises as an error, or not found.
+_NO_SAMPLES = {0, 6}
+
+
+class Processes:
+    """Processes on one GPU, from sample to sample."""
+
+    def __init__(self, gpu: Queries) -> None:
+        self._gpu = gpu
+        # NVML's time stamps are microseconds of Unix time. The first sample covers the last second.
+        self._seen_until = int((time.time() - 1) * 1e6)
+        self._has_utilization = True
+
+    def read(self, instances: Iterable[tuple[MigInstance, object]] | None) -> tuple[GpuProcess, ...]:
+        """Return the processes with a context on the GPU, by pid.
+
+        Parameters
+        ----------
+        instances
+            The MIG instances, each with its handle as a MIG device; ``None`` without MIG mode.
+        """
+        found: dict[int, GpuProcess] = {}
+        for function, mps in _LISTS:
+            for one, instance_id in self._list(function, instances):
+                before = found.get(one.pid, GpuProcess(one.pid))
+                # A process may be in several lists, each time with all of its memory.
+                sizes = [int(size) for size in (before.memory_bytes, one.usedGpuMemory) if known(size)]
+                instance = instance_id if before.gpu_instance_id is None else before.gpu_instance_id
+                found[one.pid] = GpuProcess(one.pid, max(sizes, default=None), None, instance, before.mps or mps)
+        utilization = self._utilization() if found and instances is None else None
+        if utilization is None:
+            return tuple(found[pid] for pid in sorted(found))
+        return tuple(
+            GpuProcess(pid, one.memory_bytes, utilization.get(pid, 0.0), one.gpu_instance_id, one.mps)
+            for pid, one in sorted(found.items())
+        )
+
+    def _list(
+        self, function: str, instances: Iterable[tuple[MigInstance, object]] | None
+    ) -> Iterable[tuple[Any, int | None]]:
+        listed = self._gpu.ask(function)
+        if instances is None:
+            return [(one, None) for one in listed or ()]
+        if listed is not None:
+            return [(one, None if one.gpuInstanceId == _NO_INSTANCE else one.gpuInstanceId) for one in listed]
+        # Users other than root may only query each instance.
+        return [
+            (one, instance.gpu_instance_id)
+            for instance, handle in instances
+            for one in self._gpu.ask(function, of=handle) or ()
+        ]
+
+    def _utilization(self) -> dict[int, float] | None:
+        """Return by pid the share of time in which its kernels ran, 0 to 1, ``None`` where unsupported."""
+        if not self._has_utilization:
+            return None
+        nvml = self._gpu.nvml
+        try:
+            samples = nvml.nvmlDeviceGetProcessUtilization(self._gpu.handle, self._seen_until)
+        except nvml.NVMLError as error:
+            if error.value in _NO_SAMPLES:
+                return {}
+            self._has_utilization = not self._gpu.lacks(error)
+            return None
+        percents: dict[int, list[int]] = {}
+        for sample in samples:
+            # Some drivers pad the list with invalid samples.
+            if sample.timeStamp > self._seen_until and sample.smUtil <= 100:
+                percents.setdefault(sample.pid, []).append(sample.smUtil)
+        self._seen_until = max((sample.timeStamp for sample in samples), default=self._seen_until)
+        return {pid: sum(of_one) / (100 * len(of_one)) for pid, of_one in percents.items()}

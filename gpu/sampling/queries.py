@@ -1,0 +1,133 @@
+"""NVML queries about one GPU: value, unsupported, not now, or lost."""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import Any, TypeGuard
+
+from hypergauge.core.sentinels import FP64, INT64
+from hypergauge.gpu.library import Nvml
+
+__all__ = ["Queries", "is_driver_gone", "known"]
+
+
+class _Code(IntEnum):
+    """Return codes of NVML that need distinction. They are part of its ABI and never change."""
+
+    UNINITIALIZED = 1
+    INVALID_ARGUMENT = 2
+    NOT_SUPPORTED = 3
+    NO_PERMISSION = 4
+    DRIVER_NOT_LOADED = 9
+    LIBRARY_NOT_FOUND = 12
+    FUNCTION_NOT_FOUND = 13
+    GPU_IS_LOST = 15
+    RESET_REQUIRED = 16
+    LIB_RM_VERSION_MISMATCH = 18
+    VGPU_ECC_NOT_SUPPORTED = 22
+    ARGUMENT_VERSION_MISMATCH = 25
+    DEPRECATED = 26
+    GPU_NOT_FOUND = 28
+    UNKNOWN = 999
+
+
+_DRIVER_GONE = {
+    _Code.UNINITIALIZED,
+    _Code.DRIVER_NOT_LOADED,
+    _Code.LIBRARY_NOT_FOUND,
+    _Code.LIB_RM_VERSION_MISMATCH,
+}
+_GPU_GONE = {_Code.GPU_IS_LOST, _Code.RESET_REQUIRED, _Code.GPU_NOT_FOUND}
+_UNSUPPORTED = {
+    _Code.NOT_SUPPORTED,
+    _Code.NO_PERMISSION,
+    _Code.FUNCTION_NOT_FOUND,
+    _Code.VGPU_ECC_NOT_SUPPORTED,
+    _Code.ARGUMENT_VERSION_MISMATCH,
+    _Code.DEPRECATED,
+}
+# NVML's own are all ones, as 64 bits (which lies above DCGM's) or as 32.
+_ALL_ONES = 2**32 - 1
+
+
+class Queries:
+    """Queries of one GPU. An unsupported query is not repeated.
+
+    Parameters
+    ----------
+    nvml
+        Initialised.
+    handle
+        The GPU's.
+    """
+
+    def __init__(self, nvml: Nvml, handle: object) -> None:
+        self.nvml, self.handle = nvml, handle
+        self._errors = (nvml.NVMLError, getattr(nvml, "NVMLLibraryMismatchError", nvml.NVMLError))
+        self._unsupported: set[tuple[object, ...]] = set()
+
+    def ask(self, function: str, *arguments: object, of: object = None) -> Any:
+        """Return the answer of `function` for the GPU, or for one of its MIG devices.
+
+        Parameters
+        ----------
+        function
+            Name of the function; one that this NVML lacks counts as unsupported.
+        arguments
+            Arguments after the handle.
+        of
+            Handle of a MIG device. All MIG devices of a GPU support the same queries.
+
+        Returns
+        -------
+        Any
+            ``None`` without an answer: unsupported, or not now.
+
+        Raises
+        ------
+        NVMLError
+            The GPU or the driver is lost.
+        """
+        query = (of is None, function, *arguments)
+        if query in self._unsupported:
+            return None
+        call = getattr(self.nvml, function, None)
+        try:
+            if call is not None:
+                return call(self.handle if of is None else of, *arguments)
+        except self._errors as error:
+            if not self.lacks(error):
+                return None
+        self._unsupported.add(query)
+        return None
+
+    def lacks(self, error: Exception) -> bool:
+        """Return whether `error` means an unsupported query; raise it where the GPU or driver is lost."""
+        code = getattr(error, "value", _Code.FUNCTION_NOT_FOUND)
+        if code in _DRIVER_GONE or code in _GPU_GONE:
+            raise error
+        if code == _Code.UNKNOWN:
+            # A GPU off the bus answers every query so; a working one may answer a single query so.
+            self.probe()
+        return code in _UNSUPPORTED
+
+    def probe(self) -> None:
+        """Raise NVML's error where the GPU cannot even report its memory."""
+        try:
+            self.nvml.nvmlDeviceGetMemoryInfo(self.handle)
+        except self.nvml.NVMLError as error:
+            if error.value not in _UNSUPPORTED:
+                raise
+
+
+def is_driver_gone(error: Exception) -> bool:
+    """Return whether no GPU will answer until NVML is initialised again."""
+    return getattr(error, "value", None) in _DRIVER_GONE
+
+
+def known(value: Any) -> TypeGuard[float]:
+    """Return whether a value is a number: no sentinel, NaN or infinity."""
+    if value is None or not math.isfinite(value):
+        return False
+    return not (value >= INT64 or value == _ALL_ONES or FP64[0] <= value <= FP64[-1])

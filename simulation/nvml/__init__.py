@@ -1,0 +1,1 @@
+"""NVML's functions, answered by the simulated hardware."""
