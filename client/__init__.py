@@ -1,1 +1,1 @@
-"""The files that training scripts import. They need the standard library alone."""
+"""Files that training scripts import. They need only the standard library."""

@@ -1,7 +1,7 @@
-"""Stand-in for the package ``radt``, laid beside the client for scripts that import it.
+"""Replacement for the package ``radt``, placed beside the client for scripts that import it.
 
-Where radT is installed they get it, told that their run is tracked, which it does not know of us, and closed when they end,
-as radT's own runner does; else its figures would be lost. Elsewhere they get what such scripts use of it, done by MLflow.
+Where radT is installed, scripts get radT itself. This module then marks the run as tracked and closes radT at exit, as
+radT's runner does; otherwise its metrics would be lost. Elsewhere MLflow provides the functions that such scripts use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["RADTBenchmark", "log_metric", "log_metrics", "run", "shutdown"]
 
 
 class RADTBenchmark:
-    """A tracked stretch of a script: a context manager with all that MLflow has; untracked it does nothing."""
+    """Tracked interval of a script: a context manager with MLflow's functions. Untracked it does nothing."""
 
     def __enter__(self) -> RADTBenchmark:
         return self
@@ -30,21 +30,21 @@ class RADTBenchmark:
         return getattr(importlib.import_module("mlflow"), name) if _is_tracked() else _do_nothing
 
     def log_metric(self, name: str, value: float, epoch: int = 0) -> None:
-        """Log a figure."""
+        """Log a metric."""
         log_metrics({name: value}, epoch)
 
     def log_metrics(self, metrics: Mapping[str, float], epoch: int = 0) -> None:
-        """Log several figures."""
+        """Log several metrics."""
         log_metrics(metrics, epoch)
 
 
 def log_metric(name: str, value: float, epoch: int = 0) -> None:
-    """Log a figure."""
+    """Log a metric."""
     log_metrics({name: value}, epoch)
 
 
 def log_metrics(metrics: Mapping[str, float], epoch: int = 0) -> None:
-    """Log several figures. They are delivered when this returns: MLflow's queue loses what it holds at exit."""
+    """Log several metrics synchronously, since MLflow's queue loses its content at exit."""
     if _is_tracked():
         import mlflow
 
@@ -66,7 +66,7 @@ def _do_nothing(*_: object, **__: object) -> None:
 
 
 def _installed() -> ModuleType | None:
-    """Return radT itself where it is installed: what is found when nobody looks into this folder."""
+    """Return radT itself where it is installed, imported without this folder on the path."""
     here, path, own = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), sys.path[:], sys.modules.pop("radt")  # noqa: PTH100, PTH120 - a bare interpreter's start
     sys.path[:] = [folder for folder in path if os.path.abspath(folder) != here]  # noqa: PTH100
     try:
@@ -86,8 +86,8 @@ if __name__ == "radt":
     if (_radt := _installed()) is None:
         run = sys.modules["radt.run"] = sys.modules[__name__]
     elif hasattr(_radt, "shutdown"):
-        # It ends its children at exit as soon as it is imported, and radT waits for ever for children that are gone. What was
-        # registered last is done first.
+        # This import registers the end of child processes at exit, and radT would wait for ever for ended ones. The last
+        # registered handler runs first.
         import multiprocessing.util  # noqa: F401
 
         atexit.register(_radt.shutdown)

@@ -9,8 +9,8 @@
                     with track.step(step):
                         ...
 
-Outside a run it does nothing. It needs only the standard library: a run finds this one file, alone, as ``hypergauge.py`` on
-its ``PYTHONPATH``, whatever its environment has or has not installed.
+Outside a run it does nothing. It needs only the standard library: in a run this file is ``hypergauge.py`` on the
+``PYTHONPATH``, whatever the environment has installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SPAN_KINDS = ("phase", "epoch", "step", "span")
 
 
 class Span:
-    """A stretch of time with a name; a context manager. Spans within a thread nest."""
+    """Named interval of time; a context manager. Spans within a thread nest."""
 
     __slots__ = ("_id", "_kind", "_name", "_parent", "_start", "_step", "_track")
 
@@ -46,7 +46,7 @@ class Span:
         self._id = f'"{os.getpid():x}-{next(track.numbers):x}"'
         stack.append(self._id)
         self._start = time.time()
-        if self._kind in ("phase", "epoch"):  # few and long: worth a line already now, should the run crash in it
+        if self._kind in ("phase", "epoch"):  # few and long: written at the start too, in case the run crashes
             self._write("null")
         return self
 
@@ -60,7 +60,7 @@ class Span:
 
     def _write(self, end: str) -> None:
         track, step = self._track, self._step
-        # JSON by hand: a training has millions of these, and their ids, kinds and times need no escapes.
+        # JSON by hand for speed: a training has millions of spans, and only names need escapes.
         track.append(
             f'{{"id": {self._id}, "parent": {self._parent}, "name": {_quoted(str(self._name))}, "kind": "{self._kind}", '
             f'"step": {step if type(step) is int else json.dumps(step, default=_plain)}, "start": {self._start!r}, '
@@ -77,7 +77,7 @@ class _Thread(threading.local):
 
 
 def _plain(value: object) -> object:
-    """Return what JSON can say of a step that is no int: numpy's and torch's are numbers all the same."""
+    """Return a step of numpy or torch as a number, any other one as text."""
     try:
         return int(value)  # type: ignore[call-overload]
     except (TypeError, ValueError):
@@ -85,9 +85,9 @@ def _plain(value: object) -> object:
 
 
 class Track:
-    """Where spans go: the file named by ``BENCH_SPANS``, or nowhere.
+    """Writer of spans to the file in ``BENCH_SPANS``; without one it does nothing.
 
-    A line is appended by one write, so that threads and forked workers can share the file.
+    One write appends a line, so that threads and forked workers can share the file.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -97,7 +97,7 @@ class Track:
         self._file: int | None = None
 
     def __call__(self, name: str = "run", *, kind: str = "span", step: int | None = None) -> Span:
-        """Return a span, to be entered with ``with``; `kind` is one of phase, epoch, step and span."""
+        """Return a span for a ``with`` statement; `kind` is one of phase, epoch, step and span."""
         if kind not in SPAN_KINDS:
             raise ValueError(f"kind is {kind!r}, but must be one of {', '.join(SPAN_KINDS)}")
         return Span(self, name, kind, step)
@@ -115,7 +115,7 @@ class Track:
         return Span(self, "step", "step", number)
 
     def append(self, line: bytes) -> None:
-        """Append one line; a full disk must not end a training, so it is dropped then."""
+        """Append one line. On a full disk it is dropped, so that the training continues."""
         try:
             if self._file is None:
                 assert self.path is not None

@@ -11,11 +11,11 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prometheus_client import generate_latest
 
 from hypergauge.collector.discovery.announced import announced
-from hypergauge.collector.discovery.discovery import Discovery
 from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
@@ -27,6 +27,9 @@ from hypergauge.collector.write.writer import Writer
 from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.http.server import MetricsServer
 from hypergauge.sql.server.database import Database
+
+if TYPE_CHECKING:
+    from hypergauge.collector.discovery.discovery import Discovery
 
 __all__ = ["collect"]
 
@@ -75,6 +78,9 @@ def collect(
     discovery: Discovery | None = None
     wanted: Callable[[], Mapping[Key, Target]]
     if isinstance(targets, Path):
+        # With pydantic, which a collector of local exporters does without.
+        from hypergauge.collector.discovery.discovery import Discovery
+
         discovery = found = Discovery(targets, interval, metrics, lambda: announced(database))
         wanted = lambda: found.targets  # noqa: E731
     else:

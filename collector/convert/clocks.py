@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 __all__ = ["CLOCK_METRIC", "Clock", "set_by"]
 
-# node_exporter's: the host's time while it answers.
+# node_exporter's metric: the host's time at the response.
 CLOCK_METRIC = "node_time_seconds"
-# A clock that is surely off by more has its samples moved. Clocks that are kept by NTP are never, and other times would
-# not be even.
+# The collector shifts samples only when the offset exceeds this for certain. Clocks under NTP never reach it, and a
+# shift would make their timestamps uneven.
 _OFF_SECONDS = 1.0
 _AGREED_SECONDS = 0.05  # half of the shortest interval
-# What two clocks may drift apart, in seconds a second; ordinary quartz is within 50 ppm.
+# Drift between two clocks, in seconds per second; ordinary quartz is within 50 ppm.
 _DRIFT = 1e-4
-# Reading two clocks takes less, and slewing, as NTP does it, moves both.
+# Reading two clocks takes less time. Slewing, as NTP does it, moves both clocks.
 _SET_SECONDS = 0.1
 
 
 def set_by(before: float | None, now: float | None) -> float:
-    """Return the seconds by which a clock was set between two readings of `booted_at`; 0 where one is not known."""
+    """Return the seconds by which a clock was set between two readings of `booted_at`; 0 if one is unknown."""
     if before is None or now is None or abs(now - before) < _SET_SECONDS:
         return 0.0
     return now - before
@@ -29,18 +29,19 @@ def set_by(before: float | None, now: float | None) -> float:
 
 @dataclass(slots=True)
 class Clock:
-    """Takes the clock's readings, and keeps the surest.
+    """Offset of a target's clock, from the most certain reading.
 
-    A reading was made at some time between request and answer. So the clock is ahead by what it says less their middle,
-    give or take half their distance: the formula of NTP, with one time of the other side's instead of two. A reading is
-    replaced by a surer one, and by any once drift may have added as much doubt as that one has.
+    The target reads its clock between request and response. The offset is the reading less the middle of the two times,
+    with half their distance as uncertainty. This is the formula of NTP, with one remote timestamp instead of two. A
+    more certain reading replaces the current one. Any reading does so once drift may have added as much uncertainty as
+    the reading has.
 
     Attributes
     ----------
     offset, uncertainty
         Seconds; ``None`` before the first reading.
     shift
-        Whole seconds from the collector's time to the host's, which its runs go by; 0 where that is nearly the same.
+        Whole seconds from the collector's time to the host's, which the host's runs use; 0 if the two are nearly equal.
     """
 
     offset: float | None = None
@@ -52,9 +53,12 @@ class Clock:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def read(self, says: float, asked: float, answered: float, lead: float | None = None) -> None:
-        """Take a reading. All in Unix seconds; a clock that stepped backward in between gives none. In any thread.
+        """Take a reading.
 
-        `lead` is the collector's `booted_at`. If its clock was set and this one was not, a single reading says so.
+        Times are Unix seconds; callable from any thread. A clock that stepped backward between request and response
+        yields no reading.
+
+        `lead` is the collector's `booted_at`. It shows from a single reading that only the collector's clock was set.
         """
         with self._lock:
             last, doubt = self._last
@@ -70,7 +74,7 @@ class Clock:
         self._keep(offset, doubt, answered)
         assert self.offset is not None
         assert self.uncertainty is not None
-        # Two readings in a row have to agree: a body that is always the same shows a time that stands still.
+        # Two consecutive readings must agree: a static response shows a time that never advances.
         last, last_doubt = self._last
         self._last = offset, doubt
         agreed = abs(offset - last) <= doubt + last_doubt + _AGREED_SECONDS
@@ -78,7 +82,7 @@ class Clock:
             self.shift = round(self.offset)
 
     def _keep(self, offset: float, doubt: float, answered: float) -> None:
-        """Keep a reading, unless the one that there is remains surer."""
+        """Store a reading, unless the current one is still more certain."""
         if self.offset is not None and self.uncertainty is not None:
             grown = self.uncertainty + _DRIFT * max(answered - self._read, 0.0)
             # Two readings that exclude each other: one of the clocks was set.

@@ -1,4 +1,4 @@
-"""Created timestamps of runs' counters, as OpenMetrics' ``_created``, which our text format lacks."""
+"""Created timestamps of runs' counters, as OpenMetrics' ``_created``, which the text format lacks."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from hypergauge.collector.convert.exposition import Scrape, Series
 
 __all__ = ["CreatedTimestamps"]
 
-# An exporter's line that says when a run was released; the run's counters in the same body were 0 then.
+# Exporter's line with the release time of a run; the run's counters in the same response were 0 then.
 _START_METRIC = re.compile(r"bench_[a-z0-9_]+_start_time_seconds")
-# How much later than its first moment a run may show up in a body, in seconds.
+# Longest delay between a run's start and its first appearance in a response, in seconds.
 _SLACK = 5.0
 
 
 @dataclass(slots=True)
 class _Run:
-    """A run that is followed from its first moment on.
+    """Run that is scraped from its start on.
 
     Attributes
     ----------
     ref, series
-        The line that told.
+        The line with the start time.
     counted
-        Its counters that were met, by metric and labels: the parser may forget one and meet it again.
+        The run's known counters, by metric and labels: the parser may forget a series and add it again.
     """
 
     started_at: float
@@ -35,17 +35,17 @@ class _Run:
 
 
 class CreatedTimestamps:
-    """Tells of each counter of a run, when it is first met, since when it has been counting.
+    """Created timestamps of the counters of runs, each reported once.
 
-    A run counts as followed from its first moment on where its start is not before `since` and its line appears in the
-    first scrape thereafter. An older one has been measured before, if not by this process: its counters go on from where
-    they are. What a run that is followed counts was 0 at its start, however late it shows: a run that takes up a GPU
-    after minutes has used nothing of it until then.
+    The collector measures a run from its start if the run starts after `since` and its line appears in the next scrape.
+    The counters of an older run continue from their current values, since an earlier process measured it. A counter of
+    a run that the collector measures from its start was 0 at that start, however late the counter appears. A run that
+    takes up a GPU after minutes has used nothing of it before.
 
     Parameters
     ----------
     since
-        Unix seconds from which on the target is followed.
+        Unix seconds at which scrapes of the target begin.
     """
 
     def __init__(self, since: float) -> None:
@@ -53,18 +53,18 @@ class CreatedTimestamps:
         self._runs: dict[str, _Run] = {}
 
     def of(self, scrape: Scrape, series: Sequence[Series], at: float, last_time: float | None) -> dict[int, float]:
-        """Return when counters that are new in `scrape` were 0, in Unix seconds by ref: each is told once.
+        """Return the created timestamps of the new counters in `scrape`, in Unix seconds by ref.
 
         Parameters
         ----------
         series
             All series by ref, as the parser has them now.
         at, last_time
-            The times of this scrape and of the one before, Unix seconds.
+            Times of this scrape and of the previous one, Unix seconds.
         """
         if not scrape.new:
             return {}
-        # For as long as the parser knows the line: so they are no more than it has series.
+        # Runs are kept as long as the parser knows the line, which bounds them by the number of series.
         self._runs = {run_id: run for run_id, run in self._runs.items() if series[run.ref] is run.series}
         self._meet(scrape, at, last_time)
         created = {}
@@ -78,7 +78,7 @@ class CreatedTimestamps:
         return created
 
     def move(self, seconds: float) -> None:
-        """Go on by a clock that was set by as many seconds."""
+        """Follow a collector clock that was set by `seconds`."""
         self._since += seconds
         for run in self._runs.values():
             run.started_at += seconds

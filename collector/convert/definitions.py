@@ -1,26 +1,26 @@
-"""Series definitions of all targets, by small numbers that are compacted before they become too many."""
+"""Series definitions of all targets by small refs, renumbered before the refs become too many."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
 
-from hypergauge.collector.spool.segments import SeriesDefinition
+from hypergauge.collector.spool.records import SeriesDefinition
 
 __all__ = ["Definitions", "Numbering"]
 
-# Refs of series that are gone, beyond four times those that there are: what is kept by ref (an array of 20 bytes each in
-# the writer, four in each segment that is read) stays as small, however many series come and go.
+# Refs of deleted series, beyond four times the existing ones. Arrays by ref (20 bytes each in the writer, four in each
+# segment that is read) stay as small, however many series come and go.
 _MOST_GONE = 250_000
 
 
 class Numbering:
-    """Series by refs, none of which means two series. For any thread.
+    """Series by refs; a ref never means two series. Thread-safe.
 
     Attributes
     ----------
     number
-        Tells it from others, in which the same refs mean other series.
+        Distinguishes numberings, in which the same refs mean different series.
     """
 
     def __init__(self, number: int) -> None:
@@ -38,18 +38,18 @@ class Numbering:
         return ref
 
     def forget(self, refs: Iterable[int]) -> None:
-        """Let go of series; their refs are not given again."""
+        """Delete series; their refs are not reused."""
         for ref in refs:
             self.by_ref.pop(ref, None)
 
     @property
     def is_worn(self) -> bool:
-        """Return whether most of its refs are of series that are gone."""
+        """Return whether most refs belong to deleted series."""
         return self._next > _MOST_GONE + 4 * len(self.by_ref)
 
 
 class Definitions:
-    """All series of all targets. For any thread."""
+    """Series definitions of all targets. Thread-safe."""
 
     def __init__(self) -> None:
         self._now = Numbering(0)
@@ -57,11 +57,11 @@ class Definitions:
 
     @property
     def by_ref(self) -> dict[int, SeriesDefinition]:
-        """The series that there are by now."""
+        """Series that exist now."""
         return self._now.by_ref
 
     def numbering(self) -> Numbering:
-        """Return the numbering to be used from now on: another one than before where that one is worn."""
+        """Return the numbering for new series; a worn one is replaced."""
         with self._lock:
             if self._now.is_worn:
                 self._now = Numbering(self._now.number + 1)

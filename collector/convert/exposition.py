@@ -1,12 +1,12 @@
 """Parser of Prometheus's text format, into arrays.
 
-Source of the format: prometheus.io/docs/instrumenting/exposition_formats (0.0.4) and the OpenMetrics specification (1.0).
+Sources: prometheus.io/docs/instrumenting/exposition_formats (0.0.4) and the OpenMetrics specification (1.0).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -20,10 +20,10 @@ __all__ = ["GarbageBody", "Kind", "ManyNew", "Parser", "Scrape", "Series"]
 
 Kind = Literal["counter", "gauge"]
 
-# A name and its labels; a `}` inside a quoted value does not end them. Possessive, so that garbage costs linear time.
+# A name and its labels; a `}` inside a quoted value does not end them. Possessive, for linear time on malformed input.
 _PREFIX = re.compile(rb'[^{"\s]*+[ \t]*+(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*+")*+\})?+')
 _TYPE = re.compile(rb'^[ \t]*#[ \t]+TYPE[ \t]+(?:"((?:[^"\\]|\\.)*+)"|([^"\s]+))[ \t]+(\w+)', re.MULTILINE)
-# A value and maybe a timestamp. Python's way to group digits by underscores is nobody else's.
+# A value and an optional timestamp. Only Python allows underscores in numbers.
 _FIGURES = re.compile(rb"\s*+([^\s_]++)(?:[ \t]++([^\s_]++))?+\s*+")
 _ESCAPE = re.compile(r'\\([\\n"])')
 _EXEMPLAR = b" # {"
@@ -31,25 +31,25 @@ _EXTRA_TYPES = {"histogram": ("_count", "_sum", "_bucket"), "summary": ("_count"
 
 
 class GarbageBody(BenchError):
-    """Not one line of the body is a sample."""
+    """No line of the response is a sample."""
 
 
 class ManyNew(Exception):
-    """A body has more new series than were to be met."""
+    """A response has more new series than the caller allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A series as its target names it.
+    """Series of a target, as in its responses.
 
     Attributes
     ----------
     metric
-        Its name as on the wire: nothing is added to it or taken from it.
+        Its name on the wire, unchanged.
     labels
         Pairs of name and value, sorted by name.
     kind
-        What its figures mean, see `hypergauge.collector.convert.rates`; as its type was when it was first shown.
+        Meaning of its values, see `hypergauge.collector.convert.rates`; from the type in its first response.
     """
 
     metric: str
@@ -59,23 +59,23 @@ class Series:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scrape:
-    """One body, parsed. The arrays have one element a series, in the order of the body.
+    """One parsed response. The arrays have one element per series, in the order of the response.
 
     Attributes
     ----------
     refs
-        Which series, an index into `Parser.series`; shape ``(n,)``.
+        The series, an index into `Parser.series`; shape ``(n,)``.
     values
-        The figures, NaN and infinities included; shape ``(n,)``.
+        The values, NaN and infinities included; shape ``(n,)``.
     timestamps
         Unix seconds, NaN where the line has none; shape ``(n,)``.
     new
-        The series that have a ref of their own since this body. A ref may have been that of a series that its target
-        has not shown for long, so whoever keeps something by ref starts anew for these.
+        Series that got their ref in this response. The parser reuses the refs of forgotten series, so code that keeps
+        state by ref resets it for these.
     malformed
-        Lines that are neither a sample nor a comment.
+        Lines that are neither samples nor comments.
     repeated
-        Lines of a series that the body had before. The first one counts.
+        Lines of a series that the response already had. The first line counts.
     """
 
     refs: npt.NDArray[np.uint32]
@@ -85,42 +85,47 @@ class Scrape:
     malformed: int
     repeated: int
 
+    def chosen(self, mask: npt.NDArray[np.bool_]) -> Scrape:
+        """Return the scrape with the selected lines only."""
+        return replace(self, refs=self.refs[mask], values=self.values[mask], timestamps=self.timestamps[mask])
+
 
 class Parser:
-    """Parses the bodies of one target.
+    """Parser of one target's responses.
 
-    A line's prefix ``name{labels}`` is looked up as the raw bytes that it is; only one not seen before goes through
-    the reference parser, `prometheus_client.parser`. The result is the same but for the cases that docs/exposition.md
-    lists with their reasons; above all, a malformed line costs itself and not the whole body.
+    The parser looks up a line's prefix ``name{labels}`` as raw bytes. Only a new prefix goes through the reference
+    parser, `prometheus_client.parser`. The results are equal except for the cases in docs/exposition.md. The main one:
+    a malformed line loses only itself, not the whole response.
 
     Parameters
     ----------
     forget_after
-        Bodies without a series after which it may be forgotten, so that a target with ever new labels costs a
-        bounded amount of memory.
+        Number of responses without a series after which the parser may forget it. Bounds the memory for targets with
+        ever-changing labels.
     """
 
     def __init__(self, forget_after: int = 600) -> None:
         self.series: list[Series] = []
         self._forget_after = forget_after
         self._known: dict[bytes, int] = {}  # without the closing brace, which only delimits
-        self._bare: dict[bytes, int] = {}  # those that have no labels, and no braces
+        self._bare: dict[bytes, int] = {}  # prefixes without labels and braces
         self._refs: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}  # by metric and labels
         self._free: list[int] = []
-        self._seen = np.zeros(0, np.int64)  # by ref: the number of the last body that had it
+        self._seen = np.zeros(0, np.int64)  # by ref: the number of the last response with it
         self._bodies = 0
-        self._new: dict[int, Series] = {}  # of bodies that gave no scrape
+        self._new: dict[int, Series] = {}  # of responses that failed to parse
         self._layout = ResponseTemplate()
 
     def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
-        """Parse `body`; one that ends in ``# EOF`` is OpenMetrics.
+        """Parse `body`; a response that ends in ``# EOF`` is OpenMetrics.
 
         Raises
         ------
         GarbageBody
-            It has lines, and all are malformed.
+            The response has lines, and all are malformed.
         ManyNew
-            It has more than `most_new` new series. They are met so far; parsed again, it goes on with the others.
+            The response has more than `most_new` new series. The parser keeps those that it has read; the next call on
+            the same response continues.
         """
         end = body[-64:].rstrip() or body.rstrip()
         whole = end == b"# EOF" or end.endswith(b"\n# EOF")
@@ -155,10 +160,10 @@ class Parser:
     def _read(
         self, lines: list[bytes], body: bytes, new: dict[int, Series], most_new: int | None
     ) -> tuple[npt.NDArray[np.uint32], list[bytes], int]:
-        """Return refs and figures of the lines that are samples, and how many are malformed; meet what is new."""
+        """Return refs and values of the sample lines, and the number of malformed lines; register new series."""
         refs: list[int] = []
         figures: list[bytes] = []
-        lengths: list[int] = []  # of what stands before the figure, in all lines
+        lengths: list[int] = []  # lengths of the text before the value, in all lines
         types: dict[str, str] | None = None
         malformed = met = 0
         known, bare = self._known.get, self._bare.get
@@ -192,11 +197,11 @@ class Parser:
         return all_refs, figures, malformed
 
     def _meet(self, line: bytes, types: dict[str, str], new: dict[int, Series]) -> tuple[int, bytes]:
-        """Return ref and figures of a line that is spelled in a way not seen before."""
+        """Return the ref and the value of a line whose spelling is new."""
         match = _PREFIX.match(line)
         prefix = match.group().rstrip() if match else b""
         figure = line[len(prefix) :].partition(_EXEMPLAR)[0]
-        # No text of PostgreSQL's holds a NUL; bytes that are no UTF-8 fail where they are decoded.
+        # PostgreSQL's text holds no NUL; bytes that are not UTF-8 fail at the decoding.
         if b"{" in figure or b"}" in figure or b"\0" in prefix or _number(figure)[1] == np.inf:
             raise ValueError(line)
         known, key = (self._known, prefix[:-1]) if b"{" in prefix else (self._bare, prefix)
@@ -233,12 +238,12 @@ class Parser:
         self._free.extend(gone)
         self._bare = {prefix: ref for prefix, ref in self._bare.items() if ref not in gone}
         self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in gone}
-        if len(self._known) > 4 * len(self._refs):  # labels in ever another order: many spellings of few series
+        if len(self._known) > 4 * len(self._refs):  # labels in an ever-changing order: many spellings of few series
             self._known = {}
 
 
 def _types(body: bytes) -> dict[str, str]:
-    """Return the body's types by the names of the samples that they are about."""
+    """Return the response's types by the names of their samples."""
     types: dict[str, str] = {}
     for quoted, plain, word in _TYPE.findall(body):
         kind = word.decode(errors="replace")
@@ -259,9 +264,9 @@ def _kind(metric: str, types: dict[str, str]) -> Kind:
 
 
 def _numbers(figures: list[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return values and timestamps as on the wire. No timestamp is NaN, a malformed line's is infinite."""
+    """Return values and timestamps as on the wire. A missing timestamp is NaN, a malformed line's is infinite."""
     try:
-        if b"_" in b"".join(figures):  # Python's way to group digits, and nobody else's
+        if b"_" in b"".join(figures):  # only Python allows underscores in numbers
             raise ValueError
         return np.fromiter(map(float, figures), np.float64, len(figures)), np.full(len(figures), np.nan)
     except ValueError:
@@ -284,7 +289,7 @@ def _number(figure: bytes) -> tuple[float, float]:
 
 
 def _first(refs: npt.NDArray[np.uint32], good: npt.NDArray[np.bool_]) -> npt.NDArray[np.intp]:
-    """Return where each series first stands with a good line."""
+    """Return the position of each series' first well-formed line."""
     positions = np.flatnonzero(good)
     if len(positions) == 0 or np.bincount(refs[positions]).max() == 1:
         return positions

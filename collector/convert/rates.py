@@ -12,9 +12,9 @@ from hypergauge.collector.convert.exposition import Scrape
 
 __all__ = ["Rates", "Samples"]
 
-# A line whose own clock is further ahead is dropped, or it would silence its series until then. Prometheus's figure.
+# A line whose timestamp is further ahead is dropped; it would block its series until then. Prometheus's limit.
 MAX_AHEAD = 600.0
-# Single precision has 24 binary digits: a figure below this keeps its whole part when it is rounded.
+# Single precision has 24 binary digits: a number below this keeps its integer part when it is rounded.
 _WHOLE = 2.0**24
 _SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
@@ -26,16 +26,16 @@ class Samples:
     Attributes
     ----------
     times
-        Unix seconds; a sample stands for the time up to here.
+        Unix seconds; the end of the interval that a sample covers.
     refs
         The series, as in the scrape.
     values
-        A gauge's figure or a counter's rate in its unit a second, in single precision as `Rates` says. NaN stands for
-        SQL's null: the source had a figure and says that it has none now. Never infinite.
+        A gauge's value or a counter's rate per second, in single precision, see `Rates`. NaN stands for SQL's null: the
+        source had a value and has none now. Never infinite.
     dts
-        Seconds that each sample stands for.
+        Seconds that each sample covers.
     dropped
-        Lines left out because their time is not newer than their series' last, or too far ahead.
+        Lines omitted because their time is not newer than their series' last, or is too far ahead.
     """
 
     times: npt.NDArray[np.float64]
@@ -46,67 +46,66 @@ class Samples:
 
 
 class Rates:
-    """Turns the scrapes of one target into samples; keeps time and figure of each series' last line.
+    """Conversion of one target's scrapes; holds time and value of each series' last line.
 
-    * A gauge stands for the interval, or for the time since its last line if that is smaller: what was not seen is
-      not claimed.
-    * A counter stands for the time since the scrape before, however long, so that value x dt summed up is its increase.
-      Its first scrape, and the first after it fell, give no sample.
-    * Values are rounded to single precision, one part in 16 million: the digits of a double beyond it are mostly the noise
-      of a subtraction or of a decimal fraction, and cost three bytes a sample on disk. A gauge of 2^24 and more (bytes,
-      Unix times) stays as read. What the rounding of a counter's rate leaves over counts in its next sample, so that
-      value x dt summed up differs from the increase by one rounding at most, however many samples there are.
-    * NaN and infinities are no figures. Where a gauge had one, its loss is one sample of NaN; a counter's line is
-      passed over, and its next figure covers the gap.
+    * A gauge's sample covers the interval, or the time since its last line if that is shorter.
+    * A counter's sample covers the time since the previous scrape, however long; the sum of value x dt is its increase.
+      Its first scrape, and the first after a reset, give no sample.
+    * Values are rounded to single precision, one part in 16 million. A double's further digits are mostly the noise of
+      a subtraction or of a decimal fraction, and cost three bytes a sample on disk. A gauge of 2^24 and more (bytes,
+      Unix times) stays as read. The rounding residual of a counter's rate is added to its next sample. The sum of value
+      x dt therefore differs from the increase by one rounding at most, however many samples there are.
+    * NaN and infinities are missing values. A gauge's loss of its value is one sample of NaN. A counter's line is
+      skipped, and its next one covers the gap.
 
     Parameters
     ----------
     interval
-        Seconds between two scrapes by the schedule.
+        Seconds between two scheduled scrapes.
     since
-        Unix seconds before which no line's own timestamp may lie: what was shown then, another collector has written.
+        Unix seconds; lines with an older timestamp are dropped, since another collector has written them.
     """
 
     def __init__(self, interval: float, since: float = -np.inf) -> None:
         self._interval, self._since = interval, since
         self._times = np.zeros(0)
         self._values = np.zeros(0)
-        self._owed = np.zeros(0)  # by a counter: increase that no sample has told yet
+        self._residual = np.zeros(0)  # by ref: rounding residual of a counter's rates
         self._counters = np.zeros(0, np.bool_)
 
     def samples(self, scrape: Scrape, time: float, created: Mapping[int, float] | None = None) -> Samples:
-        """Return what `scrape` adds.
+        """Return the samples that `scrape` adds.
 
         Parameters
         ----------
         time
-            The scrape's own time, Unix seconds. A line's own timestamp goes before it.
-        births
-            By ref, for counters among ``scrape.new``: when the counter is known to have been 0, in Unix seconds, as
-            OpenMetrics' ``_created`` says it. Its first scrape then gives a sample over the time since. Not to be given
-            for a series that has samples already: they would be counted twice.
+            The scrape's own time, Unix seconds. A line's own timestamp takes precedence.
+        created
+            Created timestamps of counters in ``scrape.new``, by ref, in Unix seconds, as OpenMetrics' ``_created``. The
+            first scrape then yields a sample over the time since. Not for series that already have samples: their
+            increase would count twice.
         """
         self._begin(scrape, created or {})
-        refs, figures, times = scrape.refs, scrape.values, _times(scrape, time)
+        refs, numbers, times = scrape.refs, scrape.values, _times(scrape, time)
         since, counters = self._times[refs], self._counters[refs]
         kept = ~(times <= since) & (times >= self._since) & (times <= time + MAX_AHEAD)
         dropped = len(refs) - int(np.count_nonzero(kept))
-        # A counter without a figure changes nothing: the next one is compared with the last that there was.
-        kept &= np.isfinite(figures) | ~counters
+        # A counter without a value changes nothing: the next value is compared with the last one.
+        kept &= np.isfinite(numbers) | ~counters
         if not kept.all():
-            refs, figures, times, since, counters = refs[kept], figures[kept], times[kept], since[kept], counters[kept]
+            refs, numbers, times, since, counters = refs[kept], numbers[kept], times[kept], since[kept], counters[kept]
         elapsed, before = times - since, self._values[refs]  # NaN for a first line
-        values, dts = self._gauges(figures, before, elapsed)
+        values, dts = self._gauges(numbers, before, elapsed)
         if len(at := np.flatnonzero(counters)):
-            values[at], dts[at] = self._rates(refs[at], figures[at] - before[at], elapsed[at])
-        self._times[refs], self._values[refs] = times, figures
+            values[at], dts[at] = self._rates(refs[at], numbers[at] - before[at], elapsed[at])
+        self._times[refs], self._values[refs] = times, numbers
         given = ~np.isnan(dts)
         if not given.all():
             times, refs, values, dts = times[given], refs[given], values[given], dts[given]
         return Samples(times, refs, values, dts.astype(np.float32), dropped)
 
     def move(self, seconds: float) -> None:
-        """Go on by a clock that was set by as many seconds."""
+        """Follow a collector clock that was set by `seconds`."""
         self._since += seconds
         self._times += seconds
 
@@ -114,39 +113,39 @@ class Rates:
         if not scrape.new:
             return
         if (size := max(scrape.new) + 1) > len(self._times):
-            more = max(size - len(self._times), len(self._times), 64)  # doubles, so that growing is linear in all
+            more = max(size - len(self._times), len(self._times), 64)  # doubles: linear time in total
             self._times = np.concatenate([self._times, np.full(more, np.nan)])
             self._values = np.concatenate([self._values, np.full(more, np.nan)])
-            self._owed = np.concatenate([self._owed, np.zeros(more)])
+            self._residual = np.concatenate([self._residual, np.zeros(more)])
             self._counters = np.concatenate([self._counters, np.zeros(more, np.bool_)])
         for ref, series in scrape.new.items():
             counter = series.kind == "counter"
             born = created.get(ref) if counter else None
-            self._counters[ref], self._owed[ref] = counter, 0.0
+            self._counters[ref], self._residual[ref] = counter, 0.0
             self._times[ref], self._values[ref] = (np.nan, np.nan) if born is None else (born, 0.0)
 
     def _gauges(
-        self, figures: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
+        self, numbers: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return values and dts; where dt is NaN there is no sample."""
-        values, dts = _single(figures, _WHOLE), np.fmin(elapsed, self._interval)
-        if not (figured := np.isfinite(figures)).all():
-            values[~figured] = np.nan
-            dts[~figured & ~np.isfinite(before)] = np.nan
+        """Return values and dts; a NaN dt means no sample."""
+        values, dts = _single(numbers, _WHOLE), np.fmin(elapsed, self._interval)
+        if not (finite := np.isfinite(numbers)).all():
+            values[~finite] = np.nan
+            dts[~finite & ~np.isfinite(before)] = np.nan
         return values, dts
 
     def _rates(
         self, refs: npt.NDArray[np.uint32], increases: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return values and dts; where dt is NaN there is no sample."""
+        """Return values and dts; a NaN dt means no sample."""
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            # The rate is over dt as it is stored, in single precision: so the product of both is the increase, not nearly.
+            # The rate uses dt as stored, in single precision, so that the product of both is exactly the increase.
             dts = elapsed.astype(np.float32).astype(np.float64)
-            owed = increases + self._owed[refs]
-            rates = np.fmax(_single(owed / dts, _LARGEST), 0.0)
-            rates[increases == 0] = 0.0  # whatever is owed: nobody shall see a trickle where there was none
+            due = increases + self._residual[refs]
+            rates = np.fmax(_single(due / dts, _LARGEST), 0.0)
+            rates[increases == 0] = 0.0  # no residual: an idle counter must not show a trickle
             given = np.isfinite(rates) & (increases >= 0) & (dts > 0)
-            self._owed[refs[given]] = (owed - rates * dts)[given]
+            self._residual[refs[given]] = (due - rates * dts)[given]
             dts[~given] = np.nan
         return rates, dts
 
@@ -160,7 +159,7 @@ def _times(scrape: Scrape, time: float) -> npt.NDArray[np.float64]:
 
 
 def _single(values: npt.NDArray[np.float64], limit: float) -> npt.NDArray[np.float64]:
-    """Round to single precision what is smaller than `limit` and in its range, and leave the rest as it is."""
+    """Round values below `limit` and within its range to single precision; keep the others."""
     sizes = np.abs(values)
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = values.astype(np.float32).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Template of a target's response: of the next response, only the values need parsing."""
+"""Template of a target's response; only the values of the next response need parsing."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ResponseTemplate:
     Attributes
     ----------
     starts
-        Of each line what stands before the figure; of a comment its sign; all of a line that is blank.
+        For each line, the text before the value; for a comment its ``#``; for a blank line all of it.
     heads
-        Where that is, in each line.
+        The slice of each line that holds its start.
     sampled, tails, refs
-        The lines that have a figure, where it is in each, and whose it is.
+        Indices of the lines with a value, the slice of each value, and its series.
     """
 
     starts: list[bytes] = field(default_factory=list)
@@ -39,14 +39,14 @@ class ResponseTemplate:
 
     @classmethod
     def of(cls, lines: list[bytes], lengths: list[int], refs: npt.NDArray[np.uint32]) -> ResponseTemplate:
-        """Return that of `lines`, of which each has a known series or no figure at all."""
+        """Return the template of `lines`, each of which has a known series or no value."""
         heads = [_head(line, length) for line, length in zip(lines, lengths, strict=True)]
         sampled = [at for at, length in enumerate(lengths) if length != NO_FIGURE]
         tails = [slice(lengths[at], None) for at in sampled]
         return cls(list(map(_part, lines, heads)), heads, sampled, tails, refs)
 
     def figures(self, lines: list[bytes]) -> list[bytes] | None:
-        """Return the figures of `lines`, ``None`` where these are not laid out like this."""
+        """Return the values of `lines`, ``None`` if they do not match the template."""
         if len(lines) != len(self.starts) or not lines:
             return None
         if list(map(_part, lines, self.heads)) != self.starts:
@@ -57,5 +57,5 @@ class ResponseTemplate:
 def _head(line: bytes, length: int) -> slice:
     if length != NO_FIGURE:
         return slice(length)
-    # A comment may say something else each time. A blank line is to be blank, since it would begin any other.
+    # A comment may change each time. A blank line must stay blank, since an empty start matches every line.
     return slice(1) if line.startswith(b"#") else slice(None)

@@ -1,8 +1,4 @@
-"""DCGM's sentinel values, which stand for a missing value.
-
-Source: dcgm_structs.h and dcgm_fields.h, ``DCGM_INT32_BLANK``, ``DCGM_INT64_BLANK``, ``DCGM_FP64_BLANK`` and the three
-that follow each: not found, not supported, no permission.
-"""
+"""Filter of DCGM's sentinel values in scrapes."""
 
 from __future__ import annotations
 
@@ -12,23 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from hypergauge.collector.convert.exposition import Scrape, Series
+from hypergauge.core.sentinels import FP64, INT32, INT64
 
 __all__ = ["Sentinels"]
 
 _PREFIX = "DCGM_FI_"
-# Doubles are 1024 apart there, so that the four of them are one.
-_INT64 = float(0x7FFFFFFFFFFFFFF0)
-_FP64, _INT32 = 140737488355328.0, float(0x7FFFFFF0)
 
 
 class Sentinels:
-    """Finds them in the scrapes of one target; where it shows nothing of DCGM's, that costs nothing."""
+    """Filter of one target's scrapes. Targets without DCGM's metrics cost nothing."""
 
     def __init__(self) -> None:
         self._dcgm: npt.NDArray[np.bool_] | None = None  # by ref
 
     def meet(self, new: Mapping[int, Series], count: int) -> None:
-        """Look at series that are new; `count` is that of all refs."""
+        """Register which new series are DCGM's; `count` is the number of all refs."""
         if self._dcgm is not None and len(self._dcgm) < count:
             self._dcgm = np.concatenate([self._dcgm, np.zeros(count, np.bool_)])
         for ref, series in new.items():
@@ -39,12 +33,12 @@ class Sentinels:
                 self._dcgm[ref] = dcgm
 
     def find(self, scrape: Scrape) -> npt.NDArray[np.bool_] | None:
-        """Return which lines have no figure, ``None`` where all have one."""
+        """Return a mask of the lines without a value, ``None`` if all lines have one."""
         if self._dcgm is None:
             return None
         values = scrape.values
-        blank = values == _INT64
-        for first in (_FP64, _INT32):
-            blank |= (values >= first) & (values <= first + 3)
-        blank &= self._dcgm[scrape.refs]
-        return blank if blank.any() else None
+        missing = values == float(INT64)  # doubles are 1024 apart there: the four sentinels are equal
+        for sentinels in (FP64, INT32):
+            missing |= (values >= sentinels[0]) & (values <= sentinels[-1])
+        missing &= self._dcgm[scrape.refs]
+        return missing if missing.any() else None

@@ -17,7 +17,7 @@ _METRIC = "__name__"
 
 
 class LimitExceeded(BenchError):
-    """A scrape is beyond a limit of its job. `reason` is the limit."""
+    """A scrape exceeds a limit of its job. `reason` is the limit."""
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason
@@ -25,23 +25,23 @@ class LimitExceeded(BenchError):
 
 
 class SeriesName(NamedTuple):
-    """Name of a series in the database, beside its target."""
+    """Name of a series of a target in the database."""
 
     metric: str
     labels: tuple[tuple[str, str], ...]
 
 
 def series_name(target: Target, series: Series) -> SeriesName | None:
-    """Return what `series` of `target` is called, ``None`` where a rule drops it.
+    """Return the name of `series` of `target` in the database, ``None`` if a rule drops it.
 
-    As in Prometheus the target's labels are added; a label of the series' own that has the same name becomes
-    ``exported_NAME``, or goes before the target's with ``honor_labels``; then come ``metric_relabel_configs``. Job,
-    instance and host stand in the database with the target, and with a series only where they are others.
+    Follows Prometheus: the target's labels are added. A label of the series with the same name becomes
+    ``exported_NAME``, or takes precedence with ``honor_labels``. Then ``metric_relabel_configs`` apply. The database
+    stores job, instance and host with the target, and with a series only where they differ.
 
     Raises
     ------
     LimitExceeded
-        It has more or longer labels than its job allows.
+        The series has more or longer labels than its job allows.
     """
     own = {name: value for name, value in series.labels if value}
     if target.scraping.honor_labels:
@@ -64,7 +64,7 @@ def series_name(target: Target, series: Series) -> SeriesName | None:
 
 
 def _hold(limits: Limits, metric: str, labels: Mapping[str, str]) -> None:
-    """Refuse labels beyond the limits; the name counts as one, and lengths are in bytes, as in Prometheus."""
+    """Check the labels against the limits; the name counts as a label, and lengths are in bytes, as in Prometheus."""
     if limits.label_limit and len(labels) + 1 > limits.label_limit:
         raise LimitExceeded("label_limit", f"{metric} has {len(labels) + 1} labels, {limits.label_limit} are allowed")
     for name, value in ((_METRIC, metric), *labels.items()):

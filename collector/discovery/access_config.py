@@ -1,78 +1,112 @@
-"""Parser of a target's access in a targets file: credentials, TLS, redirects."""
+"""Model of a target's access in a targets file: credentials, TLS, redirects."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
-import yaml
+from pydantic import model_validator
 
 from hypergauge.collector.discovery.prometheus_fields import TLS_UNSUPPORTED
 from hypergauge.collector.http.access import TLS, Access, Secret
-from hypergauge.core.config.document import Document, Fields
+from hypergauge.core.config.model import Flag, Refused, Section
 
-__all__ = ["ACCESS", "read_access"]
+__all__ = ["AccessSection"]
 
-ACCESS = ("basic_auth", "authorization", "bearer_token", "bearer_token_file", "tls_config", "follow_redirects")
-_LOGINS = ACCESS[:4]
+_LOGINS = ("basic_auth", "authorization", "bearer_token", "bearer_token_file")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-def read_access(document: Document, given: Fields, folder: Path) -> Access:
-    """Return what the fields of a job or of a service say; paths count from `folder`.
+class _Secrets(Section):
+    """Mapping with secrets, each as ``NAME`` or as ``NAME_file``."""
 
-    Raises
-    ------
-    BadRequest
-        They contradict each other, or one is wrong.
-    """
-    found: dict[str, Any] = {}
-    if "follow_redirects" in given:
-        found["follow_redirects"] = document.boolean(given["follow_redirects"][1])
-    ways = [given[name][0] for name in _LOGINS if name in given]
-    if len(ways) > 1:
-        document.fail(max(ways, key=lambda key: key.start_mark.index), "there is a second way to log in")
-    if "basic_auth" in given:
-        names = ("username", "username_file", "password", "password_file")
-        login = document.fields(given["basic_auth"][1], "a mapping", names)
-        found["username"] = _secret(document, login, "username", folder)
-        found["password"] = _secret(document, login, "password", folder)
-    elif "authorization" in given:
-        login = document.fields(given["authorization"][1], "a mapping", ("type", "credentials", "credentials_file"))
-        found["scheme"] = document.text(login["type"][1], "a string") if "type" in login else "Bearer"
-        if not _TOKEN.fullmatch(found["scheme"]):
-            document.fail(login["type"][1], "the type of an authorization is one word")
-        if found["scheme"].lower() == "basic":
-            document.fail(login["type"][1], "for the type Basic there is basic_auth")
-        found["credentials"] = _secret(document, login, "credentials", folder)
-    else:
-        found["credentials"] = _secret(document, given, "bearer_token", folder)
-    if "tls_config" in given:
-        found["tls"] = _tls(document, given["tls_config"][1], folder)
-    return Access(**found)
+    @model_validator(mode="after")
+    def _given_once(self) -> Self:
+        for name in self.model_fields_set:
+            if f"{name}_file" in self.model_fields_set:
+                raise Refused(f"{name}_file", f"there are both {name} and {name}_file", at_key=True)
+        return self
+
+    def secret(self, name: str, folder: Path) -> Secret | None:
+        """Return the secret called `name`; its file is relative to `folder`."""
+        if (file := getattr(self, f"{name}_file")) is not None:
+            return Secret(file=folder / file)
+        value = getattr(self, name)
+        return None if value is None else Secret(value)
 
 
-def _tls(document: Document, node: yaml.Node, folder: Path) -> TLS:
-    secrets = ("ca", "cert", "key")
-    known = (*secrets, *(f"{name}_file" for name in secrets), "server_name", "insecure_skip_verify")
-    given = document.fields(node, "a mapping", known, TLS_UNSUPPORTED)
-    ca, cert, key = (_secret(document, given, name, folder) for name in secrets)
-    if (cert is None) != (key is None):
-        document.fail(node, "a certificate and its key go together: cert or cert_file, and key or key_file")
-    return TLS(
-        ca,
-        cert,
-        key,
-        document.text(given["server_name"][1], "a string") or None if "server_name" in given else None,
-        document.boolean(given["insecure_skip_verify"][1]) if "insecure_skip_verify" in given else False,
-    )
+class _BasicAuth(_Secrets):
+    username: str | None = None
+    username_file: str | None = None
+    password: str | None = None
+    password_file: str | None = None
 
 
-def _secret(document: Document, given: Fields, name: str, folder: Path) -> Secret | None:
-    file = f"{name}_file"
-    if name in given and file in given:
-        document.fail(given[file][0], f"there are both {name} and {file}")
-    if file in given:
-        return Secret(file=folder / document.text(given[file][1], "a file's name"))
-    return Secret(document.text(given[name][1], "a string")) if name in given else None
+class _Authorization(_Secrets):
+    type: str = "Bearer"
+    credentials: str | None = None
+    credentials_file: str | None = None
+
+    @model_validator(mode="after")
+    def _one_word(self) -> Self:
+        if not _TOKEN.fullmatch(self.type):
+            raise Refused("type", "the type of an authorization is one word")
+        if self.type.lower() == "basic":
+            raise Refused("type", "for the type Basic there is basic_auth")
+        return self
+
+
+class _Tls(_Secrets):
+    unsupported: ClassVar = TLS_UNSUPPORTED
+
+    ca: str | None = None
+    ca_file: str | None = None
+    cert: str | None = None
+    cert_file: str | None = None
+    key: str | None = None
+    key_file: str | None = None
+    server_name: str | None = None
+    insecure_skip_verify: Flag = False
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        given = self.model_fields_set
+        if given.isdisjoint(("cert", "cert_file")) != given.isdisjoint(("key", "key_file")):
+            raise Refused(None, "a certificate and its key go together: cert or cert_file, and key or key_file")
+        return self
+
+
+class AccessSection(_Secrets):
+    """Access fields of a job or of a service discovery."""
+
+    basic_auth: _BasicAuth | None = None
+    authorization: _Authorization | None = None
+    bearer_token: str | None = None
+    bearer_token_file: str | None = None
+    tls_config: _Tls | None = None
+    follow_redirects: Flag = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_login(cls, value: Any) -> Any:
+        ways = [key for key in value if key in _LOGINS] if isinstance(value, dict) else []
+        if len(ways) > 1:
+            raise Refused(ways[-1], "there is a second way to log in", at_key=True)
+        return value
+
+    def access(self, folder: Path) -> Access:
+        """Return the access; files are relative to `folder`."""
+        found: dict[str, Any] = {"follow_redirects": self.follow_redirects}
+        if self.basic_auth is not None:
+            found["username"] = self.basic_auth.secret("username", folder)
+            found["password"] = self.basic_auth.secret("password", folder)
+        elif self.authorization is not None:
+            found["scheme"] = self.authorization.type
+            found["credentials"] = self.authorization.secret("credentials", folder)
+        else:
+            found["credentials"] = self.secret("bearer_token", folder)
+        if (tls := self.tls_config) is not None:
+            ca, cert, key = (tls.secret(name, folder) for name in ("ca", "cert", "key"))
+            found["tls"] = TLS(ca, cert, key, tls.server_name or None, tls.insecure_skip_verify)
+        return Access(**found)

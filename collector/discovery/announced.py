@@ -1,4 +1,4 @@
-"""Discovery of announced exporters, as far as a collector on a given host may scrape them."""
+"""Discovery of announced exporters that a collector on a given host can reach."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _META = "__meta_announced_"
 
 
 def announced(database: Database) -> list[Announcement]:
-    """Return the exporters that are announced, without those that are known to be gone.
+    """Return the announced exporters, without those known to be unreachable.
 
     Raises
     ------
@@ -29,7 +29,10 @@ def announced(database: Database) -> list[Announcement]:
 
 
 def reachable(found: Iterable[Announcement]) -> Iterator[Announcement]:
-    """Yield the exporters that this host reaches: of each host and name the first; what is on 127.0.0.1 is its own host's."""
+    """Yield the exporters that this host reaches, the first per host and name.
+
+    An exporter on a loopback address is reachable only from its own host.
+    """
     seen: set[tuple[str, str]] = set()
     for one in found:
         away = one.host != socket.gethostname() and is_loopback(urlsplit(one.url).hostname or "")
@@ -39,7 +42,7 @@ def reachable(found: Iterable[Announcement]) -> Iterator[Announcement]:
 
 
 def labels(one: Announcement) -> dict[str, str]:
-    """Return what relabeling is told of an exporter."""
+    """Return an exporter's labels for relabeling."""
     url = urlsplit(one.url)
     return {
         "__address__": url.netloc,

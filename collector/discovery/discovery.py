@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hypergauge.collector.discovery.config_file import read_config
-from hypergauge.collector.discovery.groups import read_groups
+from hypergauge.collector.discovery.group_targets import read_groups, targets_of
 from hypergauge.collector.discovery.scrape_config import Announced, ScrapeConfig, Service
 from hypergauge.collector.discovery.service_discovery import Ask, ask
-from hypergauge.collector.discovery.targets import Key, Target, targets_of
+from hypergauge.collector.discovery.targets import Key, Target
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.core.config.document import Document
@@ -27,24 +27,24 @@ __all__ = ["Discovery", "check_targets", "read_targets"]
 
 _log = logging.getLogger(__name__)
 
-# How often it is asked whether a file has changed, in seconds.
+# Interval between checks for changed files, in seconds.
 _LOOK_SECONDS = 1.0
 
 
 def read_targets(path: Path, default_interval: float, notice: Callable[[str], None] = lambda _: None) -> list[Target]:
-    """Return the targets that the file `path` gives by itself and by the files that it names.
+    """Return the targets in the file `path` and in the files that it names.
 
     Parameters
     ----------
     default_interval
-        Seconds, where nothing says how often.
+        Seconds, if the file sets no interval.
     notice
-        Told which fields are ignored, if any are.
+        Callback for the ignored fields, if there are any.
 
     Raises
     ------
     BadRequest
-        Files cannot be read or have errors, all of them with line and column.
+        Files are unreadable or have errors; the message lists all with line and column.
     """
     lists, problems = [], Problems()
     for config in read_config(path, default_interval, notice):
@@ -57,13 +57,13 @@ def read_targets(path: Path, default_interval: float, notice: Callable[[str], No
 
 
 def check_targets(path: Path, notice: Callable[[str], None] = lambda _: None) -> list[Target]:
-    """Return the targets of the file `path`, or raise what `read_targets` would."""
+    """Return the targets of the file `path`, or raise the errors of `read_targets`."""
     return read_targets(path, 1.0, notice)
 
 
 @dataclass(slots=True)
 class _Watched:
-    """A file with what it last held that was good."""
+    """A file with its last valid content."""
 
     targets: list[Target] = field(default_factory=list)
     stamp: object = None
@@ -71,16 +71,17 @@ class _Watched:
 
 
 class Discovery:
-    """Keeps the targets of a targets file as they are by now.
+    """Current targets of a targets file.
 
-    A file that is broken, or a service that does not answer, is logged and counted, and what it last held stays.
+    If a file is broken or a service does not answer, discovery logs and counts the error and keeps the last valid
+    targets.
 
     Parameters
     ----------
     path
         The targets file.
     announced
-        Says what hosts have announced.
+        Returns the announced exporters.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class Discovery:
     Raises
     ------
     BadRequest
-        A file has an error at the beginning.
+        A file has an error at the start.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Discovery:
         self._merge()
 
     async def run(self, fetcher: Fetcher) -> None:
-        """Follow what changes, until cancelled."""
+        """Update the targets until cancelled."""
         asking: dict[tuple[str, Service], asyncio.Task[None]] = {}
         thread = ThreadPoolExecutor(1, "discovery")
         try:
@@ -124,7 +125,7 @@ class Discovery:
                 for key in wanted - asking.keys():
                     asking[key] = asyncio.create_task(self._ask(fetcher, *key))
                 await asyncio.sleep(_LOOK_SECONDS)
-                # In a thread: files may lie where reading takes long.
+                # In a thread: reads may block on slow file systems.
                 await asyncio.get_running_loop().run_in_executor(thread, self._look)
                 self._merge()
         finally:
@@ -133,7 +134,7 @@ class Discovery:
             thread.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, *, strict: bool = False) -> None:
-        """Read what has changed."""
+        """Read the changed files."""
         stamp = stamp_of(self._path)
         if stamp != self._stamp:
             self._stamp = stamp
@@ -161,7 +162,7 @@ class Discovery:
         self._files = watched
 
     async def _ask(self, fetcher: Fetcher, job: str, service: Service) -> None:
-        """Ask a service again and again."""
+        """Query a service periodically."""
         while True:
             with self._keeping((job, service)):
                 [config] = [one for one in self._configs if one.job_name == job]
@@ -192,7 +193,7 @@ class Discovery:
         ]
         lists = [self._own, *(one.targets for one in self._files.values())]
         lists += [targets for service, targets in answers if not isinstance(service, Announced)]
-        # Whoever writes an exporter down knows more of it than it does: how to log in, which labels it gets.
+        # Configured targets take precedence over announced ones: the file also has credentials and labels.
         written = {name for targets in lists for target in targets for name in _names(target)}
         lists += [
             [target for target in targets if written.isdisjoint(_names(target))]
@@ -203,12 +204,12 @@ class Discovery:
 
 
 def _names(target: Target) -> tuple[object, object]:
-    """Return by what an exporter is known: what it measures of which host, and its address."""
+    """Return the two identities of an exporter: its host and name, and its address."""
     return (target.host, target.listener), target.url
 
 
 def _merged(lists: Iterable[Sequence[Target]]) -> Iterator[Target]:
-    """Yield all targets; of several with the same host, job and instance the first."""
+    """Yield all targets; of several with the same host, job and instance only the first."""
     seen: set[Key] = set()
     for targets in lists:
         for target in targets:
@@ -224,14 +225,13 @@ def _own(config: ScrapeConfig) -> list[Target]:
 
 def _of_file(config: ScrapeConfig, path: Path) -> list[Target]:
     document = Document.read(path)
-    if document.root is None:
+    if document.content is None:
         raise BadRequest("holds no list of targets", file=path)
-    with document.all_at_once():
-        return targets_of(config, document, read_groups(document, document.root), {"__meta_filepath": str(path)})
+    return read_groups(config, document, {"__meta_filepath": str(path)})[1]
 
 
 def _paths(config: ScrapeConfig, patterns: Iterable[str], *, named: bool = False) -> list[Path]:
-    """Return the files that there are; where `named`, also those that are named without a wildcard and are not there."""
+    """Return the existing files; if `named`, also missing files that a pattern names without a wildcard."""
     found: dict[Path, None] = {}
     for pattern in patterns:
         full = config.folder / pattern

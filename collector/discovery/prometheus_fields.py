@@ -1,4 +1,4 @@
-"""Fields of a prometheus.yml that the collector ignores, and those that it refuses."""
+"""Fields of a prometheus.yml that the collector ignores or refuses."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = [
     "WEB_UNSUPPORTED",
 ]
 
-# As of prometheus/prometheus at d15adb9ad7e5 (August 2026), docs/configuration/configuration.md; with what older releases
-# called otherwise. Ignored is what changes neither what is scraped nor how a target is reached.
+# As of prometheus/prometheus at d15adb9ad7e5 (August 2026), docs/configuration/configuration.md, with the names of
+# older releases. Ignored fields change neither the scraped data nor the access to a target.
 IGNORED = (
     "alerting", "otlp", "remote_read", "remote_write", "rule_files", "runtime", "storage", "tracing",
 )  # fmt: skip
 UNSUPPORTED = ("scrape_config_files",)
 
-# Which form a target answers in, and what becomes of its histograms: the collector reads the text formats.
+# Formats of responses and of histograms: the collector reads the text formats.
 _FORMATS = (
     "scrape_protocols", "fallback_scrape_protocol", "scrape_native_histograms", "always_scrape_classic_histograms",
     "scrape_classic_histograms", "convert_classic_histograms_to_nhcb", "native_histogram_bucket_limit",

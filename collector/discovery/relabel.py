@@ -1,7 +1,7 @@
 """Relabeling of targets and series, with Prometheus's rules.
 
-Source: prometheus.io/docs/prometheus/latest/configuration/configuration/#relabel_config. Regular expressions are RE2, by
-the library that Prometheus's own are a port of: the same syntax, and no text takes longer than linear time.
+Source: prometheus.io/docs/prometheus/latest/configuration/configuration/#relabel_config. Regular expressions are RE2,
+which Prometheus's library is a port of: the same syntax, and linear time on any text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NEED_TARGET = ("replace", "hashmod", "lowercase", "uppercase", "keepequal", "dr
 
 
 class RuleRefused(ValueError):
-    """A rule that means nothing; `field` says which of its fields is to blame."""
+    """A rule without effect or meaning; `field` is the invalid field."""
 
     def __init__(self, field: str, message: str) -> None:
         self.field = field
@@ -38,12 +38,12 @@ class RuleRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule; names and defaults are Prometheus's.
+    """Relabeling rule; names and defaults are Prometheus's.
 
     Raises
     ------
     RuleRefused
-        It lacks what its action needs, or has what its action does not use.
+        The rule lacks a field that its action needs, or has one that its action does not use.
     """
 
     action: Action = "replace"
@@ -70,7 +70,7 @@ class Rule:
                 raise RuleRefused(name, f"{self.action} does not use {name}")
 
     def _unused(self) -> tuple[str, ...]:
-        """Return the fields that Prometheus refuses beside the action."""
+        """Return the fields that Prometheus refuses together with the action."""
         if self.action in ("labeldrop", "labelkeep"):
             return "source_labels", "target_label", "modulus", "separator", "replacement"
         if self.action in ("keepequal", "dropequal"):
@@ -94,7 +94,7 @@ _DEFAULTS = _Defaults()
 
 
 def relabel(labels: Mapping[str, str], rules: Iterable[Rule]) -> dict[str, str] | None:
-    """Return `labels` after all `rules`, ``None`` where one dropped them. An empty value is no label."""
+    """Return `labels` after all `rules`, ``None`` if a rule drops them. An empty value removes its label."""
     found = {name: value for name, value in labels.items() if value}
     for rule in rules:
         if not _apply(rule, found):
@@ -103,7 +103,7 @@ def relabel(labels: Mapping[str, str], rules: Iterable[Rule]) -> dict[str, str] 
 
 
 def _apply(rule: Rule, labels: dict[str, str]) -> bool:
-    """Change `labels`; return whether they are kept."""
+    """Change `labels`; return whether the rule keeps them."""
     joined = rule.separator.join(labels.get(name, "") for name in rule.source_labels)
     match rule.action:
         case "keep" | "drop":
@@ -124,10 +124,10 @@ def _apply(rule: Rule, labels: dict[str, str]) -> bool:
 
 def _changed(rule: Rule, joined: str) -> str:
     if rule.action == "hashmod":
-        # The last 8 bytes of MD5, big end first: Prometheus's, so that shards agree with its own.
+        # The last 8 bytes of MD5, big-endian, as in Prometheus: both assign the same shards.
         digest = hashlib.md5(joined.encode(), usedforsecurity=False).digest()
         return str(int.from_bytes(digest[8:], "big") % rule.modulus)
-    # Letter by letter, as Go does it, where Python makes two of some.
+    # Letter by letter, as in Go. Python maps some letters to two.
     if rule.action == "lowercase":
         return "".join(letter.lower()[0] for letter in joined)
     return "".join(large if len(large := letter.upper()) == 1 else letter for letter in joined)
@@ -151,7 +151,7 @@ def _set(labels: dict[str, str], name: str, value: str) -> None:
 
 
 def _expand(template: str, match: Any) -> str:
-    """Fill ``$1``, ``${1}``, ``$name`` and ``$$`` in, as Go does: a group that there is not is empty."""
+    """Expand ``$1``, ``${1}``, ``$name`` and ``$$``, as Go does: a missing group is empty."""
 
     def group(reference: re.Match[str]) -> str:
         name = reference[1] or reference[2]
@@ -169,12 +169,12 @@ _COMPILED: dict[str, Any] = {}
 
 
 def compiled(regex: str) -> Any:
-    """Return `regex` compiled; ``.`` matches a line's end too, as in Prometheus.
+    """Return `regex` compiled; ``.`` also matches a newline, as in Prometheus.
 
     Raises
     ------
     RuleRefused
-        RE2 does not know it.
+        RE2 does not accept it.
     """
     if regex not in _COMPILED:
         options = re2.Options()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hypergauge.collector.discovery.groups import Group
 from hypergauge.collector.discovery.relabel import Rule
 from hypergauge.collector.http.access import Access
 from hypergauge.core.config.document import Document
+
+if TYPE_CHECKING:
+    from hypergauge.collector.discovery.groups import Group
 
 __all__ = [
     "BODY_SIZE_LIMIT",
@@ -21,13 +24,13 @@ __all__ = [
     "Web",
 ]
 
-# Prometheus has none. Some 100,000 series fit.
+# Prometheus has no default. Some 100,000 series fit.
 BODY_SIZE_LIMIT = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a scrape, beyond which it fails as a whole; 0 is no limit, and a body without one has our default."""
+    """Limits of a scrape, which fails as a whole beyond them. 0 is no limit; for the body size it is our default."""
 
     body_size_limit: int = 0
     sample_limit: int = 0
@@ -49,7 +52,7 @@ class Scraping:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """One of ``file_sd_configs``. `refresh_interval` is in seconds; a changed file is seen sooner."""
+    """Entry of ``file_sd_configs``. `refresh_interval` is in seconds; changes are noticed sooner."""
 
     patterns: tuple[str, ...]
     refresh_interval: float = 300.0
@@ -57,7 +60,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """One of ``http_sd_configs``."""
+    """Entry of ``http_sd_configs``."""
 
     url: str
     refresh_interval: float = 60.0
@@ -66,23 +69,23 @@ class Web:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """One of ``announced_sd_configs``: the exporters that hosts have announced in our database."""
+    """Entry of ``announced_sd_configs``: the announced exporters in the database."""
 
     refresh_interval: float = 5.0
 
 
-# What is asked for targets again and again.
+# Services that the collector queries periodically.
 Service = Web | Announced
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapeConfig:
-    """One of ``scrape_configs``. Intervals and timeouts are in seconds.
+    """Entry of ``scrape_configs``. Intervals and timeouts are in seconds.
 
     Attributes
     ----------
     timeout
-        ``None`` for the default, which follows a target's interval.
+        ``None`` for the default, which depends on a target's interval.
     static
         The groups of ``static_configs``, in `document`.
     """

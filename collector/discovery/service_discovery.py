@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from hypergauge.collector.discovery.announced import labels, reachable
-from hypergauge.collector.discovery.groups import read_groups
+from hypergauge.collector.discovery.group_targets import read_groups
 from hypergauge.collector.discovery.scrape_config import ScrapeConfig, Service, Web
-from hypergauge.collector.discovery.targets import Key, Target, TargetRefused, populate, targets_of
+from hypergauge.collector.discovery.targets import Key, Target, TargetRefused, populate
 from hypergauge.collector.http.fetch import Fetcher, FetchFailed
 from hypergauge.core.config.document import Document
 from hypergauge.core.errors import BadRequest
@@ -27,12 +27,12 @@ Ask = Callable[[], Sequence[Announcement]]
 
 
 async def ask(service: Service, config: ScrapeConfig, fetcher: Fetcher, announced: Ask) -> list[Target]:
-    """Return the targets that a service of a job knows by now.
+    """Return the current targets of a job's service.
 
     Raises
     ------
     BenchError
-        It does not answer, or with something else.
+        The service does not answer, or its answer is invalid.
     """
     if isinstance(service, Web):
         return await _of_web(service, config, fetcher)
@@ -42,7 +42,7 @@ async def ask(service: Service, config: ScrapeConfig, fetcher: Fetcher, announce
 async def _of_web(web: Web, config: ScrapeConfig, fetcher: Fetcher) -> list[Target]:
     headers = {"X-Prometheus-Refresh-Interval-Seconds": f"{web.refresh_interval:g}"}
     try:
-        with await fetcher.body(web.url, web.access, limit=_WEB_LIMIT, patience=_WEB_SECONDS, headers=headers) as body:
+        with await fetcher.body(web.url, web.access, limit=_WEB_LIMIT, seconds=_WEB_SECONDS, headers=headers) as body:
             return await asyncio.to_thread(_of_json, config, web.url, body.data)
     except FetchFailed as error:
         raise BadRequest(str(error), file=web.url) from None
@@ -54,13 +54,13 @@ def _of_json(config: ScrapeConfig, url: str, data: bytes) -> list[Target]:
         document = Document(url, data.decode())
     except (ValueError, RecursionError):
         raise BadRequest("does not answer with JSON", file=url) from None
-    if document.root is None:
+    if document.content is None:
         return []
-    return targets_of(config, document, read_groups(document, document.root), {"__meta_url": url})
+    return read_groups(config, document, {"__meta_url": url})[1]
 
 
 def _populated(config: ScrapeConfig, found: Iterable[Mapping[str, str]]) -> list[Target]:
-    """Return the targets of discovered labels, the first of those that are the same; one that is none costs no other."""
+    """Return the targets of discovered labels, the first of equal ones; an invalid one does not affect the others."""
     targets: dict[Key, Target] = {}
     for discovered in found:
         try:

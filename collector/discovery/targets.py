@@ -6,34 +6,30 @@ import hashlib
 import math
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from urllib.parse import urlencode
 
-import yaml
-
-from hypergauge.collector.discovery.groups import Group
 from hypergauge.collector.discovery.relabel import relabel
 from hypergauge.collector.discovery.scrape_config import ScrapeConfig, Scraping
 from hypergauge.core.addresses import host_in, is_loopback
-from hypergauge.core.config.document import Document, duration
+from hypergauge.core.config.document import duration
 from hypergauge.core.errors import did_you_mean
 from hypergauge.sql.ingest.targets import TargetRow
 
-__all__ = ["Key", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after", "targets_of"]
+__all__ = ["Key", "Target", "TargetRefused", "aligned", "offset", "populate", "slot_after"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[\w.-]+))(?::(?P<port>.*))?")
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # JSON and YAML can write both; no text of PostgreSQL's holds them
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")  # JSON and YAML can write both; PostgreSQL's text holds neither
 _PORTS = {"http": 80, "https": 443}
 _PARAMETER = "__param_"
-_LATE = 0.5  # of an interval
+_LATE = 0.5  # as a share of an interval
 
 Key = tuple[str, str, str]
 
 
 class TargetRefused(ValueError):
-    """These labels make no target; `label` says which is to blame."""
+    """Labels without a valid target; `label` is the invalid one."""
 
     def __init__(self, label: str, message: str) -> None:
         self.label = label
@@ -42,26 +38,26 @@ class TargetRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One place to scrape.
+    """Target to scrape.
 
     Attributes
     ----------
     url
-        With scheme, port, path and parameters.
+        URL with scheme, port, path and parameters.
     host
-        The host that its figures are about, by the name that runs are placed on.
-    exporter
-        What Prometheus calls the job.
+        Host that its metrics describe, with the name in the runs.
+    listener
+        Prometheus's job.
     instance
-        ``host:port``, or what the label of this name says.
+        ``host:port``, or the label of this name.
     labels
-        What is added to each of its series, as in Prometheus: see `hypergauge.collector.convert.series_labels`.
+        Labels of each of its series, as in Prometheus: see `hypergauge.collector.convert.series_labels`.
     interval
         Seconds from one scrape to the next, 0.1 to 60.
     timeout
-        Seconds that a scrape may take; ``None`` for the interval, within 1 to 10.
+        Timeout of a scrape in seconds; ``None`` for the interval, limited to 1 to 10.
     scraping
-        The rest of what its job says.
+        Other options of its job.
     """
 
     url: str
@@ -80,7 +76,7 @@ class Target:
 
     @property
     def says_host(self) -> bool:
-        """Return whether its labels say the host, which then goes before the one that its lines name."""
+        """Return whether its labels name the host, which then overrides the host in its lines."""
         return bool(self.labels.get("host"))
 
     @property
@@ -89,7 +85,7 @@ class Target:
         return TargetRow(self.host, self.listener, self.instance, self.url, self.says_host)
 
     def public(self) -> dict[str, object]:
-        """Return what anybody may see of it."""
+        """Return the properties for public display."""
         return {
             "url": self.url,
             "host": self.host,
@@ -97,87 +93,50 @@ class Target:
             "instance": self.instance,
             "labels": self.labels,
             "interval": self.interval,
-            "timeout": self.patience,
+            "timeout": self.effective_timeout,
         }
 
     @property
-    def patience(self) -> float:
-        """Seconds after which a scrape is given up."""
+    def effective_timeout(self) -> float:
+        """Timeout of a scrape in seconds."""
         return self.timeout if self.timeout is not None else min(max(self.interval, 1.0), 10.0)
 
 
 def offset(target: Target) -> float:
-    """Return the seconds by which `target`'s scrapes lie behind the multiples of its interval in Unix time.
+    """Return the offset of `target`'s scrapes in seconds after the multiples of its interval in Unix time.
 
-    It follows from the URL alone, as in Prometheus, so that targets are spread and a restart moves none.
+    It depends on the URL alone, as in Prometheus. Targets are spread, and a restart moves none.
     """
     digest = hashlib.blake2b(target.url.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64 * target.interval
 
 
 def aligned(scheduled: float, actual: float, interval: float) -> float:
-    """Return the time that a scrape's samples get: `scheduled` if `actual` is near, else `actual`. Unix seconds.
+    """Return the timestamp of a scrape's samples: `scheduled` if `actual` is near, else `actual`. Unix seconds.
 
-    Even times compress to almost nothing where a jitter of milliseconds costs two bytes a sample. Near is within 1 %
-    of the interval, and 10 ms at most; Prometheus allows 2 ms, which Go's timers keep and a Python event loop with
-    hundreds of targets does not.
+    Even times compress to almost nothing; a jitter of milliseconds costs two bytes a sample. Near means within 1 % of
+    the interval, and 10 ms at most. Prometheus allows 2 ms, which Go's timers keep; a Python event loop with hundreds
+    of targets does not.
     """
     return scheduled if abs(actual - scheduled) <= min(0.010, 0.01 * interval) else actual
 
 
 def slot_after(slot: int, by_now: float) -> int:
-    """Return the number of the scrape that follows number `slot`, at a time of `by_now` intervals.
+    """Return the number of the scrape after number `slot`, at a time of `by_now` intervals.
 
-    What passed by less than half an interval is begun late, as by Go's ticker and so by Prometheus: where others take the
-    loop's core for a second, its targets are scraped late instead of not at all. What passed by more is skipped, not made
-    up for: its moment is gone.
+    A scrape that is late by less than half an interval begins late, as with Go's ticker and in Prometheus. A busy
+    host's targets are thus scraped late instead of not at all. Scrapes that are later are skipped.
     """
     return max(math.ceil(by_now - _LATE), slot + 1)
 
 
-def targets_of(
-    config: ScrapeConfig, document: Document, groups: Sequence[Group], meta: Mapping[str, str] | None = None
-) -> list[Target]:
-    """Return the targets that `config` makes of the groups in `document`, without those that its rules drop.
-
-    Parameters
-    ----------
-    meta
-        Labels that say where the groups were found.
-
-    Raises
-    ------
-    BadRequest
-        One of them is no target, or two are the same.
-    """
-    found: dict[Key, tuple[Target, int]] = {}
-
-    def add(group: Group, labels: Mapping[str, str], node: yaml.Node, address: str) -> None:
-        try:
-            target = populate(config, {**labels, "__address__": address})
-        except TargetRefused as refused:
-            document.fail(group.labels[refused.label][0] if refused.label in group.labels else node, str(refused))
-        if target is None:
-            return
-        known, line = found.setdefault(target.key, (target, node.start_mark.line + 1))
-        if known is not target and (known != target or not config.relabel):
-            what = f"target {address!r} stands already in line {line}"
-            document.fail(node, what if known == target else f"{what}, with the same job and instance")
-
-    for group in groups:
-        shared = {name: value for name, (_, value) in group.labels.items()} | dict(meta or {})
-        for node, address in group.addresses:
-            document.attempt(partial(add, group, shared, node, address), None)
-    return [target for target, _ in found.values()]
-
-
 def populate(config: ScrapeConfig, discovered: Mapping[str, str]) -> Target | None:
-    """Return the target of discovered labels, as Prometheus's ``PopulateLabels`` does it; ``None`` if it is dropped.
+    """Return the target of discovered labels, ``None`` if a rule drops it. Imitates Prometheus's ``PopulateLabels``.
 
     Raises
     ------
     TargetRefused
-        What the rules leave is no target.
+        The relabeled labels do not describe a valid target.
     """
     defaults = {
         "job": config.job_name,
@@ -223,7 +182,7 @@ def populate(config: ScrapeConfig, discovered: Mapping[str, str]) -> Target | No
 
 
 def _query(config: ScrapeConfig, labels: Mapping[str, str]) -> str:
-    """Return the parameters, sorted by name as Go does; a label goes before the first value of its name."""
+    """Return the parameters, sorted by name as in Go; a label replaces the first value of its name."""
     params = {name: list(values) for name, values in config.params}
     for label, value in labels.items():
         if label.startswith(_PARAMETER):
@@ -232,7 +191,7 @@ def _query(config: ScrapeConfig, labels: Mapping[str, str]) -> str:
 
 
 def _address(text: str, default_port: int) -> tuple[str, str]:
-    """Return the host alone, and ``host:port``."""
+    """Return the bare host and ``host:port``."""
     label = "__address__"
     if "://" in text:
         bare = text.partition("://")[2].partition("/")[0]
@@ -267,5 +226,5 @@ def _timeout(text: str, interval: float) -> float:
 
 
 def _host(name: str) -> str:
-    """Return `name`, or this host's own where it means that."""
+    """Return `name`, or this host's name for a loopback address."""
     return socket.gethostname() if is_loopback(name) else name

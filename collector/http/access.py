@@ -14,23 +14,23 @@ __all__ = ["TLS", "Access", "Secret", "SecretUnreadable"]
 
 
 class SecretUnreadable(BenchError):
-    """A file with a secret, a key or a certificate cannot be used."""
+    """A file with a secret, a key or a certificate is unusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Something that nobody gets to see, given as it is or by the file that holds it."""
+    """Secret value, or the file that holds it; never shown."""
 
     value: str = field(default="", repr=False)
     file: Path | None = None
 
     def read(self) -> str:
-        """Return it as it is by now.
+        """Return the current secret.
 
         Raises
         ------
         SecretUnreadable
-            There is no such file.
+            The file is unreadable.
         """
         if self.file is None:
             return self.value
@@ -43,14 +43,14 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class TLS:
-    """``tls_config``.
+    """Options of ``tls_config``.
 
     Attributes
     ----------
     ca, cert, key
-        In PEM; without `ca`, what this host trusts.
+        In PEM; without `ca`, the certificates that this host trusts.
     server_name
-        What the certificate must be for, if not the address's host.
+        Name in the certificate, if it is not the address's host.
     """
 
     ca: Secret | None = None
@@ -60,12 +60,12 @@ class TLS:
     insecure_skip_verify: bool = False
 
     def context(self) -> ssl.SSLContext:
-        """Return it for a connection, from the files as they are by now.
+        """Return a context for a connection, from the current files.
 
         Raises
         ------
         SecretUnreadable
-            A file cannot be read, or holds something else.
+            A file is unreadable or has the wrong content.
         """
         try:
             made = ssl.create_default_context(cadata=self.ca.read() if self.ca else None)
@@ -75,20 +75,20 @@ class TLS:
             if self.cert and self.key:
                 with _as_file(self.cert) as cert, _as_file(self.key) as key:
                     made.load_cert_chain(cert.path, key.path)
-        except (ssl.SSLError, ValueError, OSError) as error:  # the text may quote the file: only the kind is told
+        except (ssl.SSLError, ValueError, OSError) as error:  # only the error's type: its text may quote the file
             files = [str(one.file) for one in (self.ca, self.cert, self.key) if one and one.file]
             named = " or ".join(files) or "what tls_config holds"
             raise SecretUnreadable(f"{named} is not what TLS needs ({type(error).__name__})") from None
         return made
 
     def files(self) -> list[Path]:
-        """Return the files that it is made from."""
+        """Return the files of the context."""
         return [one.file for one in (self.ca, self.cert, self.key) if one and one.file]
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Credentials, TLS and redirects of an HTTP request; equal ones share their connections.
+    """Credentials, TLS and redirects of an HTTP request. Equal ones share their connections.
 
     Attributes
     ----------
@@ -106,12 +106,12 @@ class Access:
     follow_redirects: bool = True
 
     def headers(self) -> dict[str, str]:
-        """Return what a request presents, from the files as they are by now.
+        """Return the request headers, from the current files.
 
         Raises
         ------
         SecretUnreadable
-            A file cannot be read, or what it holds cannot stand in a header.
+            A file is unreadable, or its content is invalid in a header.
         """
         if self.credentials is not None:
             value = f"{self.scheme} {self.credentials.read()}"
@@ -125,13 +125,13 @@ class Access:
         return {"Authorization": value}
 
     def files(self) -> list[Path]:
-        """Return the files that all of it is read from."""
+        """Return all files of the access."""
         own = [one.file for one in (self.username, self.password, self.credentials) if one and one.file]
         return own + (self.tls.files() if self.tls else [])
 
 
 class _as_file:  # noqa: N801 - a context manager, read as a verb
-    """A path for a secret: its own, or one of a file in memory."""
+    """Path of a secret: its own file, or a file in memory."""
 
     def __init__(self, secret: Secret) -> None:
         self._secret, self._descriptor = secret, -1

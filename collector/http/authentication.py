@@ -15,7 +15,7 @@ from hypergauge.core.files.stamps import stamp_of
 __all__ = ["AuthCache", "RequestAuth"]
 
 _CREDENTIALS_SECONDS = 5.0
-# What the files of one `Access` may take to be read; a file server that is gone can take for ever.
+# Timeout for the files of one `Access`; an unreachable file server can block forever.
 _LOOK_SECONDS = 1.0
 
 
@@ -39,18 +39,18 @@ class _Known:
 
 
 class AuthCache:
-    """Looks at the files of each `Access` every few seconds; for one event loop."""
+    """Credentials and TLS contexts of each `Access`, reloaded every few seconds; for one event loop."""
 
     def __init__(self) -> None:
         self._known: dict[Access, _Known] = {}
 
     async def opened(self, access: Access) -> RequestAuth:
-        """Return headers and TLS; where the files hang, what they last held.
+        """Return headers and TLS; while the files block, their last content.
 
         Raises
         ------
         SecretUnreadable
-            A file cannot be used, or hangs and was never read.
+            A file is unusable, or it blocks and was never read.
         """
         if access.tls is None and access.credentials is None and access.username is None and access.password is None:
             return _PLAIN
@@ -58,7 +58,7 @@ class AuthCache:
         if known.looking is None and time.monotonic() - known.looked >= _CREDENTIALS_SECONDS:
             known.looking, known.began = _look(known.auth or _PLAIN, access), time.monotonic()
         if (looking := known.looking) is not None:
-            # Those who come later wait no longer for the same look: a scrape is not late for each of its targets.
+            # Later callers wait only for the rest of the timeout, so that scrapes are not late for each target.
             await asyncio.wait([looking], timeout=max(known.began + _LOOK_SECONDS - time.monotonic(), 0))
             if looking.done():
                 if known.looking is looking:
@@ -74,7 +74,7 @@ _PLAIN = RequestAuth()
 
 
 def _look(before: RequestAuth, access: Access) -> asyncio.Future[RequestAuth]:
-    """Have the files read in a thread of their own, which nobody has to wait for, at the end of the process neither."""
+    """Read the files in a separate daemon thread, which does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[RequestAuth] = loop.create_future()
 
@@ -90,7 +90,7 @@ def _look(before: RequestAuth, access: Access) -> asyncio.Future[RequestAuth]:
         auth, error = None, None
         try:
             auth = _read(before, access)
-        except Exception as problem:  # noqa: BLE001 - for whoever waits
+        except Exception as problem:  # noqa: BLE001 - raised again in the waiting request
             error = problem
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(settle, auth, error)

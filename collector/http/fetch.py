@@ -1,4 +1,4 @@
-"""HTTP requests to targets, bounded in time, in bytes, and in memory over all targets."""
+"""HTTP requests to targets, with limits on time, size, and memory for all targets together."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from hypergauge.core.errors import BenchError
 __all__ = ["Body", "FetchFailed", "Fetcher"]
 
 _ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
-_REDIRECTS = 10  # as Go's client, and so Prometheus
+_REDIRECTS = 10  # as in Go's client and in Prometheus
 _BODIES_BYTES = 256 << 20
-_NOT_TLS = b"HTTP request to an HTTPS server"  # as Go's servers and ours answer
-# How releases of OpenSSL say that what came is no TLS.
+_NOT_TLS = b"HTTP request to an HTTPS server"  # the answer of Go's servers and of ours
+# OpenSSL's messages, by release, for a response without TLS.
 _NO_TLS = ("wrong version number", "record layer failure", "unknown protocol", "packet length too long", "http request")
-# A wait whose end comes so much too late was held up with its loop, which then has so long for answers that lie there unread.
+# A timeout that fires this much too late was delayed by its event loop. The request then gets this extension, for
+# responses that have arrived unread.
 _HELD_UP_SECONDS, _UNREAD_SECONDS = 0.05, 0.25
 _LAST_LINE = re.compile(rb"# EOF\s*\Z")
 
 
 class FetchFailed(BenchError):
-    """A target did not give a body. `reason` is one word, to be counted by."""
+    """A target returned no response. `reason` is one word, for counters."""
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason = reason
@@ -43,9 +44,9 @@ class FetchFailed(BenchError):
 
 @dataclass(slots=True)
 class Body:
-    """A whole body, with when it was asked for and when its answer began, in Unix seconds.
+    """Whole response, with the times of its request and of its begin, in Unix seconds.
 
-    Its memory counts until the ``with`` block that it is the subject of has ended, which empties it.
+    Its memory counts until the end of its ``with`` block, which empties it.
     """
 
     data: bytes
@@ -62,15 +63,15 @@ class Body:
 
 
 class Fetcher:
-    """Gets bodies; for one event loop.
+    """HTTP client for responses; for one event loop.
 
-    A body is asked for as it is, uncompressed: at one scrape a second, compressing costs the exporters more than the
-    bytes cost the network, and no small answer can become a large body.
+    Requests ask for uncompressed responses. At one scrape a second, compression costs the exporters more than the bytes
+    cost the network. It also rules out small responses that expand to large ones.
 
     Parameters
     ----------
     bodies_bytes
-        Bound on all bodies together that are on their way.
+        Limit on the memory of all pending responses together.
     """
 
     def __init__(self, bodies_bytes: int = _BODIES_BYTES) -> None:
@@ -80,7 +81,7 @@ class Fetcher:
 
     @property
     def has_room(self) -> bool:
-        """Return whether bodies that are only waiting may go on to do so."""
+        """Return whether responses may continue to wait for the parser."""
         return self._left > self._bodies_bytes / 2
 
     async def __aenter__(self) -> Self:
@@ -91,7 +92,7 @@ class Fetcher:
             headers=headers,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None),  # asyncio's is over all of it, credentials included
+            timeout=aiohttp.ClientTimeout(total=None),  # asyncio's timeout covers everything, credentials included
         )
         return self
 
@@ -102,31 +103,31 @@ class Fetcher:
             await self._session.close()
 
     async def body(
-        self, url: str, access: Access, *, limit: int, patience: float, headers: dict[str, str] | None = None
+        self, url: str, access: Access, *, limit: int, seconds: float, headers: dict[str, str] | None = None
     ) -> Body:
-        """Return the body at `url`.
+        """Return the response of `url`.
 
         Parameters
         ----------
         limit
-            Bytes that it may have.
-        patience
-            Seconds that all of it may take.
+            Limit on its size in bytes.
+        seconds
+            Timeout for the whole request.
 
         Raises
         ------
         FetchFailed
-            There is none, or not a whole one.
+            There is no response, or an incomplete one.
         """
         chunks: list[bytes] = []
         try:
-            async with asyncio.timeout(patience) as waiting:
+            async with asyncio.timeout(seconds) as waiting:
                 with _looking_once_more(waiting):
                     return await self._body(url, access, limit, headers or {}, chunks)
         except BaseException as error:
             self._give_back(sum(map(len, chunks)))
             if isinstance(error, TimeoutError | aiohttp.ClientError | OSError | SecretUnreadable):
-                raise _failed(error, patience) from None
+                raise _failed(error, seconds) from None
             raise
 
     async def _body(self, url: str, access: Access, limit: int, headers: dict[str, str], chunks: list[bytes]) -> Body:
@@ -171,7 +172,7 @@ class Fetcher:
 
 @contextmanager
 def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
-    """Let a wait go on for a moment where its loop was held up."""
+    """Extend a timeout briefly if its event loop was delayed."""
     loop, end = asyncio.get_running_loop(), waiting.when()
     assert end is not None
 
@@ -179,7 +180,7 @@ def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
         if loop.time() > end + _HELD_UP_SECONDS:
             waiting.reschedule(loop.time() + _UNREAD_SECONDS)
 
-    # Of timers that are due together the earlier one is first.
+    # Among timers due together, the earlier one runs first.
     looking = loop.call_at(end - _HELD_UP_SECONDS / 10, look)
     try:
         yield
@@ -188,21 +189,23 @@ def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
 
 
 def _is_cut(response: aiohttp.ClientResponse, data: bytes) -> bool:
-    """Return whether `data` may be less than what was sent, as far as HTTP leaves that open."""
+    """Return whether `data` may be incomplete, as far as HTTP leaves that open."""
     if response.content_type == "application/openmetrics-text":
         return not _LAST_LINE.search(data[-16:])
-    told = "Content-Length" in response.headers or "chunked" in response.headers.get("Transfer-Encoding", "").lower()
-    return not told and not data.endswith(b"\n")  # it ended with the connection, which may have broken
+    announced = (
+        "Content-Length" in response.headers or "chunked" in response.headers.get("Transfer-Encoding", "").lower()
+    )
+    return not announced and not data.endswith(b"\n")  # the response ended with the connection, which may have broken
 
 
-def _failed(error: Exception, patience: float) -> FetchFailed:
-    """Return what went wrong in one word and in one line; the line holds no credentials."""
-    # TLS 1.3 refuses a client when all else is done, with another class of error.
+def _failed(error: Exception, seconds: float) -> FetchFailed:
+    """Return the error in one word and in one line, without credentials."""
+    # TLS 1.3 refuses a client after the handshake, with another class of error.
     if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError) or "[SSL:" in str(error):
         return FetchFailed("tls", _tls_words(str(error)))
     match error:
         case TimeoutError():
-            return FetchFailed("timeout", f"no whole answer within {patience:g} s")
+            return FetchFailed("timeout", f"no whole answer within {seconds:g} s")
         case SecretUnreadable():
             return FetchFailed("credentials", str(error))
         case aiohttp.TooManyRedirects():
@@ -221,16 +224,16 @@ def _failed(error: Exception, patience: float) -> FetchFailed:
 
 
 async def _refused(response: aiohttp.ClientResponse) -> FetchFailed:
-    said = f"it answered {response.status} {response.reason or ''}".rstrip()
+    problem = f"it answered {response.status} {response.reason or ''}".rstrip()
     if response.status == 401:
-        said += ": basic_auth, or authorization, is missing or wrong"
+        problem += ": basic_auth, or authorization, is missing or wrong"
     if response.status == 400 and response.url.scheme == "http" and _NOT_TLS in await response.content.read(200):
-        return FetchFailed("tls", f"{said}: it speaks HTTPS alone (scheme: https)")
-    return FetchFailed("status", said)
+        return FetchFailed("tls", f"{problem}: it speaks HTTPS alone (scheme: https)")
+    return FetchFailed("status", problem)
 
 
 def _tls_words(text: str) -> str:
-    """Return what an error of OpenSSL's says, in words that name what is to be done."""
+    """Return a message for an error of OpenSSL, with its remedy."""
     if found := re.search(r"certificate verify failed: (.*?)\.? \(_ssl", text):
         return f"its certificate is not trusted: {found[1]}"
     if found := re.search(r"\[SSL: (?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)\]", text):

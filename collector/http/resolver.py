@@ -1,4 +1,4 @@
-"""DNS resolver. A name that cannot be resolved delays no other."""
+"""DNS resolver. A name that does not resolve delays no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 __all__ = ["Resolver"]
 
-# A lookup that hangs has a thread for some seconds. They are made as they are needed.
+# A blocked lookup occupies a thread for some seconds. Threads start on demand.
 _THREADS = 128
 _KNOWN_SECONDS = 60.0
 _FAILED_SECONDS = 15.0
@@ -27,17 +27,17 @@ class _Lookup:
     ended: float = float("inf")
 
     def end(self, future: asyncio.Future[list[ResolveResult]]) -> None:
-        """Note when it ended, and that its error, if it has one, is known."""
+        """Record the end of the lookup, and retrieve its error, if any."""
         self.ended = time.monotonic()
         if not future.cancelled():
             future.exception()
 
 
 class Resolver(AbstractResolver):
-    """Looks names up by the system's own rules, in threads: each name once at a time, and not again at once.
+    """DNS resolver with the system's rules, in threads: one lookup per name at a time, with a cache.
 
-    aiohttp's resolver shares some six threads with everything else, and asks for a dead name at each scrape anew: some
-    names whose servers do not answer would hold up all others.
+    aiohttp's resolver shares some six threads with everything else, and looks up a dead name again at each scrape.
+    Names whose servers do not answer would delay all others.
     """
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Resolver(AbstractResolver):
         self._known: dict[tuple[str, int, _Family], list[ResolveResult]] = {}
 
     async def resolve(self, host: str, port: int = 0, family: _Family = socket.AF_INET) -> list[ResolveResult]:
-        """Return the addresses; those that it last had, where nothing answers now.
+        """Return the addresses; the last known ones if no server answers now.
 
         Raises
         ------
         OSError
-            There are none.
+            There are no addresses.
         """
         key = host, port, family
         lookup = self._lookups.get(key)
@@ -73,7 +73,7 @@ class Resolver(AbstractResolver):
         return self._known[key]
 
     async def close(self) -> None:
-        """Wait for none of the lookups."""
+        """Stop without waiting for lookups."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -7,22 +7,22 @@ from collections import deque
 
 __all__ = ["ParseBudget"]
 
-# What is read between two looks, some 10 ms with all that is made of it: not so little that each body has the loop ask the kernel,
-# and little for an interval.
+# Bytes parsed between two iterations of the event loop: some 10 ms with the conversion. Large enough that not each
+# response costs a poll of the kernel, and small against an interval.
 _BYTES = 1 << 18
 
 
 class ParseBudget:
-    """Has coroutines read so many bytes together, and their loop look at what has arrived in between.
+    """Limit on the bytes that coroutines parse per iteration of their event loop.
 
-    An event loop by itself does all that is ready before it looks again: where the cores are short, that is ever more.
+    Without it, an event loop runs all ready callbacks before it polls again, ever more of them on a busy host.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     async def mine(self, work: int) -> None:
-        """Wait for a turn to do as much work as `work` bytes are; it lasts until the coroutine awaits something else."""
+        """Wait for the budget to parse `work` bytes; it lasts until the coroutine awaits something else."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._next)

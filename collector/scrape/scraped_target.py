@@ -20,34 +20,34 @@ from hypergauge.collector.convert.sentinels import Sentinels
 from hypergauge.collector.convert.series_labels import LimitExceeded, SeriesName, series_name
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
-from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest.targets import TargetState
 
 __all__ = ["ScrapedTarget"]
 
-# What a target's own time of a line may lie ahead of the scrape, in seconds: clocks differ, and a request takes time.
+# Tolerance for a line's timestamp ahead of the scrape, in seconds: clocks differ, and a request takes time.
 _AHEAD_SECONDS = 1.0
-# Series that are remembered beyond four times those of a scrape: a target with ever new ones is then met anew.
+# Cached series beyond four times those of a scrape. A target with ever-changing series then starts with an empty cache.
 _MOST_REMEMBERED = 50_000
 _NO_REF = np.uint32(0xFFFFFFFF)
 
 
 @dataclass(slots=True)
 class ScrapedTarget:
-    """One target, and what is known of it.
+    """Target with its cache between scrapes.
 
     Attributes
     ----------
     began
-        Unix seconds from which on it is followed.
+        Time of the first scrape, in Unix seconds.
     clock
-        That of its host, which the other targets of the host go by as well.
+        Clock of its host, shared by all targets of the host.
     lead
         The collector's `booted_at` at the last scrape.
     per_second
-        Samples a second, by its last scrape; 0 while it is down.
+        Samples per second in its last scrape; 0 while it is down.
     unspooled
-        Its records on their way to the spool, the oldest first.
+        Its records that are not yet in the spool, the oldest first.
     """
 
     target: Target
@@ -70,10 +70,10 @@ class ScrapedTarget:
     _sentinels: Sentinels = field(default_factory=Sentinels)
     _refs: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # ours by the parser's
     _named: dict[SeriesName, int] = field(default_factory=dict)
-    _unnamed: bool = False  # whether a ref is `_NO_REF`: by a rule, or since another series has the same name
+    _unnamed: bool = False  # whether a ref is `_NO_REF`: dropped by a rule, or a repeated name
     _beyond: dict[int, LimitExceeded] = field(default_factory=dict)
     _unbegun: dict[int, Series] = field(default_factory=dict)  # new in scrapes that failed for a limit
-    _gone: list[int] = field(default_factory=list)  # refs that only records on their way to the spool may need
+    _gone: list[int] = field(default_factory=list)  # refs that only records outside the spool may need
     _clock_ref: int | None = None
     _crowded: bool = False
     _shift: int = 0
@@ -90,27 +90,27 @@ class ScrapedTarget:
 
     @property
     def is_heavy(self) -> bool:
-        """Return whether its next body is all new to the parser, which is some fifty times the work."""
+        """Return whether all series of the next response are new, which takes some fifty times the work."""
         return self._crowded or not self.parser.series
 
     def read(
         self, body: bytes, at: float, asked: float, answered: float, lead: float, most_new: int | None = None
     ) -> SpoolRecord | None:
-        """Return what its next body adds, as `parse` and `take` do it; in any thread, one body after the other."""
+        """Return the record of the next response; callable from any thread, one response at a time."""
         scrape = self.parse(body, most_new)
         record = self.take(scrape, at, asked, answered, lead)
         self.metrics.scraped.inc(len(scrape.refs))
         return record
 
     def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
-        """Parse its next body.
+        """Parse the next response.
 
         Raises
         ------
         GarbageBody
-            It has lines, and all are malformed.
+            All of its lines are malformed.
         ManyNew
-            It has more than `most_new` series that are new; to be parsed again, without that limit.
+            It has more than `most_new` new series; parse it again without that limit.
         """
         if self._crowded:
             self._meet_anew()
@@ -119,21 +119,21 @@ class ScrapedTarget:
     def take(
         self, scrape: Scrape, at: float, asked: float, answered: float, lead: float | None = None
     ) -> SpoolRecord | None:
-        """Return what `scrape` adds, ``None`` if nothing.
+        """Return the record of a scrape, ``None`` without samples.
 
         Parameters
         ----------
         at
-            The scrape's time; its samples get that of the target's host.
+            The scrape's time by the collector's clock; its samples get the time by the clock of the target's host.
         asked, answered
-            When it was asked for, and when the answer began; for the clock.
+            Times of the request and of the response's begin, for the clock.
         lead
-            The collector's `booted_at` when it was asked for.
+            The collector's `booted_at` at the request.
 
         Raises
         ------
         LimitExceeded
-            It is beyond a limit of its job, and gives nothing.
+            It exceeds a limit of its job; none of its samples are stored.
         """
         self.renumber()
         if self._gone and all(appending.done() for appending in self.unspooled):
@@ -150,7 +150,7 @@ class ScrapedTarget:
         if self._unnamed:
             named = self._refs[scrape.refs] != _NO_REF
             self._drop("relabel", len(named) - int(np.count_nonzero(named)))
-            scrape = _chosen(scrape, named)
+            scrape = scrape.chosen(named)
         self._hold(scrape.new, self._too_many(len(scrape.refs)))
         self._unbegun = {}
         seen = at
@@ -161,10 +161,10 @@ class ScrapedTarget:
         created = self._created.of(whole, self.parser.series, at, before)
         ends = self._run_ends.of(whole, self.parser.series)
         if (over := self._run_ends.left_out(scrape, self.parser.series)) is not None:
-            scrape = _chosen(scrape, ~over)
-        if (blank := self._sentinels.find(scrape)) is not None:
-            self._drop("blank", int(np.count_nonzero(blank)))
-            scrape = _chosen(scrape, ~blank)
+            scrape = scrape.chosen(~over)
+        if (missing := self._sentinels.find(scrape)) is not None:
+            self._drop("blank", int(np.count_nonzero(missing)))
+            scrape = scrape.chosen(~missing)
         self._retime(scrape, at, ends)
         found = self._rates.samples(scrape, at, created)
         self._drop("stale", found.dropped)
@@ -176,7 +176,7 @@ class ScrapedTarget:
         return SpoolRecord(found.times, refs, found.values, found.dts, series, numbering=self._numbering.number)
 
     def renumber(self) -> None:
-        """Go over to the refs of another numbering, where there is one; the one before goes when all have."""
+        """Switch to a new numbering if there is one; the previous one is freed when all targets have left it."""
         before, self._numbering = self._numbering, self.definitions.numbering()
         if before is self._numbering:
             return
@@ -185,7 +185,7 @@ class ScrapedTarget:
             self._refs[at] = self._numbering.add(before.by_ref[int(self._refs[at])])
 
     def forget(self) -> None:
-        """Let go of all its series; its records are in the spool."""
+        """Forget all its series; its records are in the spool."""
         self._numbering.forget([*self._gone, *self._refs.tolist()])
 
     def _drop(self, reason: str, count: int) -> None:
@@ -193,14 +193,14 @@ class ScrapedTarget:
             self.metrics.dropped.labels(reason).inc(count)
 
     def _name(self, scrape: Scrape) -> None:
-        """Give new series their names, and refs of the collector."""
+        """Give new series their names and the collector's refs."""
         if not scrape.new:
             return
         grown = np.full(len(self.parser.series), _NO_REF)
         grown[: len(self._refs)] = self._refs
         known, self._refs = len(self._refs), grown
         self._sentinels.meet(scrape.new, len(grown))
-        if any(ref < known for ref in scrape.new):  # the parser has forgotten series and given their refs away
+        if any(ref < known for ref in scrape.new):  # the parser has forgotten series and reused their refs
             self._named = {name: ref for name, ref in self._named.items() if ref not in scrape.new}
         for ref, series in scrape.new.items():
             if ref < known:
@@ -222,7 +222,7 @@ class ScrapedTarget:
         other = self._named.get(name, ref)
         if other != ref:
             if np.any(scrape.refs == other):
-                return _NO_REF  # rules made one of two: the first counts
+                return _NO_REF  # relabeling merged two series: the first counts
             self._gone.append(int(self._refs[other]))
             self._refs[other] = _NO_REF
         self._named[name] = ref
@@ -231,7 +231,7 @@ class ScrapedTarget:
         return np.uint32(self._numbering.add(definition))
 
     def _hold(self, new: dict[int, Series], error: LimitExceeded | None) -> None:
-        """Refuse the scrape where there is an error; what was new in it is so for the next one."""
+        """Raise `error`, if any, and mark the new series as new for the next scrape."""
         if error is not None:
             self._unbegun = new
             raise error
@@ -250,21 +250,21 @@ class ScrapedTarget:
 
     def _read_clock(self, scrape: Scrape, asked: float, answered: float, lead: float | None) -> None:
         if self._clock_ref is not None:
-            says = scrape.values[scrape.refs == self._clock_ref]
-            if len(says) and np.isfinite(says[0]):
-                self.clock.read(float(says[0]), asked, answered, lead)
+            read = scrape.values[scrape.refs == self._clock_ref]
+            if len(read) and np.isfinite(read[0]):
+                self.clock.read(float(read[0]), asked, answered, lead)
 
     def _go_by_another_time(self, lead: float | None) -> dict[int, Series]:
-        """Follow clocks where they were set: the collector's, and the host's, which may be off from the beginning.
+        """Follow changes of the collector's clock and the host's; return the series that restart on the new time.
 
-        Returns the series that are new by that time: all, or none where it is known how far it was set.
+        These are none if the change is known, else all.
         """
         turned, self._shift = self.clock.shift - self._shift, self.clock.shift
         step, self.lead = set_by(self.lead, lead), lead
         if not step and not turned:
             return {}
         self._run_ends.go_by_another_time()
-        if step:  # and with it the host's clock, unless that has turned as far from it
+        if step:  # it moves the host's time too, unless the offset changed as much
             self.began += step
             if self.last_time is not None:
                 self.last_time += step
@@ -276,9 +276,9 @@ class ScrapedTarget:
         return dict(enumerate(self.parser.series))
 
     def _retime(self, scrape: Scrape, at: float, ends: Mapping[str, float]) -> None:
-        """Date the last lines of runs that have ended, and give lines from the future the scrape's time.
+        """Set the timestamps of ended runs' last lines, and replace timestamps in the future by the scrape's time.
 
-        Else these would silence their series until then.
+        A future timestamp would block its series until then.
         """
         if not self.target.scraping.honor_timestamps:
             scrape.timestamps[:] = np.nan
@@ -290,19 +290,11 @@ class ScrapedTarget:
             self.metrics.retimed.inc(count)
 
     def _meet_anew(self) -> None:
-        """Forget all series: a target with ever new ones costs a bounded amount of memory."""
+        """Forget all series: bounds the memory for a target with ever-changing series."""
         self._gone += self._refs.tolist()
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
         since = (self.last_time or self.began) + self._shift
-        self._rates, self._created, self._sentinels = (
-            Rates(self.target.interval, since),
-            CreatedTimestamps(since),
-            Sentinels(),
-        )
-        self._run_ends = RunEnds()
+        self._rates, self._created = Rates(self.target.interval, since), CreatedTimestamps(since)
+        self._sentinels, self._run_ends = Sentinels(), RunEnds()
         self._named, self._beyond, self._clock_ref, self._unnamed = {}, {}, None, False
         self._crowded = False
-
-
-def _chosen(scrape: Scrape, chosen: npt.NDArray[np.bool_]) -> Scrape:
-    return replace(scrape, refs=scrape.refs[chosen], values=scrape.values[chosen], timestamps=scrape.timestamps[chosen])

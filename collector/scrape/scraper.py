@@ -1,7 +1,6 @@
-"""The scrape loop. Each target has its own schedule and waits for no other.
+"""Scraper: each target has its own schedule and waits for no other.
 
-To ask a target has its time, and to read what it said has not: where the cores are short for seconds, bodies wait for their
-turns, and no scrape is missed.
+Requests are sent on schedule; responses are parsed later. On a busy host parsing falls behind, but no scrape is missed.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from hypergauge.collector.convert.clocks import Clock, set_by
 from hypergauge.collector.convert.definitions import Definitions
@@ -26,10 +23,11 @@ from hypergauge.collector.discovery.targets import Target, aligned, offset, slot
 from hypergauge.collector.http.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.parse_budget import ParseBudget
+from hypergauge.collector.scrape.scrape_tasks import Answer, ScrapeTasks, Unread, ended, forget
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.appender import Appender
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.core.system.uptime import booted_at, uptime
 from hypergauge.sql.ingest.targets import TargetState
 
@@ -37,34 +35,31 @@ __all__ = ["Scraper"]
 
 _log = logging.getLogger(__name__)
 
-# A body of this many bytes is parsed in some 5 ms if its series are known, in fifty times that if they are new. Larger
-# ones are parsed in threads, where they delay others by a switch of threads and not by all of it.
+# A response of this size takes some 5 ms to parse if its series are known, fifty times that if they are new. Threads
+# parse larger ones, so that they do not delay other targets.
 _PARSED_AT_ONCE = 1 << 20
 _NEW_COSTS = 50
-# To meet so many series takes some 10 ms; a body with more of them is gone on with in a thread.
+# This many new series take some 10 ms; a thread parses a response with more.
 _MOST_NEW = 200
 _PARSERS = 4
-# Seconds after which the next of several targets that are new is begun with: to meet its series takes some 5 ms. A collector
-# that met a thousand at once would be busy for so long that it gives answers up that are there.
+# Seconds between the first scrapes of new targets: each takes some 5 ms. A thousand at once would block the collector
+# until responses time out.
 _MEETING_SECONDS = 0.01
-# What a last scrape may take, in seconds, behind one that goes on, and then to read all that was said: whoever stops the collector
-# waits for all of it.
+# Timeout of the last scrape in seconds, and of the current one before it: a stop waits for both.
 _LAST_SECONDS = 2.0
-# Bodies of a target that may wait to be read, and its records that may wait for the disk. Others can have the cores, or keep the
-# disk busy, for seconds, which must cost no scrape; for longer, the target is held up, rather than the memory filled. One that is
-# scraped more often than once a second is asked again when the record is in the spool: a short pause would leave several to a
-# crash. One with large bodies is asked again when the last one is read.
-_UNREAD = _UNSPOOLED = 10
+# Records of a target that may wait for a busy disk. A target with an interval below a second waits for its record
+# instead, since a crash would cost several. A target with large responses waits until the last one is parsed.
+_UNSPOOLED = 10
 _SMALL = 1 << 16
 
 
 class Scraper:
-    """Scrapes targets and appends what they say to the spool. For one event loop.
+    """Scraper of all targets, in one event loop; appends records to the spool.
 
     Parameters
     ----------
     spool, lock
-        Where samples go, and what guards it: the writer takes from it in another thread.
+        The spool, and its lock: the writer takes from it in another thread.
     """
 
     def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics, fetcher: Fetcher) -> None:
@@ -72,24 +67,24 @@ class Scraper:
         self._appender = Appender(spool, lock, metrics)
         self._definitions = Definitions()
         self._clocks: dict[str, Clock] = {}  # by host
-        self._scraped: dict[int, _Following] = {}
+        self._scraped: dict[int, ScrapeTasks] = {}
         self._forgetting: set[asyncio.Task[None]] = set()
-        self._told = asyncio.Event()
-        self._parse_budget = ParseBudget()  # to read bodies
-        # Of all targets, the oldest first, each with the monotonic time when it came.
-        self._unread: dict[_Answer, float] = {}
+        self._stopping = asyncio.Event()
+        self._parse_budget = ParseBudget()
+        # Of all targets, the oldest first, each with its arrival time by the monotonic clock.
+        self._unread: dict[Answer, float] = {}
         self._waking: set[asyncio.Future[None]] = set()
         self._parsing = ThreadPoolExecutor(_PARSERS, "parsing")
 
     def follow(self, targets: Mapping[int, Target]) -> None:
-        """Scrape these targets, by their ids in the database, and no others; those that go on are not disturbed."""
-        if self._told.is_set():
+        """Scrape these targets, by their ids in the database, and no others; unchanged ones continue."""
+        if self._stopping.is_set():
             return
         self._name_as_the_database_does(targets)
         for target_id, following in list(self._scraped.items()):
             if targets.get(target_id) != following.scraped.target:
                 following.asking.cancel()
-                self._forgetting.add(forgetting := asyncio.create_task(_forget(following)))
+                self._forgetting.add(forgetting := asyncio.create_task(forget(following)))
                 forgetting.add_done_callback(self._forgetting.discard)
                 del self._scraped[target_id]
         new = [(target_id, target) for target_id, target in targets.items() if target_id not in self._scraped]
@@ -98,8 +93,8 @@ class Scraper:
             scraped = ScrapedTarget(
                 target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=booted_at()
             )
-            unread = _Unread()
-            self._scraped[target_id] = _Following(
+            unread = Unread()
+            self._scraped[target_id] = ScrapeTasks(
                 scraped,
                 unread,
                 asyncio.create_task(self._ask(scraped, unread, number * _MEETING_SECONDS)),
@@ -108,7 +103,7 @@ class Scraper:
         self._count()
 
     def _name_as_the_database_does(self, targets: Mapping[int, Target]) -> None:
-        """Go on with targets that have an id of the database's now, where numbers of our own served until it was there."""
+        """Give targets their database ids, in place of the collector's own from an outage."""
         ids = {target.key: target_id for target_id, target in targets.items()}
         for number in [number for number in self._scraped if number < 0 and number not in targets]:
             if (target_id := ids.get(self._scraped[number].scraped.target.key)) is not None:
@@ -116,36 +111,36 @@ class Scraper:
                 following.scraped.target_id = target_id
 
     def states(self) -> dict[int, TargetState]:
-        """Return how each target is, by id."""
+        """Return the state of each target, by id."""
         self._count()
         return {target_id: following.scraped.state for target_id, following in self._scraped.items()}
 
     async def stop(self) -> None:
-        """Scrape all once more, and end: what runs did last shall not be missing. Safe to call twice."""
-        self._told.set()
+        """Scrape all targets a last time, for the last samples of runs, and end; safe to call twice."""
+        self._stopping.set()
         for waking in list(self._waking):
             _wake(waking)
         if asking := [following.asking for following in self._scraped.values()]:
             _, late = await asyncio.wait(asking, timeout=2 * _LAST_SECONDS)
             for task in late:
                 task.cancel()
-        ending = asyncio.gather(*map(_ended, self._scraped.values()), *self._forgetting, return_exceptions=True)
+        ending = asyncio.gather(*map(ended, self._scraped.values()), *self._forgetting, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ending, 2 * _LAST_SECONDS)
         await self._appender.stop()
         self._parsing.shutdown(wait=False, cancel_futures=True)
 
-    async def _ask(self, scraped: ScrapedTarget, unread: _Unread, after: float) -> None:
-        """Ask for a body at each of its times, until told to stop and once more."""
+    async def _ask(self, scraped: ScrapedTarget, unread: Unread, after: float) -> None:
+        """Send requests on schedule, and a last one when the scraper stops."""
         interval, shift = scraped.target.interval, offset(scraped.target)
         lead = booted_at()
         slot = math.floor((time.time() + after - shift) / interval) + 1
         while True:
             scheduled = slot * interval + shift
-            await self._told_or(scheduled - lead)
+            await self._stop_or(scheduled - lead)
             before, lead = lead, booted_at()
             now = uptime() + lead
-            if self._told.is_set():
+            if self._stopping.is_set():
                 self._arrived(await self._fetch(scraped, now, lead), unread)
                 return
             if set_by(before, lead):
@@ -154,14 +149,14 @@ class Scraper:
             size = self._arrived(await self._fetch(scraped, aligned(scheduled, now, interval), lead), unread)
             if interval < 1 or size > _SMALL or not self._fetcher.has_room:
                 await unread.join()
-            await unread.places.acquire()  # for what it says next
+            await unread.places.acquire()  # for the next response
             following = slot_after(slot, (uptime() + lead - shift) / interval)
             self._metrics.missed.inc(max(following - slot - 1, 0))
             slot = following
 
-    async def _told_or(self, scheduled: float) -> None:
-        """Wait until then, by `uptime`, or until told to stop: without the task that `asyncio.wait_for` would make."""
-        if self._told.is_set():
+    async def _stop_or(self, scheduled: float) -> None:
+        """Wait until `scheduled` by `uptime`, or for the stop; without the task that `asyncio.wait_for` creates."""
+        if self._stopping.is_set():
             return
         waking = asyncio.get_running_loop().create_future()
         self._waking.add(waking)
@@ -172,35 +167,35 @@ class Scraper:
             handle.cancel()
             self._waking.discard(waking)
 
-    async def _fetch(self, scraped: ScrapedTarget, at: float, lead: float) -> _Answer:
-        """Return what the target says when it is asked now."""
+    async def _fetch(self, scraped: ScrapedTarget, at: float, lead: float) -> Answer:
+        """Request a response now."""
         target, began = scraped.target, time.perf_counter()
-        patience = min(target.patience, _LAST_SECONDS) if self._told.is_set() else target.patience
+        timeout = min(target.effective_timeout, _LAST_SECONDS) if self._stopping.is_set() else target.effective_timeout
         try:
             body = await self._fetcher.body(
                 target.url,
                 target.scraping.access,
                 limit=target.scraping.limits.body_size_limit or BODY_SIZE_LIMIT,
-                patience=patience,
-                headers={"X-Prometheus-Scrape-Timeout-Seconds": f"{patience:g}"},
+                seconds=timeout,
+                headers={"X-Prometheus-Scrape-Timeout-Seconds": f"{timeout:g}"},
             )
-            return _Answer(at, lead, body)
+            return Answer(at, lead, body)
         except FetchFailed as error:
-            return _Answer(at, lead, None, error.reason, str(error))
-        except Exception as error:  # noqa: BLE001 - as where it is read
-            return _Answer(at, lead, None, *_internal(scraped, error))
+            return Answer(at, lead, None, error.reason, str(error))
+        except Exception as error:  # noqa: BLE001 - as in `_account`
+            return Answer(at, lead, None, *_internal(scraped, error))
         finally:
             self._metrics.scrape_seconds.observe(time.perf_counter() - began)
 
-    def _arrived(self, answer: _Answer, unread: _Unread) -> int:
-        """Have an answer read in its turn; return its size in bytes."""
+    def _arrived(self, answer: Answer, unread: Unread) -> int:
+        """Queue a response for parsing; return its size in bytes."""
         self._unread[answer] = time.monotonic()
         self._metrics.unread_since = next(iter(self._unread.values()))
         unread.put_nowait(answer)
         return len(answer.body.data) if answer.body else 0
 
-    async def _read(self, scraped: ScrapedTarget, unread: _Unread) -> None:
-        """Read what it said, one body after the other."""
+    async def _read(self, scraped: ScrapedTarget, unread: Unread) -> None:
+        """Parse responses, one after the other."""
         while (answer := await unread.get()) is not None:
             unread.places.release()
             await self._account(scraped, answer)
@@ -208,9 +203,9 @@ class Scraper:
             self._metrics.unread_since = next(iter(self._unread.values()), math.inf)
             unread.task_done()
 
-    async def _account(self, scraped: ScrapedTarget, answer: _Answer) -> None:
-        """Keep what a scrape gave, or say why it gave nothing."""
-        reason, said = answer.reason, answer.error
+    async def _account(self, scraped: ScrapedTarget, answer: Answer) -> None:
+        """Store the samples of a scrape, or the reason for none."""
+        reason, problem = answer.reason, answer.error
         try:
             if answer.body is not None:
                 with answer.body as body:
@@ -218,23 +213,23 @@ class Scraper:
                 if record is not None:
                     await self._keep(scraped, record)
             else:
-                scraped.renumber()  # or it would keep alive what all others have left
+                scraped.renumber()  # else it would keep the previous numbering alive
         except LimitExceeded as error:
-            reason, said = error.reason, str(error)
+            reason, problem = error.reason, str(error)
         except GarbageBody as error:
-            reason, said = "garbage", str(error)
-        except Exception as error:  # noqa: BLE001 - whatever a target has us do wrong, it costs this scrape alone
-            reason, said = _internal(scraped, error)
+            reason, problem = "garbage", str(error)
+        except Exception as error:  # noqa: BLE001 - an internal error costs this scrape alone
+            reason, problem = _internal(scraped, error)
         self._metrics.scrapes.labels(reason).inc()
-        if said and scraped.up is not False:
-            _log.warning("%s cannot be scraped: %s", scraped.target.url, said)
-        elif not said and scraped.up is False:
+        if problem and scraped.up is not False:
+            _log.warning("%s cannot be scraped: %s", scraped.target.url, problem)
+        elif not problem and scraped.up is False:
             _log.warning("%s can be scraped again", scraped.target.url)
-        scraped.up, scraped.error = not said, said
-        if said:
+        scraped.up, scraped.error = not problem, problem
+        if problem:
             scraped.per_second = 0.0
 
-    async def _take(self, scraped: ScrapedTarget, body: Body, answer: _Answer) -> SpoolRecord | None:
+    async def _take(self, scraped: ScrapedTarget, body: Body, answer: Answer) -> SpoolRecord | None:
         parts = body.data, answer.at, body.asked, body.answered, answer.lead
         if len(body.data) * (_NEW_COSTS if scraped.is_heavy else 1) <= _PARSED_AT_ONCE:
             await self._parse_budget.mine(len(body.data))
@@ -247,7 +242,7 @@ class Scraper:
         unspooled.append(self._appender.add(record))
         most = _UNSPOOLED if scraped.target.interval >= 1 else 0
         while unspooled and (unspooled[0].done() or len(unspooled) > most):
-            # Shielded: what was scraped is kept, also where the target is no longer wanted.
+            # Shielded: samples are stored even if the target is removed.
             await asyncio.shield(unspooled.popleft())
 
     def _count(self) -> None:
@@ -258,55 +253,12 @@ class Scraper:
         self._metrics.series.set(len(self._definitions.by_ref))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Answer:
-    """Answer of a target at a time, by a clock of that `booted_at`; or the reason for none, in a word and in a line."""
-
-    at: float
-    lead: float
-    body: Body | None
-    reason: str = "ok"
-    error: str = ""
-
-
-class _Unread(asyncio.Queue["_Answer | None"]):
-    """Responses to be parsed, the oldest first; ``None`` at the end. `places` are for more."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.places = asyncio.Semaphore(_UNREAD - 1)
-
-
-class _Following(NamedTuple):
-    """A target, and the two that are at work on it."""
-
-    scraped: ScrapedTarget
-    unread: _Unread
-    asking: asyncio.Task[None]
-    reading: asyncio.Task[None]
-
-
 def _internal(scraped: ScrapedTarget, error: Exception) -> tuple[str, str]:
-    """Log a fault of ours; return it in a word and in a line."""
-    _log.error("%s: a scrape failed for a reason that lies here", scraped.target.url, exc_info=error)
+    """Log an internal error; return its reason in a word and in a line."""
+    _log.error("%s: a scrape failed for a fault of the collector", scraped.target.url, exc_info=error)
     return "internal", type(error).__name__
 
 
 def _wake(waking: asyncio.Future[None]) -> None:
     if not waking.done():
         waking.set_result(None)
-
-
-async def _ended(following: _Following) -> None:
-    """Wait until nothing more is asked, and all that was said is read."""
-    await asyncio.wait([following.asking])
-    following.unread.put_nowait(None)
-    await following.reading
-
-
-async def _forget(following: _Following) -> None:
-    """Let go of a target's series, once its last record is in the spool: what was said is kept, also where nobody wants it now."""
-    await _ended(following)
-    if following.scraped.unspooled:
-        await asyncio.wait(following.scraped.unspooled)
-    following.scraped.forget()

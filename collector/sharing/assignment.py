@@ -1,8 +1,9 @@
 """Assignment of shared targets to several collectors.
 
-Each computes it for itself, by rendezvous hashing: a host's targets are that collector's whose name, hashed together with
-the host's, is the highest. They stay together, since one of them tells how far the host's clock is off. So all agree as soon as they know of each other, with nothing to configure and nobody to decide; one
-that ends leaves its targets to all others alike, one that comes gets some of each, and no other target moves.
+Each collector computes the assignment by rendezvous hashing. A host's targets belong to the collector whose name, hashed
+with the host's, gives the highest value. They stay together, since one of them shows the host's clock offset. Collectors
+agree as soon as they know of each other, without configuration or a coordinator. The targets of a collector that ends
+move to all others evenly. A new collector receives some from each, and no other target moves.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ __all__ = ["Assignment", "winner"]
 
 
 def winner(host: str, sources: Iterable[str]) -> str:
-    """Return the one of `sources` that the targets of `host` are for."""
+    """Return the member of `sources` that the targets of `host` are assigned to."""
     return max(sources, key=lambda source: (_hashed(source, host), source))
 
 
 class Assignment:
-    """One collector's share of the targets that it is given, among all that are given the same.
+    """One collector's part of the targets, among all collectors with the same targets.
 
-    Those with other targets, as while a changed file comes to one after the other, are no peers: whatever is given to
-    anybody is somebody's. That no target is two collectors' is the leases' affair.
+    Collectors with different targets are no peers, for instance while a changed file reaches one after the other. Each
+    target is thus assigned to at least one collector. The leases ensure that it is at most one.
 
     Parameters
     ----------
     source
-        The spool's: what tells the collector from others, also after it was started again.
+        The spool's identity, which a restart of the collector keeps.
     lease
-        Seconds that it may be silent and still have its share.
+        Seconds after which a silent collector loses its part.
     """
 
     def __init__(self, source: str, lease: float = LEASE_SECONDS) -> None:
@@ -49,12 +50,12 @@ class Assignment:
         self.peers: list[Peer] = []
 
     def of(self, connection: Connection, targets: Mapping[Key, Target], *, renew: bool) -> Mapping[Key, Target]:
-        """Return this collector's share of `targets`.
+        """Return this collector's part of `targets`.
 
         Parameters
         ----------
         renew
-            Whether to say that it lives; where its targets have changed it does anyway.
+            Whether to renew the collector's own lease; a change of its targets renews it anyway.
         """
         if changed := targets.keys() != self._keys or not self._digest:
             self._keys = frozenset(targets)
@@ -70,7 +71,7 @@ class Assignment:
         return {key: target for key, target in targets.items() if key in self._mine}
 
     def leave(self, connection: Connection) -> None:
-        """Say that this collector has ended."""
+        """Withdraw this collector."""
         leave_collectors(connection, self._me.source)
 
 

@@ -27,21 +27,21 @@ _log = logging.getLogger(__name__)
 
 
 class Leases:
-    """The targets that this collector has, and what the database is told of them. Not for several threads at once.
+    """Leases of this collector on its targets, and their reports to the database. Not thread-safe.
 
     Parameters
     ----------
     source
-        The spool's: the same collector, killed and started again, goes on at once.
+        The spool's identity: a collector that is killed and restarted keeps its leases.
     shared
-        Whether targets are shared with other collectors that are given the same ones.
+        Whether the collector shares targets with other collectors that have the same ones.
     memory
-        A file that says what others had, for a time when nobody can be asked; none is kept where it is ``None``.
+        File with the targets of other collectors, for the time without the database; ``None`` for no file.
 
     Attributes
     ----------
     held
-        Targets by their ids in the database; by numbers below 0 where it could not be asked for any.
+        Targets by their ids in the database; by negative numbers while the database has given none.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Leases:
         self._reported: dict[int, tuple[bool | None, str]] = {}
         self._away = self._asked = False
         self._peers = PeersTargets(memory)
-        self._unasked: dict[Key, int] = {}  # numbers of our own, while nobody has been asked yet
+        self._unasked: dict[Key, int] = {}  # own negative numbers, until the database answers
         self.held: dict[int, Target] = {}
 
     def begin(self, targets: Mapping[Key, Target]) -> None:
-        """Claim `targets`; where the database is away, or takes nothing, take what no other collector is known to have.
+        """Claim `targets`; without the database, take the targets that no other collector is known to have.
 
         Raises
         ------
         BenchError, psycopg.Error
-            It is not away, and fails all the same.
+            The database is available, but the claim fails.
         """
         if not (away := "" if self._database.opened else self._database.open_or_wait()):
             try:
@@ -92,10 +92,10 @@ class Leases:
         self.held = {self._unasked[key]: target for key, target in targets.items() if key in self._unasked}
 
     def claim(self, targets: Mapping[Key, Target]) -> None:
-        """Take hold of this collector's share of `targets`, and of no others.
+        """Claim this collector's part of `targets`, and no others.
 
-        One that another collector has is left to it until it lets go. What is held no longer is to be scraped no longer,
-        and then let go of by `let_go`.
+        A target of another collector stays there until that collector releases it. The caller stops the
+        scrapes of targets that are no longer in `held`, and then calls `let_go`.
 
         Raises
         ------
@@ -106,7 +106,7 @@ class Leases:
         if self._assignment is not None:
             targets = self._assignment.of(connection, targets, renew=self._due)
         ids = {target.key: target_id for target_id, target in self.held.items() if target_id > 0}
-        # A target whose address changed is claimed anew: the row says where it is, and who names its host.
+        # A target with a new address is claimed again: its row has the address and the source of its host name.
         fresh = [one for one in targets.values() if one.key not in ids or self.held[ids[one.key]].row != one.row]
         if self._taken:
             kept = holders(connection, [one.row for one in self._taken.values()])
@@ -124,16 +124,16 @@ class Leases:
         self._peers.remember(self._taken, shared=any(peer.source != self._source for peer in peers))
 
     def let_go(self) -> None:
-        """Let others have what is held no longer; to be called when it is scraped no longer."""
+        """Release the targets that are no longer held; the caller no longer scrapes them."""
         if gone := self._leaving - self.held.keys():
             try:
                 release_targets(self._connected(), self._source, sorted(gone))
             except (BenchError, psycopg.Error):
-                return  # its lease ends by itself
+                return  # the lease expires by itself
         self._leaving = set()
 
     def keep(self, targets: Mapping[Key, Target], states: Mapping[int, TargetState]) -> None:
-        """Report how targets are, renew what is held, and claim what is not; nothing where the database is away."""
+        """Report target states, renew the held leases, and claim the others; do nothing without the database."""
         try:
             connection = self._connected()
             lost = self._report(connection, states)
@@ -154,7 +154,7 @@ class Leases:
                 self._begin_unasked(targets)
 
     def release(self, states: Mapping[int, TargetState]) -> None:
-        """Report how targets are, and let go of all, so that another collector may have them at once."""
+        """Report target states and release all targets, so that another collector can claim them at once."""
         self._renewed = float("-inf")
         try:
             connection = self._connected()
@@ -174,18 +174,18 @@ class Leases:
 
     @property
     def _due(self) -> bool:
-        """Return whether leases are to be renewed: those of targets and the collector's own, so that they end together."""
+        """Return whether the leases on targets and the collector's own lease are due. They expire together."""
         return time.monotonic() - self._renewed >= self._lease / 3
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            if not self._database.opened:  # it is there for the first time, maybe empty
+            if not self._database.opened:  # first contact with the database, which may be empty
                 self._database.open()
             self._connection = self._database.connect()
         return self._connection
 
     def _report(self, connection: Connection, states: Mapping[int, TargetState]) -> set[int]:
-        """Report what has changed, and all every few seconds; return which are another collector's by now."""
+        """Report changed states, and all states every few seconds; return the targets that another collector has."""
         known = {target_id: states.get(target_id, TargetState()) for target_id in self.held if target_id > 0}
         changed = {one: state for one, state in known.items() if (state.up, state.error) != self._reported.get(one)}
         reported = known if self._due else changed
@@ -212,14 +212,14 @@ class Leases:
             holder = found.get(one.key)
             if holder is not None and holder.of_the_site:
                 _log.info("%s is left to the site's collector on %s, which measures it", one.url, holder.host)
-            elif holder is None or (holder.host, holder.pid) not in peers:  # a peer lets go of it within a second
+            elif holder is None or (holder.host, holder.pid) not in peers:  # a peer releases it within a second
                 astray.append(one)
         if astray:
             _log.warning("%s", _who(astray, found))
 
 
 def _who(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:
-    """Return who has the targets, and what can be done about it."""
+    """Return a message about the collector that has the targets, with a remedy."""
     wanted = list(targets)
     first = wanted[0]
     others = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""

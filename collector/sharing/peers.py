@@ -16,15 +16,15 @@ _log = logging.getLogger(__name__)
 
 
 class PeersTargets:
-    """Says which targets other collectors may have, by what was so when the database last answered.
+    """Targets of other collectors, as of the last contact with the database.
 
-    Where targets are shared, any may be another's by now: a collector that was silent has lost its own. Without a memory
-    nobody else is known of.
+    If targets are shared, any target may belong to another collector by now: a silent collector loses its own. Without
+    a file, no other collector is known.
 
     Parameters
     ----------
     memory
-        The file that remembers it; ``None`` for none.
+        The file that stores the targets; ``None`` for no file.
     """
 
     def __init__(self, memory: Path | None) -> None:
@@ -45,7 +45,7 @@ class PeersTargets:
         return self._shared or key in self._keys
 
     def remember(self, keys: Iterable[Key], *, shared: bool) -> None:
-        """Keep in mind which targets others have, and whether all are shared."""
+        """Store the targets of other collectors, and whether all are shared."""
         now = shared, frozenset(keys)
         if self._memory is None or now == self._remembered:
             return

@@ -1,4 +1,4 @@
-"""Reporter of target states to the database, once a second. It also learns which targets are this collector's."""
+"""Reporter of target states to the database, once a second; it also learns the targets of this collector."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _SECONDS = 1.0
 
 
 class Reporter:
-    """Keeps leases, in the background: the database may take long to answer, and neither scrapes nor writing wait.
+    """Periodic report of target states, with the renewal of leases. A slow database delays neither scrapes nor writes.
 
     Parameters
     ----------
     wanted
-        Says which targets there are by now.
+        Returns the current targets.
     follow
-        Is told which of them this collector has, and returns when it scrapes no others; called in this thread.
+        Called in the reporter's thread with the collector's targets; returns when no others are scraped.
 
     Attributes
     ----------
     states
-        How targets are, by their ids in the database; replaced by whoever scrapes.
+        States of targets by their ids in the database; the scraper replaces them.
     """
 
     def __init__(
@@ -41,11 +41,14 @@ class Reporter:
         self.states: Mapping[int, TargetState] = {}
 
     def start(self) -> None:
-        """Report from now on."""
+        """Start to report."""
         self._reports.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Report once more and let go of all targets; what is under way gets `timeout` seconds. Safe to call twice."""
+        """Report a last time and release all targets; safe to call twice.
+
+        The current report may take `timeout` seconds.
+        """
         if self._reports.end(timeout):
             self._leases.release(self.states)
 

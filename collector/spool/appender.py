@@ -10,42 +10,42 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.core.errors import BenchError
 
 __all__ = ["Appender"]
 
 _log = logging.getLogger(__name__)
 
-# What comes within so many seconds is one record of the spool, of so many samples at most. A thousand scrapes a second are
-# then fifty records, and a crash costs no more than it would have cost anyway: scrapes that were on their way.
+# Records within this time are joined into one record of the spool, up to a number of samples. A thousand scrapes a
+# second thus become fifty records. A crash costs no more than without this: the scrapes in flight.
 _TOGETHER_SECONDS, _TOGETHER_SAMPLES = 0.02, 10_000
 
 
 class Appender:
-    """Appends records to the spool, in their order. For one event loop, which does not wait: a disk may be slow.
+    """Appender of records to the spool, in their order. For one event loop, which does not wait: a disk may be slow.
 
     Parameters
     ----------
     spool, lock
-        Where samples go, and what guards it: the writer takes from it in another thread.
+        The spool, and its lock: the writer takes from it in another thread.
     """
 
     def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
         self._spool, self._lock, self._metrics = spool, lock, metrics
-        self._together: list[SpoolRecord] = []  # on their way
-        self._appending: asyncio.Task[None] | None = None  # the last of them
+        self._together: list[SpoolRecord] = []  # to be appended
+        self._appending: asyncio.Task[None] | None = None  # of the last record
         self._thread = ThreadPoolExecutor(1, "spooling")
 
     def add(self, record: SpoolRecord) -> asyncio.Task[None]:
-        """Have a record appended; the task is done when it is in the spool."""
+        """Append a record; the task is done when the record is in the spool."""
         if self._appending is None or not self._together:
             self._appending = asyncio.create_task(self._append_soon())
         self._together.append(record)
         return self._appending
 
     async def stop(self) -> None:
-        """Wait until all are in the spool. Safe to call twice."""
+        """Wait until all records are in the spool; safe to call twice."""
         if self._appending is not None:
             await self._appending
         self._thread.shutdown()
@@ -63,7 +63,7 @@ class Appender:
                     self._spool.append(record)
                 except BenchError as error:
                     problem = error
-                # At once: the writer may be in a long statement, and the collector killed before its end.
+                # Now: the writer may be in a long statement, and the collector may be killed before its end.
                 self._metrics.count_spool(self._spool)
             if problem is not None:
                 self._metrics.dropped.labels("spool").inc(len(record))
@@ -71,7 +71,7 @@ class Appender:
 
 
 def _joined(records: Iterable[SpoolRecord]) -> Iterator[SpoolRecord]:
-    """Yield them together, as many at once as samples may be."""
+    """Yield the records joined, up to the limit of samples."""
     together: list[SpoolRecord] = []
     count = 0
     for record in records:

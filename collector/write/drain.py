@@ -1,4 +1,4 @@
-"""Drain of the spool that a stopped collector left."""
+"""Drain of the spool of a stopped collector."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["drain"]
 
 
 def drain(database: Database, spool_dir: Path, seconds: float) -> None:
-    """Write what is in a spool, for so many seconds at most; what is left then stays there.
+    """Write the records of a spool, for `seconds` at most; the rest stays there.
 
     Raises
     ------
     SpoolInUse
-        Its collector goes on.
+        The collector of the spool is running.
     SpoolUnwritable
-        Its folder cannot be used.
+        The spool's folder is unusable.
     """
     spool = Spool(spool_dir)
     writer = Writer(database, spool, threading.Lock(), CollectorMetrics())

@@ -1,4 +1,4 @@
-"""Series ids: from the collector's refs to the database's ids. A new series is opened once."""
+"""Series ids: from the collector's refs to the database's ids. Each new series is registered once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest import samples
 from hypergauge.sql.ingest.targets import TargetRow, find_target
 from hypergauge.sql.server.database import Connection
@@ -18,17 +18,17 @@ __all__ = ["ELSEWHERE", "Found", "Ids", "SeriesIds"]
 Ids = npt.NDArray[np.int32]
 
 ELSEWHERE = -1
-# After a restart, records of former lives of the collector bring refs of their own. They come one era after the other,
-# beside those of the present one.
+# After a restart, records of earlier processes have refs of their own, one era after the other. They alternate with
+# records of the current era.
 _ERAS = 4
-# Series of one statement: to write a hundred thousand as JSON, and to read the answer, would keep the scrapes from running.
+# Series per statement. The JSON of a hundred thousand would block the scrapes, at the encoding and at the answer.
 _OPENED_AT_ONCE = 1000
 
 
 class Found(NamedTuple):
-    """Of each sample the ids of its series, of that one's place, and of the target that says it; 0 is none.
+    """Ids of each sample's series, of the series' resource, and of the reporting target; 0 if unknown.
 
-    `counters` is 1 where the series counts.
+    `counters` is 1 for counters.
     """
 
     series: Ids
@@ -37,29 +37,29 @@ class Found(NamedTuple):
     counters: Ids
 
     def where(self, which: npt.NDArray[np.bool_] | npt.NDArray[np.intp]) -> Found:
-        """Return those of some samples."""
+        """Return the ids of the selected samples."""
         return Found(*(ids[which] for ids in self))
 
 
 class SeriesIds:
-    """Database ids of the series that this collector has met, by era and ref.
+    """Database ids of the series that this collector has seen, by era and ref.
 
-    Series are opened in transactions of their own, so that what was opened stays so whatever becomes of their samples.
+    Series are registered in their own transactions, so that a failed write of samples keeps them.
 
     Parameters
     ----------
     source
-        The collector's. What it scraped without having asked whether another one does has the series `ELSEWHERE`, where
-        that is so.
+        The collector's. Without the database, it scrapes targets that another collector may have. Series of targets
+        that another one did have get the id `ELSEWHERE`.
     """
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._unasked: dict[TargetRow, int | None] = {}  # as they were at first: half of an outage is nobody's
+        self._unasked: dict[TargetRow, int | None] = {}  # from the first lookup: an outage is written whole
         self._eras: dict[int, Found] = {}
 
     def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> Found:
-        """Return it for the samples of `records`, one after the other; open the series that are new."""
+        """Return the ids for the samples of `records`, in their order; register new series."""
         none = np.zeros(0, np.int32)
         parts = [Found(none, none, none, none)]
         for record in records:
@@ -74,17 +74,17 @@ class SeriesIds:
         none = np.zeros(0, np.int32)
         known = self._eras.pop(record.era, Found(none, none, none, none))
         if len(record) and (highest := int(record.refs.max())) >= len(known.series):
-            # Doubles, so that growing is linear in all.
+            # Doubles: linear time in total.
             more = np.zeros(max(highest + 1 - len(known.series), len(known.series)), np.int32)
             known = Found(*(np.concatenate([ids, more]) for ids in known))
-        self._eras[record.era] = known  # behind the others: the first is the one used longest ago
+        self._eras[record.era] = known  # at the end: the first era is the least recently used
         if len(self._eras) > _ERAS:
             del self._eras[next(iter(self._eras))]
         return known
 
     def _open(self, connection: Connection, new: dict[int, SeriesDefinition], known: Found) -> None:
         ids = {ref: self._target(connection, one) for ref, one in new.items()}
-        # A target that had its series met anew has two refs of one series, which is asked for once.
+        # A target whose series were parsed again has two refs of one series, which is registered once.
         targets: dict[int, dict[tuple[str, tuple[tuple[str, str], ...]], list[int]]] = {}
         for ref, one in new.items():
             if (target := ids[ref]) is None:

@@ -1,4 +1,4 @@
-"""Tags of samples: the run set of each sample, by its time and its place."""
+"""Tags of samples: the run set of each sample, by its time and its resource."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from hypergauge.sql.ingest.samples import Segment
 
 __all__ = ["Part", "Tags"]
 
-# Parts of a sample shorter than this, in seconds and as a share of it, stay with the one beside them: `dt` is rounded.
+# Shorter parts of a sample, in seconds and as a share of it, stay with their neighbour: `dt` is rounded.
 _SHORTEST, _SMALLEST = 1e-3, 1e-6
-# Seconds before a boundary that a gauge may stand for: as many are missing before the next one.
+# Seconds before a boundary that a gauge may cover: as many are missing before the next one.
 _GAUGE_REACHES = 1.0
-# How long before a boundary a part ends that belongs to the set before it: the database has microseconds.
+# Seconds before a boundary at which a part for the previous set ends: the database has microseconds.
 _BEFORE = 1e-6
 
 
 class Part(NamedTuple):
-    """Part of the time that a sample stands for: the sample's position, when the part ends, and its seconds."""
+    """Part of a sample's interval: the sample's position, the part's end, and its seconds."""
 
     sample: int
     time: float
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 class _Spans(NamedTuple):
-    """Run sets of one place in the order of time, and when one begins or ends there."""
+    """Run sets of one resource in the order of time, and the boundaries at which one begins or ends."""
 
     starts: npt.NDArray[np.float64]
     ends: npt.NDArray[np.float64]
@@ -38,16 +38,16 @@ class _Spans(NamedTuple):
 
 
 class Tags:
-    """The run sets of all places over a span of time.
+    """Run sets of all resources over an interval.
 
     Parameters
     ----------
     segments
-        Spans of run sets; those of one place do not overlap.
+        Intervals of run sets; those of one resource do not overlap.
     since
-        Unix seconds from which on they are complete.
+        Unix seconds from which on the segments are complete.
     version
-        Of the run sets, see `hypergauge.sql.ingest.samples.tag_version`.
+        Version of the run sets, see `hypergauge.sql.ingest.samples.tag_version`.
     """
 
     def __init__(self, segments: Iterable[Segment] = (), since: float = np.inf, version: int = -1) -> None:
@@ -58,9 +58,12 @@ class Tags:
         self._places = {place: _spans(segments) for place, segments in places.items()}
 
     def tag(self, places: npt.NDArray[np.int32], times: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
-        """Return run set ids for samples of shape ``(n,)`` by place and time; 0 where nobody ran. Runs are [start, end)."""
+        """Return run set ids for samples of shape ``(n,)`` by resource and time; 0 without a run.
+
+        Runs are [start, end).
+        """
         tags = np.zeros(len(times), np.int32)
-        # The database has microseconds, and so have the spans: compared as such, an edge falls on the same side.
+        # The database and the spans have microseconds. Rounded times fall on the same side of a boundary in both.
         times = np.round(times * 1e6) / 1e6
         for here, spans in self._present(places):
             index = np.searchsorted(spans.starts, times[here], side="right") - 1
@@ -75,11 +78,11 @@ class Tags:
         dts: npt.NDArray[np.float32],
         counters: npt.NDArray[np.int32],
     ) -> list[Part]:
-        """Return what samples become that stand for time in several run sets; most samples do not.
+        """Return the parts of samples that cover several run sets; most samples cover one.
 
-        A counter's sample is divided where sets begin and end, so that each has its part of the increase. A gauge's
-        stands for the time since the last of these boundaries, or for a second: what there was before, nobody has seen.
-        In ``sql/schema/functions/20_run_sets.sql``, `divide` does the same with samples that are there already.
+        A counter's sample is divided at the begins and ends of sets, so that each set gets its part of the increase. A
+        gauge's sample covers the time since the last boundary, or one second: no scrape saw the values before. `divide`
+        in ``sql/schema/functions/20_run_sets.sql`` does the same for stored samples.
         """
         found = []
         begins = times - dts
@@ -108,7 +111,7 @@ class Tags:
 
 def _spans(segments: list[Segment]) -> _Spans:
     starts, ends = np.array([s.started_at for s in segments]), np.array([s.ended_at for s in segments])
-    # All that a run's own processes do is the run's: nothing is divided there.
+    # Usage of a run's own processes belongs to the run as a whole: no division there.
     edges = np.unique([edge for s in segments if not s.own for edge in (s.started_at, s.ended_at)])
     return _Spans(starts, ends, np.array([s.runset_id for s in segments], np.int32), edges[np.isfinite(edges)])
 

@@ -13,7 +13,7 @@ import psycopg
 
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.collector.write.series import ELSEWHERE, Found, Ids, SeriesIds
 from hypergauge.collector.write.tags import Tags
 from hypergauge.core.errors import BenchError
@@ -28,33 +28,33 @@ __all__ = ["Writer"]
 
 _log = logging.getLogger(__name__)
 
-# Of one transaction: some 0.6 s of work, so that live samples are readable within 2 s while a backlog drains.
+# Samples per transaction: some 0.6 s of work, so that live samples are readable within 2 s while a backlog drains.
 _SAMPLES_AT_ONCE = 250_000
-# The share of it that what came just now may take: a backlog gets the rest.
+# Share of live samples in it; the backlog gets the rest.
 _LIVE_SHARE = 0.8
-# Long enough to find the scrapes of several targets together: a transaction costs as much as some hundred samples.
+# Long enough to collect the scrapes of several targets: a transaction costs as much as some hundred samples.
 _IDLE_SECONDS = 0.8
-# What the data are at fault for, and not the database.
+# Errors of the data, not of the database.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
 _HOUSEKEEPING_SECONDS = 1.0
-# Who writes SQL as `bench_reader` may lift that role's 30 s, as an export does, which copies a table for some minutes.
+# Users with SQL as `bench_reader` may lift that role's 30 s; an export does, and copies a table for some minutes.
 _LONGEST_READ_SECONDS = 300.0
-# When a run's last samples are in: its last scrape is over, and so is the writing.
+# Delay after which a run's last samples are stored: its last scrape is over, and so is the write.
 _SETTLED_SECONDS = 2.0
-# Where nothing older than this waits to be read or in the spool, all that was scraped has been written.
+# If nothing older than this waits in the parse queue or in the spool, all scraped samples are written.
 _WRITTEN_SECONDS = 1.5
-# Where nothing came for this long, the whole collector may have been asleep, and what runs said last is still to come;
-# unless nothing has come for longer than the longest interval between two scrapes.
+# After a silence this long, the whole collector may have been suspended, and the last reports of runs are still to
+# come; unless the silence exceeds the longest scrape interval.
 _ASLEEP_SECONDS, _GIVEN_UP_SECONDS = 3.0, 90.0
 
 
 class Writer(threading.Thread):
-    """The one thread that writes samples.
+    """Thread that writes samples; the only one.
 
     Parameters
     ----------
     spool, lock
-        Where records come from, and what guards it: the scraper appends to it in another thread.
+        The spool, and its lock: the scraper appends to it in another thread.
     """
 
     def __init__(self, database: Database, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
@@ -69,13 +69,13 @@ class Writer(threading.Thread):
         self._at_once = _SAMPLES_AT_ONCE
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Write what is left, for `timeout` seconds at most, and end; safe to call twice."""
+        """Write the remaining records, for `timeout` seconds at most, and end; safe to call twice."""
         self._stopping.set()
         if self.is_alive():
             self.join(timeout)
 
     def run(self) -> None:
-        """Write until stopped; whatever the database does meanwhile."""
+        """Write until stopped; retry after database failures."""
         while True:
             try:
                 with self._database.connect() as connection:
@@ -89,10 +89,10 @@ class Writer(threading.Thread):
                 self._tags, self._series = Tags(), SeriesIds(self._spool.source)
                 self._give_back()
                 if self._stopping.wait(self._backoff.failed()):
-                    return  # the spool keeps what is left
+                    return  # the spool keeps the remaining records
 
     def _settle(self, connection: Connection) -> None:
-        """Ask the ledger about what may have been written though nobody heard of it, in an earlier life or at a failure."""
+        """Settle unsure batches by the ledger: an earlier process or a failed write may have written them."""
         with self._lock:
             unsure = self._spool.unsure
         if unsure is not None:
@@ -103,7 +103,7 @@ class Writer(threading.Thread):
 
     def _work(self, connection: Connection) -> None:
         while True:
-            stopping = self._stopping.is_set()  # asked first, so that what came before the stop is written
+            stopping = self._stopping.is_set()  # read first, so that records from before the stop are written
             wrote = self._write(connection)
             if stopping and not wrote:
                 self._keep_house(connection, settled=0)
@@ -114,14 +114,14 @@ class Writer(threading.Thread):
                 self._stopping.wait(_IDLE_SECONDS)
 
     def _take(self) -> list[SpoolRecord]:
-        """Return the records of one transaction: what came just now, and as much of what has piled up as fits."""
+        """Return the records of one transaction: the live ones, and as much of the backlog as fits."""
         records: list[SpoolRecord] = []
         count = 0
         turns = ((True, _LIVE_SHARE * self._at_once), (False, self._at_once))
-        # After a refusal it is the oldest alone: so the record that was refused comes to be alone as well.
+        # After a refusal, only the oldest record: the refused record is thus also written alone.
         for live, limit in turns if self._at_once else ((False, 1),):
             while count < limit:
-                with self._lock:  # for one record at a time: a scrape waits no longer
+                with self._lock:  # per record: a scrape waits no longer
                     record = self._spool.take(live=live)
                 if record is None:
                     break
@@ -130,15 +130,15 @@ class Writer(threading.Thread):
         return records
 
     def _write(self, connection: Connection) -> bool:
-        """Write records, in one transaction with their numbers; return whether there were any."""
+        """Write records in one transaction with their numbers; return whether there were any."""
         records = self._take()
         if not records:
             return False
         began = time.monotonic()
         try:
-            # After a refusal: of the one record, what is not refused.
+            # After a refusal, the acceptable part of the one record.
             taken = records if self._at_once else self._acceptable(connection, records[0])
-            # Before the transaction, which a scheduler that makes the same place would have to wait for.
+            # Before the transaction: a scheduler that creates the same resource would have to wait for it.
             self._series.of(connection, taken)
             with connection.transaction():
                 count = self._enter(connection, taken)
@@ -154,9 +154,10 @@ class Writer(threading.Thread):
         return True
 
     def _refused(self, connection: Connection, records: list[SpoolRecord], error: psycopg.Error) -> None:
-        """Have records written one by one, and so the bad one found.
+        """Retry records one by one, which isolates the refused one.
 
-        One that is refused though it went alone, and less what its targets may not say, will be so again: it goes.
+        A record that is refused alone, and without the targets that the database refuses, would be refused again. It is
+        dropped.
         """
         self._metrics.write_errors.inc()
         _log.warning("records were refused: %s", error)
@@ -174,7 +175,7 @@ class Writer(threading.Thread):
             self._metrics.count_spool(self._spool)
 
     def _acceptable(self, connection: Connection, record: SpoolRecord) -> list[SpoolRecord]:
-        """Return what the database takes of a record: what a target says that it refuses costs that target alone."""
+        """Return the part of a record that the database accepts; a refused series costs only its target's samples."""
         good = []
         for part in record.by_target():
             try:
@@ -186,7 +187,7 @@ class Writer(threading.Thread):
         return [SpoolRecord.joined(good)] if good else []
 
     def _enter(self, connection: Connection, records: list[SpoolRecord]) -> int:
-        """Write records that were not written before, with their numbers; return how many samples these are."""
+        """Write records that are not in the ledger, with their numbers; return the number of samples."""
         ids = self._series.of(connection, records)
         state = samples.begin_write(connection, self._spool.source, [record.batch for record in records])
         if len(state.fresh) < len(records):
@@ -219,9 +220,9 @@ class Writer(threading.Thread):
             dts[-len(parts) :] = [part.dt for part in parts]
         tags = self._tags.tag(ids.places, times)
         columns = samples.Columns(times, ids.series, tags, values, dts)
-        # Worth it for what has piled up; a live scrape has one sample of each series.
+        # Compression pays for a backlog; a live scrape has one sample per series.
         compressed = samples.worth_compressing(columns)
-        samples.copy_samples(connection, columns, edge=state.edge, compressed=compressed)
+        samples.copy_samples(connection, columns, raw_cutoff=state.raw_cutoff, compressed=compressed)
         self._see_to_changes(connection, ids, times, dts, tags)
         if (ended := np.unique(tags[times < state.now - _SETTLED_SECONDS])).any():
             samples.mark_unsummarised(connection, ended.tolist())
@@ -240,7 +241,7 @@ class Writer(threading.Thread):
         dts: npt.NDArray[np.float32],
         tags: npt.NDArray[np.int32],
     ) -> None:
-        """Have samples tagged anew whose run sets have changed while they were written: no run waits for that to begin."""
+        """Request retagging of samples whose run sets changed during the write; the start of a run never waits for it."""
         version, lowest = samples.end_write(connection), float((times - dts).min())
         if version == self._tags.version:
             return
@@ -255,7 +256,7 @@ class Writer(threading.Thread):
 
     def _keep_house(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
         self._housekept = time.monotonic()
-        unread = self._metrics.unread_seconds  # asked first: what is read meanwhile is in the spool
+        unread = self._metrics.unread_seconds  # read first: responses that are parsed meanwhile are in the spool
         with self._lock:
             silence, oldest = self._spool.silence, self._spool.oldest
             written = (
@@ -276,7 +277,7 @@ class Writer(threading.Thread):
 
 
 def _before(taken: Mapping[int, float], targets: Ids, times: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """Return which samples were scraped before another collector had their target: what came later is there from that one."""
+    """Return a mask of samples scraped before another collector took over their target, which wrote the later ones."""
     since = np.full(max(int(targets.max()), *taken) + 1, np.inf)
     since[list(taken)] = list(taken.values())
     return times < since[targets]

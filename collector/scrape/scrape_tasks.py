@@ -1,0 +1,59 @@
+"""Tasks of one scraped target: one sends requests on schedule, the other parses responses."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hypergauge.collector.http.fetch import Body
+from hypergauge.collector.scrape.scraped_target import ScrapedTarget
+
+__all__ = ["Answer", "ScrapeTasks", "Unread", "ended", "forget"]
+
+# Unparsed responses of a target. While other programs keep the cores busy, parsing falls behind for seconds, and no
+# scrape is missed. Beyond this limit the target waits, which bounds the memory.
+UNREAD = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Response of a target, or the reason for none, in a word and in a line; `lead` is the collector's `booted_at`."""
+
+    at: float
+    lead: float
+    body: Body | None
+    reason: str = "ok"
+    error: str = ""
+
+
+class Unread(asyncio.Queue["Answer | None"]):
+    """Responses to parse, the oldest first; ``None`` at the end. `places` limits their number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.places = asyncio.Semaphore(UNREAD - 1)
+
+
+class ScrapeTasks(NamedTuple):
+    """Scraped target with its queue and its two tasks."""
+
+    scraped: ScrapedTarget
+    unread: Unread
+    asking: asyncio.Task[None]
+    reading: asyncio.Task[None]
+
+
+async def ended(tasks: ScrapeTasks) -> None:
+    """Wait until the last request is done and all responses are parsed."""
+    await asyncio.wait([tasks.asking])
+    tasks.unread.put_nowait(None)
+    await tasks.reading
+
+
+async def forget(tasks: ScrapeTasks) -> None:
+    """Forget a target's series once its last record is in the spool."""
+    await ended(tasks)
+    if tasks.scraped.unspooled:
+        await asyncio.wait(tasks.scraped.unspooled)
+    tasks.scraped.forget()
