@@ -9,7 +9,7 @@ __all__ = ["frame", "summary"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is for Python when it is asked for: commands have no use for it."""
+    """Import data frames on first use, because commands do not need them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from hypergauge.insight.export import frames

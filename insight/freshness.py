@@ -14,22 +14,22 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["await_figures"]
 
-# After its end a run is waited for no longer than this.
+# Longest wait after the end of a run.
 _SETTLE_SECONDS = 12.0
 _LOOK_SECONDS = 0.1
-# What takes no longer than this needs no word.
+# Shorter waits are silent.
 _QUIET_SECONDS = 1.0
 
 
 def await_figures(
     connection: Connection, settings: Settings, selectors: Sequence[str], say: Callable[[str], None] = lambda _: None
 ) -> bool:
-    """Wait until the collector has written, and the supervisor delivered, what runs had to say last; return whether they have.
+    """Wait for the last samples and metrics of runs; return whether they have arrived.
 
-    Only runs of this home that have ended a few seconds ago are waited for: `bench run` returns before this is done. `say` is
-    told of a wait that is long or in vain.
+    The collector writes samples and the supervisor delivers metrics after `bench run` has returned. Only runs of this home
+    that ended a few seconds ago count. `say` gets a message about a long or failed wait.
     """
-    began, told = time.monotonic(), False
+    began, announced = time.monotonic(), False
     ids = [run_id for run_id in just_ended(connection, _SETTLE_SECONDS) if RunFolder.find(settings.home, run_id)]
     if ids and selectors:
         asked = {run.run_id for run in select_runs(connection, selectors, every_attempt=True)}
@@ -37,17 +37,17 @@ def await_figures(
     while left := [run_id for run_id in ids if _delivers(settings, run_id)] or unsummarised(connection, ids):
         ids = [run_id for run_id in ids if run_id in just_ended(connection, _SETTLE_SECONDS)]
         if not ids:
-            say(f"the last figures of {_shown(left)} have not arrived yet")
+            say(f"the last metrics of {_shown(left)} have not arrived yet")
             return False
-        if not told and time.monotonic() - began > _QUIET_SECONDS:
-            told = True
-            say(f"waiting for the last figures of {_shown(left)}")
+        if not announced and time.monotonic() - began > _QUIET_SECONDS:
+            announced = True
+            say(f"waiting for the last metrics of {_shown(left)}")
         time.sleep(_LOOK_SECONDS)
     return True
 
 
 def _delivers(settings: Settings, run_id: str) -> bool:
-    """Return whether the supervisor of a run of this host is still delivering what it left."""
+    """Return whether the supervisor of a run of this host is still delivering metrics."""
     folder = RunFolder.find(settings.home, run_id)
     if folder is None or folder.delivered or (state := folder.state()) is None:
         return False

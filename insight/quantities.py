@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["spoken"]
+__all__ = ["display_name"]
 
 _WORDS = {
     word.lower(): word
@@ -10,7 +10,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-def spoken(quantity: str) -> str:
-    """Return a quantity's name in words: ``GPU SM active`` for ``gpu_sm_active``."""
+def display_name(quantity: str) -> str:
+    """Return the display name of a quantity: ``GPU SM active`` for ``gpu_sm_active``."""
     words = " ".join(_WORDS.get(word, word) for word in quantity.split("_"))
     return words[:1].upper() + words[1:]

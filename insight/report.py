@@ -8,14 +8,14 @@ from typing import Protocol, TypeVar
 
 from hypergauge.core.errors import NoData
 from hypergauge.insight.charts.chart import Chart, chart
-from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.entry import Further
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.insight.highlights import Highlight, of_runs
-from hypergauge.insight.sharing.collocation import interference, remarks, verdict
+from hypergauge.insight.sharing.collocation import facts, interference, verdict
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.sql.queries.charts import software_keys
+from hypergauge.sql.queries.notices import Notice, notices
 from hypergauge.sql.queries.report import Device, Finding, Phase, Quality, Steps, devices, findings, phases, steps
 from hypergauge.sql.queries.summaries import coverage
 from hypergauge.sql.runs.selection import ExperimentInfo, RunInfo, list_experiments, select_runs
@@ -23,7 +23,7 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["Report", "report"]
 
-# What is drawn where nobody says what: of each line the first that there is.
+# Default charts: the first measured quantity of each line.
 _CHARTED = (
     ("cpu_usage",),
     ("memory_used",),
@@ -32,7 +32,7 @@ _CHARTED = (
     ("gpu_power", "system_power", "cpu_power"),
 )
 _MOST_KEYS = 3
-# All curves together have no more points than a page can hold, but each enough to be one.
+# Limit of points on a page; fewest and most points of a curve.
 _MOST_POINTS, _FEWEST_POINTS, _ENOUGH_POINTS = 40_000, 100, 600
 
 
@@ -51,17 +51,17 @@ class Report:
     Attributes
     ----------
     runs
-        In the order in which they were selected, those as well that have not started.
+        Selected runs in order, including those that have not started.
     comparisons
-        Of the runs and, where there are several, of their workloads.
+        Comparisons by run and, if there are several, by workload.
     verdict
-        What running side by side cost, and whether it paid, in sentences.
+        Cost and benefit of collocation, in sentences.
     interference
-        The same in figures, over all repetitions.
-    warnings
-        Sentences without which the comparison would mislead.
+        Values behind the verdict, over all repetitions.
+    notices
+        Facts without which the comparison would mislead.
     charts
-        By run and, where workloads have several runs, by workload; none where nothing was measured.
+        Charts by run and, if workloads have several runs, by workload; none without measurements.
     devices, highlights, phases, steps, findings, qualities
         By run id.
     """
@@ -71,7 +71,7 @@ class Report:
     comparisons: tuple[Comparison, ...]
     verdict: tuple[str, ...]
     interference: Interference
-    warnings: tuple[str, ...]
+    notices: tuple[Notice, ...]
     charts: tuple[Chart, ...]
     devices: Mapping[str, Sequence[Device]]
     highlights: Mapping[str, Sequence[Highlight]]
@@ -85,16 +85,16 @@ def report(
     connection: Connection, selectors: Sequence[str], metrics: Sequence[str] = (), *, baseline: str | None = None,
     further: Sequence[Further] = (),
 ) -> Report:  # fmt: skip
-    """Return what is to be told of runs.
+    """Return the content of a report on runs.
 
     Parameters
     ----------
     metrics
-        What is drawn; by default some that the runs have.
+        Metrics of the charts; by default usual ones that the runs have.
     baseline
-        A run that the others are compared with.
+        Selector of the run that the others are compared with.
     further
-        What adds figures to those of the runs.
+        Functions that add values to those of the runs.
 
     Raises
     ------
@@ -111,7 +111,6 @@ def report(
     by_workload = [compare(connection, selectors, by="workload", further=further)] if several else []
     drawn = tuple(metrics) or _usual(connection, ids)
     grouped = several and len(workloads) < sum(run.started_at is not None for run in runs)
-    changes = neighbours.of_comparison(connection, by_run)
     sharing = interference(connection, selectors)
     trusted = trust(connection, by_run)
     chosen = {run.experiment_id for run in runs}
@@ -121,7 +120,7 @@ def report(
         comparisons=(by_run, *by_workload),
         verdict=tuple(verdict(sharing)),
         interference=sharing,
-        warnings=(*trusted.remarks, *neighbours.footnotes(by_run, changes), *remarks(sharing)),
+        notices=(*trusted.notices, *notices(connection, facts(sharing))),
         charts=tuple(_charts(connection, runs, drawn, ("run", "workload") if grouped else ("run",))),
         devices=_by_run(devices(connection, ids)),
         highlights=of_runs(connection, [run for run in runs if run.started_at is not None]),
@@ -133,11 +132,11 @@ def report(
 
 
 def _usual(connection: Connection, run_ids: Sequence[str]) -> tuple[str, ...]:
-    """Return what most people ask for first, of what runs have."""
+    """Return the default metrics, as far as the runs have them."""
     there = {one.quantity for one in coverage(connection, run_ids)}
     quantities = [next((name for name in names if name in there), None) for names in _CHARTED]
     keys = software_keys(connection, run_ids)
-    # MLflow's own measurements of the system are what the quantities are, less well.
+    # MLflow's system metrics repeat the quantities, less precisely.
     own = sorted((key for key in keys if not key.startswith("system/")), key=lambda key: (-len(keys[key]), key))
     return (*(name for name in quantities if name), *own[:_MOST_KEYS])
 

@@ -1,4 +1,4 @@
-"""Watch over running runs: one look a second at bounded cost, until all have ended."""
+"""Live view of running runs: one poll a second at bounded cost, until all have ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from hypergauge.core.errors import BadRequest, DatabaseUnavailable
 from hypergauge.core.selectors import Selector
-from hypergauge.sql.queries.live import Position, Recent, holding_rules, positions, recent_figures
+from hypergauge.sql.queries.live import Position, Recent, holding_rules, positions, recent_values
 from hypergauge.sql.runs.experiments import being_scheduled
 from hypergauge.sql.runs.selection import RunInfo, has_runs, select_runs
 from hypergauge.sql.server import replica
@@ -22,13 +22,13 @@ __all__ = ["QUANTITIES", "Level", "Watched", "WatchedRun", "watch"]
 
 QUANTITIES = ("cpu_usage", "memory_used", "gpu_utilization", "gpu_power")
 
-# The last minutes, in points of two seconds: a terminal has few more columns for them.
+# Two minutes in points of two seconds: more points than most terminals have columns.
 _WINDOW_SECONDS, _STEP_SECONDS = 120.0, 2.0
-# How late a sample may be seen; what is older than that at a look is known from then on.
+# Largest delay of a sample. Older points are final.
 _LATE_SECONDS = 14.0
-# An older figure is none of now.
+# Older values are not current.
 _STALE_SECONDS = 10.0
-# A look that takes long is not repeated at once: a fifth of its time is the most that is asked of the database.
+# After a slow poll, a pause of four times its duration: a fifth of the time is the database's highest load.
 _EVERY_SECONDS, _PAUSES_PER_LOOK = 1.0, 4.0
 _OVER = frozenset({"finished", "failed", "stopped", "timeout"})
 
@@ -40,7 +40,7 @@ class Level:
     Attributes
     ----------
     history
-        Its means over some seconds each, the oldest first; ``None`` where it was not measured.
+        Means over `_STEP_SECONDS` each, the oldest first; ``None`` for missing ones.
     """
 
     value: float
@@ -50,7 +50,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class WatchedRun:
-    """A run; while it goes on where it is, its levels by quantity, and the rules that hold."""
+    """A run, with position, levels by quantity and firing rules while it is running."""
 
     run: RunInfo
     position: Position | None = None
@@ -58,7 +58,7 @@ class WatchedRun:
     rules: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON."""
+        """Return the JSON object."""
         run, at = self.run, self.position
         return {
             "run": run.label,
@@ -85,13 +85,13 @@ class Watched:
     Attributes
     ----------
     over
-        Whether all runs have ended, and none is to come.
+        Whether all runs have ended and no further one is expected.
     problem
-        Why this is what was seen before, where the database does not answer.
+        Reason for an outdated view: the database does not answer.
     behind
-        What to know where it was seen on a replica that is behind.
+        Notice about a late replica.
     awaited
-        Why there is no run yet, of each selector that has none: its first run is waited for.
+        Messages about selectors whose first run is expected.
     """
 
     runs: tuple[WatchedRun, ...]
@@ -102,33 +102,34 @@ class Watched:
 
     @property
     def failed(self) -> bool:
-        """Return whether a run has ended otherwise than well."""
+        """Return whether a run did not finish."""
         return any(one.run.status in _OVER - {"finished"} for one in self.runs)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON."""
+        """Return the JSON object."""
         runs = [one.as_dict() for one in self.runs]
         about = {"over": self.over, "problem": self.problem, "behind": self.behind, "awaited": list(self.awaited)}
         return {"time": datetime.now(UTC), **about, "runs": runs}
 
 
 def watch(database: Database, selectors: Sequence[str]) -> Iterator[Watched]:
-    """Yield what is seen of runs, about once a second, until all have ended and their experiment is not scheduled any more.
+    """Yield views of runs, about once a second, until all have ended and no command schedules their experiment.
 
-    An experiment that has no run yet is about to begin: its first run is waited for. A database that goes away is a problem that is yielded, and asked again.
+    An experiment without runs is watched until its first run exists. If the database fails, the view has a `problem` and
+    polling continues.
 
     Raises
     ------
     BadRequest
         A selector is malformed, or names nothing in an experiment that has runs and is not being scheduled.
     DatabaseUnavailable
-        The database does not answer the first question.
+        The database does not answer the first query.
     """
     seen: Watched | None = None
     while seen is None or not seen.over:
         try:
             with database.session() as connection, _primary(database, connection) as primary:
-                for seen in _looks(connection, primary, selectors):
+                for seen in _polls(connection, primary, selectors):
                     yield seen
         except DatabaseUnavailable as error:
             if seen is None:
@@ -140,25 +141,25 @@ def watch(database: Database, selectors: Sequence[str]) -> Iterator[Watched]:
 
 @contextlib.contextmanager
 def _primary(database: Database, connection: Connection) -> Iterator[Connection]:
-    """Open the primary of a replica, where it is known and answers; else yield `connection`."""
+    """Connect to the primary of a replica if it is known and answers; else yield `connection`."""
     with contextlib.ExitStack() as opened:
         primary = connection
-        if database.settings.dsn is not None and replica.standing(connection).standby:
-            with contextlib.suppress(DatabaseUnavailable):  # nothing is scheduled then that could be recorded
+        if database.settings.dsn is not None and replica.replication(connection).standby:
+            with contextlib.suppress(DatabaseUnavailable):  # without a primary, no run can be scheduled
                 primary = opened.enter_context(Database(database.settings).session())
         yield primary
 
 
-def _looks(connection: Connection, primary: Connection, selectors: Sequence[str]) -> Iterator[Watched]:
-    figures, schedules = _Figures(), _Schedules(connection, primary)
+def _polls(connection: Connection, primary: Connection, selectors: Sequence[str]) -> Iterator[Watched]:
+    values, schedules = _RecentValues(), _Schedules(connection, primary)
     over = False
     while not over:
         began = time.monotonic()
         runs, expected, awaited = _select(connection, schedules, selectors)
-        going = [run.run_id for run in runs if run.status == "running"]
-        at = positions(connection, going) if going else {}
-        rules = holding_rules(connection, going) if going else {}
-        levels = figures.levels(connection, going) if going else {}
+        running = [run.run_id for run in runs if run.status == "running"]
+        at = positions(connection, running) if running else {}
+        rules = holding_rules(connection, running) if running else {}
+        levels = values.levels(connection, running) if running else {}
         over = not expected and all(run.status in _OVER for run in runs)
         yield Watched(
             tuple(
@@ -175,14 +176,14 @@ def _looks(connection: Connection, primary: Connection, selectors: Sequence[str]
 
 
 class _Schedules:
-    """Experiments that are being scheduled. Only the primary knows; a replica shows the end later."""
+    """Experiments with a scheduler. Only the primary knows them; a replica shows their end later."""
 
     def __init__(self, connection: Connection, primary: Connection) -> None:
         self._connection, self._primary = connection, primary
         self._ends: dict[int, str] = {}
 
     def has(self, experiment: int) -> bool:
-        """Return whether runs of `experiment` may be to come."""
+        """Return whether further runs of `experiment` are possible."""
         if being_scheduled(self._primary, experiment):
             self._ends.pop(experiment, None)
             return True
@@ -195,15 +196,15 @@ class _Schedules:
 def _select(
     connection: Connection, schedules: _Schedules, selectors: Sequence[str]
 ) -> tuple[list[RunInfo], bool, tuple[str, ...]]:
-    """Return the runs by now, whether more may be to come, and why selectors have none.
+    """Return the current runs, whether more are possible, and the messages of selectors without runs.
 
-    More may come of an experiment that is being scheduled, or that has not begun.
+    More are possible while an experiment has a scheduler or no runs.
     """
     runs: dict[str, RunInfo] = {}
     awaited: list[str] = []
     expected = False
     for text, one in [(text, Selector.parse(text)) for text in selectors]:
-        # Asked before its runs, so that they are complete when it is not any more.
+        # Before the query of runs, so that these are complete once the scheduler has ended.
         scheduled = one.experiment is not None and schedules.has(one.experiment)
         try:
             found = select_runs(connection, [text])
@@ -217,7 +218,7 @@ def _select(
     return list(runs.values()), expected, tuple(awaited)
 
 
-class _Figures:
+class _RecentValues:
     """Values of the last minutes: fetched once, then only new ones."""
 
     def __init__(self) -> None:
@@ -228,11 +229,9 @@ class _Figures:
         """Return the levels of runs by quantity."""
         before, self._asked = self._asked, time.monotonic()
         seconds = min(self._asked - before + _LATE_SECONDS, _WINDOW_SECONDS)
-        # That of a host is not the run's.
+        # Values of the host are not the run's own.
         found = [
-            one
-            for one in recent_figures(connection, run_ids, QUANTITIES, seconds, _STEP_SECONDS)
-            if one.scope != "host"
+            one for one in recent_values(connection, run_ids, QUANTITIES, seconds, _STEP_SECONDS) if one.scope != "host"
         ]
         newest: dict[tuple[str, str], Recent] = {}
         for one in found:
@@ -246,7 +245,7 @@ class _Figures:
         return levels
 
     def _history(self, key: tuple[str, str], now: float) -> tuple[float | None, ...]:
-        """Return all points but the one that goes on, and forget what is older."""
+        """Return all points but the current, incomplete one; drop older points."""
         self._known[key] = {at: value for at, value in self._known[key].items() if at > now - _WINDOW_SECONDS}
         points = {at // _STEP_SECONDS: value for at, value in self._known[key].items()}
         last = now // _STEP_SECONDS

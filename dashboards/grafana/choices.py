@@ -1,4 +1,4 @@
-"""Variables that dashboards share: experiment → workload → run, and metrics."""
+"""Variables shared by dashboards: experiment → workload → run, and metrics."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = [
 
 _NEWEST = ("newest",)
 
-# What is chosen, in SQL: run ids, where the axis of time begins, and the `workload_id` of workloads.
+# Selections in SQL: run ids, the start of the time axis, and the `workload_id` of workloads.
 RUNS = texts("run")
 ALIGN = "${align:sqlstring}"
 WORKLOADS = f"chosen_workloads({texts('experiment')}, {texts('workload')})"
 
 
 def experiment(start: Sequence[str] = _NEWEST) -> Json:
-    """Return the choice of experiments: the newest, whichever that is, or any."""
+    """Return the choice of experiments, among them the newest one."""
     return choice(
         "experiment",
         "Experiment",
@@ -50,7 +50,7 @@ def experiment(start: Sequence[str] = _NEWEST) -> Json:
 def workload(
     start: Sequence[str] = (), *, name: str = "workload", label: str = "Workload", several: bool = True
 ) -> Json:
-    """Return the choice of workloads of the experiments chosen; at first all, or `start`."""
+    """Return the choice of workloads in the chosen experiments; initially all, or `start`."""
     return choice(
         name,
         label,
@@ -66,7 +66,7 @@ def workload(
 
 
 def baseline() -> Json:
-    """Return the choice of the workload that others are compared with: at first the first one."""
+    """Return the choice of the baseline workload; initially the first."""
     return choice(
         "baseline",
         "Baseline",
@@ -78,12 +78,12 @@ def baseline() -> Json:
 
 
 def throughput() -> Json:
-    """Return the choice of what a throughput is: a software metric, or runs per hour."""
+    """Return the choice of the throughput: a software metric, or runs per hour."""
     return choice("throughput", "Throughput", f"select key from throughput_keys(runs_of({WORKLOADS}))", several=False)
 
 
 def run(name: str = "run", label: str = "Run", *, several: bool = True) -> Json:
-    """Return the choice of runs of the workloads chosen; at first all, or the first where only one can be chosen."""
+    """Return the choice of runs in the chosen workloads; initially all, or the first of a single choice."""
     return choice(
         name,
         label,
@@ -99,36 +99,36 @@ def run(name: str = "run", label: str = "Run", *, several: bool = True) -> Json:
 def metric(
     start: Sequence[str] = (), *, name: str = "metric", label: str = "Metric", runs: str = RUNS, several: bool = True
 ) -> Json:
-    """Return the choice of quantities that the runs chosen have; at first those of `start` that there are."""
+    """Return the choice of quantities of the chosen runs; initially those of `start` that exist."""
     return choice(name, label, f"select quantity from run_quantities({runs})", start=start, several=several)
 
 
 def software(start: Sequence[str] = ()) -> Json:
-    """Return the choice of software metrics that the runs chosen have logged."""
+    """Return the choice of software metrics of the chosen runs."""
     return choice("software", "Logged", f"select key from software_keys({RUNS})", start=start)
 
 
 def align() -> Json:
-    """Return the choice of where the common axis of time begins, see `ALIGN`."""
+    """Return the choice of where the common time axis starts; see `ALIGN`."""
     return custom(
         "align",
         "Aligned at",
-        {"time": "the start of the run", "phase": "the start of its training"},
-        description="The training is the phase in which most steps are; runs without phases are left out.",
+        {"time": "run start", "phase": "training start"},
+        description="Training is the phase with most steps. Runs without phases are left out.",
     )
 
 
 def fit(runs: str = RUNS) -> Json:
-    """Return the end of a range of time that shows the longest run, from its start: hidden, for `layout.fit_link`."""
+    """Return the hidden variable of the longest run's end, for `layout.fit_link`."""
     return choice("fit", "", f"select chart_end({runs})", several=False, hide=True) | {"skipUrlSync": True}
 
 
 def mlflow(url: str = "http://127.0.0.1:5000") -> Json:
-    """Return where people reach MLflow: hidden, see `with_mlflow`."""
+    """Return the hidden variable of MLflow's address; see `with_mlflow`."""
     return textbox("mlflow", "MLflow", url.rstrip("/")) | {"hide": 2}
 
 
 def with_mlflow(dashboard: Json, url: str) -> Json:
-    """Return a dashboard whose links to MLflow lead to the one at `url`."""
+    """Return a dashboard with links to the MLflow at `url`."""
     variables = [mlflow(url) if one["name"] == "mlflow" else one for one in dashboard["templating"]["list"]]
     return {**dashboard, "templating": {"list": variables}}

@@ -8,48 +8,48 @@ from hypergauge.dashboards.grafana.queries import Json, query
 
 __all__ = [
     "CHOOSE",
-    "FIRST_PLACES",
+    "FIRST_RUNS",
     "MAX_BANDS",
     "MAX_SERIES",
     "RANGE",
     "bands",
-    "or_words",
+    "or_placeholder",
     "run_curves",
     "run_lines",
-    "run_places",
+    "run_points",
     "software_curves",
-    "software_places",
+    "software_points",
     "workload_curve",
     "workload_curves",
-    "workload_places",
+    "workload_points",
 ]
 
-# More curves than this tell nobody anything, and Grafana is told not to draw more: `[dashboards] panel_series_limit`.
+# More curves are unreadable; Grafana has the same limit: `[dashboards] panel_series_limit`.
 MAX_SERIES = 40
-# To find where a run is on an axis takes its spans, some 8 ms a run: of more than these a chart would take too long.
-_MAX_PLACES = 12
-FIRST_PLACES = f"Of more than {_MAX_PLACES} runs the first {_MAX_PLACES}."
-# More bands than this hide each other.
+# An axis of steps reads a run's spans, some 8 ms a run: 12 runs take 0.1 s.
+_MAX_RUNS = 12
+FIRST_RUNS = f"The first {_MAX_RUNS} runs."
+# More bands hide each other.
 MAX_BANDS = 5
-CHOOSE = "Nothing to show: choose an experiment, a workload and runs above."
+CHOOSE = "No data: choose an experiment, a workload and runs."
 RANGE = "$__timeFrom(), $__timeTo(), $__interval_ms"
-# For many lines in one query, of which nobody sees every point.
+# Half the points, for many curves in one query.
 _COARSE = "$__timeFrom(), $__timeTo(), 2 * $__interval_ms"
 
 
 def run_curves(
     runs: str, metric: str, *, title: str = "title", scopes: str = "null", align: str = ALIGN, ref: str = "A"
 ) -> Json:
-    """Return the query of a curve for each run, on a common axis of time.
+    """Return the query of a curve for each run on a common time axis.
 
     Parameters
     ----------
     runs, metric
-        Arrays in SQL: run ids, and quantities.
+        SQL arrays of run ids and quantities.
     title
-        What a curve is called, in SQL.
+        SQL expression of a curve's name.
     scopes, align
-        Further arguments of `run_chart`, in SQL.
+        Further SQL arguments of `run_chart`.
     """
     return query(
         f"""
@@ -63,9 +63,9 @@ def run_curves(
 
 
 def run_lines(runs: str, metric: str) -> Json:
-    """Return the same query for a heat map, whose lines have names alone."""
+    """Return the same query for a heat map, whose rows have a name but no color."""
     return query(
-        or_words(
+        or_placeholder(
             f"""
             select time, title as metric, value, nth
             from run_chart({runs}, {metric}, {RANGE}, true, {MAX_SERIES}, null, false, {ALIGN})
@@ -79,39 +79,39 @@ def run_lines(runs: str, metric: str) -> Json:
     )
 
 
-def run_places(runs: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:
-    """Return what gives a curve for each run over steps or epochs, for `parts.by_number`."""
-    drawn = f"array(select run_id from chart_lines({runs}, {metric}, {_MAX_PLACES}) where drawn)"
+def run_points(runs: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:
+    """Return the rows of a curve for each run over steps or epochs, for `parts.by_number`."""
+    drawn = f"array(select run_id from chart_lines({runs}, {metric}, {_MAX_RUNS}) where drawn)"
     return f"""
         select extract(epoch from time)::float8 as x, {title} as title, color, stroke, value, nth
         from (select {drawn} as drawn) chosen
-        cross join lateral run_chart(drawn, {metric}, null, null, axis_step(drawn, '{align}'), true, {_MAX_PLACES}, {scopes},
+        cross join lateral run_chart(drawn, {metric}, null, null, axis_step(drawn, '{align}'), true, {_MAX_RUNS}, {scopes},
                                      false, '{align}')
         join run_titles({runs}) using (run)
     """
 
 
-def or_words(found: str, wanted: str, words: str, order: str = "") -> str:
-    """Return a query that gives one row of words where there are no others, for panels that take no empty answer.
+def or_placeholder(found: str, wanted: str, words: str, order: str = "") -> str:
+    """Return a query with one placeholder row for an empty result, for panels that need a row.
 
     Parameters
     ----------
     found, words
-        What gives the rows, and the one instead.
+        Queries of the rows and of the placeholder.
     wanted, order
-        What is taken of them.
+        The ``select`` and ``order by`` applied to them.
     """
     return f"""
-        with found as ({found}) {wanted}
+        with found as ( {found} ) {wanted}
         from (select * from found union all {words} where not exists (select from found)) rows {order}
     """
 
 
 def workload_curves(workloads: str, metric: str) -> list[Json]:
-    """Return the queries of a curve for each workload, with a band from its least to its greatest sample for the first ones.
+    """Return the queries of a curve for each workload; the first ones have a band of minimum and maximum.
 
-    A band needs a name that its curve can point to, so that each of these workloads has a query of its own; together they
-    ask for no more than one query would.
+    A band needs a name that its curve can refer to, so each of these workloads has its own query. Together they read as
+    much as one query would.
     """
     return [
         *(
@@ -129,7 +129,7 @@ def workload_curves(workloads: str, metric: str) -> list[Json]:
 
 
 def bands() -> list[Json]:
-    """Return what makes bands of the answers to `workload_curves`."""
+    """Return the overrides that draw bands from the results of `workload_curves`."""
     unseen = {"legend": True, "tooltip": True, "viz": False}
     return [
         *by_label()[:-1],
@@ -138,7 +138,7 @@ def bands() -> list[Json]:
             for_regexp(f"/^high {n} /", custom__fillBelowTo=f"low {n}", custom__fillOpacity=18)
             for n in range(1, MAX_BANDS + 1)
         ),
-        for_regexp("/^low /", displayName="${__field.labels.title}, lowest"),
+        for_regexp("/^low /", displayName="${__field.labels.title}, minimum"),
         for_regexp("/^(value|high) /", displayName="${__field.labels.title}"),
     ]
 
@@ -155,9 +155,9 @@ def workload_curve(
     band: str = "",
     ref: str = "A",
 ) -> Json:
-    """Return the query of a curve for each workload, and of its least and greatest sample as the columns of a `band`.
+    """Return the query of a curve for each workload, with minimum and maximum as the columns of a `band`.
 
-    Their strokes tell them apart from all `among` which they are drawn, in SQL.
+    Colors and strokes are unique in `among`, an SQL array of workloads.
     """
     columns = f'low as "low {band}", value, high as "high {band}"' if band else "value"
     return query(
@@ -171,8 +171,8 @@ def workload_curve(
     )
 
 
-def workload_places(workloads: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:
-    """Return what gives a curve for each workload over steps or epochs, for `parts.by_number`."""
+def workload_points(workloads: str, metric: str, align: str, *, title: str = "title", scopes: str = "null") -> str:
+    """Return the rows of a curve for each workload over steps or epochs, for `parts.by_number`."""
     return f"""
         select extract(epoch from time)::float8 as x, {title} as title, color, stroke, value, nth
         from workload_chart({workloads}, {metric}, null, null, axis_step(runs_of({workloads}), '{align}'), true, {MAX_SERIES},
@@ -182,7 +182,7 @@ def workload_places(workloads: str, metric: str, align: str, *, title: str = "ti
 
 
 def software_curves(runs: str, keys: str, *, title: str = "title", align: str = ALIGN, ref: str = "A") -> Json:
-    """Return the query of a curve of software metrics for each run, on a common axis of time."""
+    """Return the query of a software metric's curve for each run on a common time axis."""
     return query(
         f"""
         select timestamptz '1970-01-01 00:00:00+00' + make_interval(secs => x) as time, {title} as title, color, stroke,
@@ -194,8 +194,8 @@ def software_curves(runs: str, keys: str, *, title: str = "title", align: str = 
     )
 
 
-def software_places(runs: str, keys: str, *, title: str = "title") -> str:
-    """Return what gives a curve of software metrics for each run over steps, for `parts.by_number`."""
+def software_points(runs: str, keys: str, *, title: str = "title") -> str:
+    """Return the rows of a software metric's curve for each run over steps, for `parts.by_number`."""
     return f"""
         select x, {title} as title, color, stroke, value, nth
         from software_chart({runs}, {keys}, 'step', p_max_runs => {MAX_SERIES}) join run_titles({runs}) using (run)

@@ -1,4 +1,4 @@
-"""Dashboard files that Grafana provisions, built from code and checked against it."""
+"""Dashboard files for Grafana's provisioning, built from code and checked against it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from hypergauge.dashboards.grafana.validity import faults
 
 __all__ = ["FOLDER", "differences", "rendered", "write"]
 
-# Beside the code, in a checkout as in an installed package.
 FOLDER = Path(__file__).parents[1] / "generated"
 
 
 def rendered(dashboard: Json) -> str:
-    """Return a dashboard as its file holds it."""
+    """Return the content of a dashboard's file."""
     return json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
 
 
 def write(folder: Path = FOLDER, mlflow: str | None = None, mode: int = 0o666) -> list[Path]:
-    """Write a file a dashboard, remove those of dashboards that are gone, and return what was written or removed.
+    """Write a file for each dashboard, remove those of removed dashboards, and return the changed paths.
 
-    With `mlflow`, their links lead to the one at that address. New files have `mode`, less the umask.
+    Links lead to the address `mlflow`, if given. New files have `mode`, less the umask.
     """
     folder.mkdir(parents=True, exist_ok=True)
     changed = []
@@ -36,14 +35,14 @@ def write(folder: Path = FOLDER, mlflow: str | None = None, mode: int = 0o666) -
             path.touch(mode)
             path.write_text(content, encoding="utf-8")
             changed.append(path)
-    for path in _strangers(folder):
+    for path in _unknown_files(folder):
         path.unlink()
         changed.append(path)
     return changed
 
 
 def differences(folder: Path = FOLDER) -> Iterator[str]:
-    """Yield what is wrong, a line each: files that are not what the code yields, and panels that are not valid."""
+    """Yield differences between files and code, and faults of panels, one line each."""
     for uid in BOARDS:
         made, path = board(uid), folder / f"{uid}.json"
         yield from (f"{uid}: {fault}" for fault in faults(made))
@@ -52,10 +51,10 @@ def differences(folder: Path = FOLDER) -> Iterator[str]:
         elif (found := path.read_text(encoding="utf-8")) != (wanted := rendered(made)):
             lines = zip([*found.splitlines(), ""], wanted.splitlines(), strict=False)
             line = next((n for n, (old, new) in enumerate(lines, 1) if old != new), 0)
-            yield f"{path.name}:{line} is not what the code yields; `bench dashboards build` writes it"
-    for path in _strangers(folder):
-        yield f"{path.name} is no dashboard of ours; `bench dashboards build` removes it"
+            yield f"{path.name}:{line} differs from the code; `bench dashboards build` writes it"
+    for path in _unknown_files(folder):
+        yield f"{path.name} belongs to no dashboard; `bench dashboards build` removes it"
 
 
-def _strangers(folder: Path) -> Iterator[Path]:
+def _unknown_files(folder: Path) -> Iterator[Path]:
     return (path for path in sorted(folder.glob("bench-*.json")) if path.stem not in BOARDS)

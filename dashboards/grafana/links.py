@@ -15,23 +15,23 @@ _MIXED_SLOTS = 4
 
 
 def view_link(found: Found, workload_ids: Sequence[int], logged: Set[str]) -> str:
-    """Return the path and the query of the dashboard that shows what there is of a view.
+    """Return path and query of the dashboard for a view.
 
     Parameters
     ----------
     workload_ids
-        Those of the runs.
+        Workloads of the runs.
     logged
-        The names of their software metrics.
+        Names of their software metrics.
 
     Raises
     ------
     BadRequest
-        None of ours can show it.
+        No dashboard can show the view.
     """
     charts = found.view.charts
     if any(chart.align != "time" or chart.scopes for chart in charts):
-        raise BadRequest("Grafana's dashboards begin with each run's start and show its narrowest scope")
+        raise BadRequest("Grafana's dashboards align runs at their start and show the narrowest scope")
     [first, *others] = charts
     if not others and first.by == "workload" and logged.isdisjoint(first.metrics):
         uid, chosen = "bench-inter", [("metric", metric) for metric in first.metrics]
@@ -58,7 +58,7 @@ def view_link(found: Found, workload_ids: Sequence[int], logged: Set[str]) -> st
 def _slots(charts: Sequence[ViewChart], logged: Set[str]) -> Iterator[tuple[str, str]]:
     slots = [(chart, metric) for chart in charts for metric in chart.metrics]
     if len(slots) > _MIXED_SLOTS or any(chart.by != "run" or metric in logged for chart, metric in slots):
-        raise BadRequest(f"Grafana's dashboard of mixed runs has place for {_MIXED_SLOTS} quantities, by run")
+        raise BadRequest(f"Grafana's mixed dashboard shows {_MIXED_SLOTS} quantities at most, by run")
     for slot, (chart, metric) in enumerate(slots, 1):
         yield f"metric_{slot}", metric
         for run_id in chart.runs:

@@ -19,7 +19,7 @@ _PROVISIONED = "Cannot save provisioned dashboard"
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """Result of a push: `done` is ``created``, ``updated`` or ``provisioned``, and then left as it is."""
+    """Result of a push: `done` is ``created``, ``updated``, or ``provisioned`` for a dashboard that Grafana protects."""
 
     uid: str
     title: str
@@ -33,22 +33,22 @@ class Grafana:
     Parameters
     ----------
     url
-        Where it answers; with a login in it, or with a `token` of a service account that is an Editor.
+        Its address, with a login; or a `token` of a service account with the role Editor.
 
     Raises
     ------
     BadRequest
-        The URL is none.
+        The URL is invalid.
     GrafanaUnavailable
-        It does not answer, or refuses us.
+        It does not answer, or refuses the login.
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        # Half a second to import, for one command.
+        # The import takes half a second.
         from grafana_client import GrafanaApi
 
         if not url.startswith(("http://", "https://")):
-            raise BadRequest(f"{without_login(url)!r} is no address of a Grafana: that begins with http:// or https://")
+            raise BadRequest(f"{without_login(url)!r} is no address of Grafana: it needs http:// or https://")
         self.url = without_login(url).rstrip("/")
         self._folder = FOLDER
         self._api = GrafanaApi.from_url(url.rstrip("/"), credential=token, timeout=30)
@@ -56,11 +56,11 @@ class Grafana:
             self.version = str(self._api.health.check()["version"])
 
     def make_folder(self) -> bool:
-        """Make the folder of our dashboards, and return whether there was none."""
+        """Create the dashboards' folder unless it exists; return whether it was created."""
         with self._asking(f"the folder {FOLDER!r}"):
             if self._found(self._api.folder.get_folder, FOLDER) is not None:
                 return False
-            # Provisioning made one of this name perhaps, with a uid that it thought of itself.
+            # Provisioning may have created a folder of this name with another uid.
             if same := [folder for folder in self._api.folder.get_all_folders() if folder["title"] == FOLDER]:
                 self._folder = str(same[0]["uid"])
                 return False
@@ -68,7 +68,7 @@ class Grafana:
         return True
 
     def source_faults(self) -> Iterator[str]:
-        """Yield what is wrong with the data source that the dashboards ask."""
+        """Yield the faults of the dashboards' data source."""
         uid = DATASOURCE["uid"]
         with self._asking(f"the data source {uid!r}"):
             try:
@@ -76,17 +76,17 @@ class Grafana:
             except self._error as error:
                 if error.status_code != 403:
                     raise
-                yield f"whether there is a data source with the uid {uid!r} may only be asked by an Admin"
+                yield f"the data source {uid!r} was not checked: that takes the role Admin"
                 return
         if source is None:
-            yield f"there is no data source with the uid {uid!r}, so that no panel will show anything"
+            yield f"there is no data source with the uid {uid!r}: panels will be empty"
         elif source["type"] != DATASOURCE["type"]:
-            yield f"the data source {uid!r} is of the type {source['type']}, not {DATASOURCE['type']}"
+            yield f"the data source {uid!r} has the type {source['type']}, not {DATASOURCE['type']}"
         elif source.get("jsonData", {}).get("timeInterval") != "1s":
-            yield f"the data source {uid!r} has no minimum interval of 1s, so that charts have a point a minute at most"
+            yield f"the data source {uid!r} has no minimum interval of 1s: charts have a point a minute at most"
 
     def push(self, dashboards: Iterable[Json]) -> Iterator[Pushed]:
-        """Create dashboards in our folder, or replace them, and yield what became of each."""
+        """Create or replace dashboards in their folder, and yield each result."""
         for dashboard in dashboards:
             with self._asking(f"the dashboard {dashboard['uid']!r}"):
                 yield self._push_one(dashboard)
@@ -130,11 +130,11 @@ class Grafana:
         try:
             yield
         except self._error as error:
-            raise GrafanaUnavailable(f"Grafana at {self.url}, asked about {about}: {_reason(error)}") from None
+            raise GrafanaUnavailable(f"Grafana at {self.url} refused {about}: {_reason(error)}") from None
         except RequestException as error:
             raise GrafanaUnavailable(f"Grafana at {self.url} does not answer: {_words(error)}") from None
         except (ValueError, KeyError, TypeError) as error:
-            raise GrafanaUnavailable(f"what answers at {self.url} is no Grafana") from error
+            raise GrafanaUnavailable(f"the server at {self.url} is not Grafana") from error
 
 
 def _reason(error: Any) -> str:
@@ -143,12 +143,12 @@ def _reason(error: Any) -> str:
     if error.status_code == 401:
         return f"{words}; set BENCH_GRAFANA_TOKEN to a service account's token"
     if error.status_code == 403:
-        return f"{words}; the token has to be an Editor's"
+        return f"{words}; the token needs the role Editor"
     return words
 
 
 def _words(error: Exception) -> str:
-    """Return the innermost reason: the outer ones repeat addresses, perhaps with a login."""
+    """Return the innermost reason, because the outer ones may hold a login."""
     reason: BaseException = error
     while (inner := reason.__cause__ or reason.__context__) is not None:
         reason = inner

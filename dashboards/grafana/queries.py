@@ -1,4 +1,4 @@
-"""Data source, and macros that bring a selection into a query."""
+"""Data source, and macros that insert a selection into a query."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ DATASOURCE: Json = {"type": "grafana-postgresql-datasource", "uid": "bench"}
 
 
 def texts(variable: str) -> str:
-    """Return what is chosen in a variable as an array in SQL: one value, several or all; ``{''}`` where there is none."""
+    """Return the values of a variable as an SQL array; ``{''}`` for none."""
     return f"ARRAY[${{{variable}:sqlstring}}]::text[]"
 
 
 def literals(values: Iterable[str]) -> str:
-    """Return words as an array in SQL."""
+    """Return texts as an SQL array."""
     return "ARRAY[" + ", ".join(literal(value) for value in values) + "]::text[]"
 
 
 def literal(value: str) -> str:
-    """Return a word as it stands in SQL."""
+    """Return a text as an SQL literal."""
     if "$" in value:
-        raise BadRequest(f"{value!r}: Grafana would take what begins with $ for a variable")
+        raise BadRequest(f"{value!r} holds a $, which Grafana reads as a variable")
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -37,14 +37,14 @@ def query(statement: str, *, series: bool = False, ref: str = "A", hide: bool = 
     Parameters
     ----------
     statement
-        One statement. Variables stand in it as `texts` writes them, never as they are.
+        One statement. Variables appear as `texts` writes them, never raw.
     series
-        Whether the rows are points of curves, in the order of their times. A column ``time`` says when, a number is the
-        value, and a text column ``metric`` is the curve's name. Otherwise they are a table.
+        Whether the rows are points of curves in order of time: ``time``, a value, and the curve's name in ``metric``.
+        Otherwise they are a table.
     ref
-        Its letter: what overrides and transformations of the panel call it.
+        Letter of the query, for overrides and transformations.
     hide
-        Whether it is not asked.
+        Whether Grafana skips it.
     """
     made: Json = {
         "refId": ref,

@@ -1,4 +1,4 @@
-"""Local Grafana server, from the installed package with settings and a folder of its own."""
+"""Local Grafana server: an installed Grafana with its own settings and folder."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["HOW_TO_GET_ONE", "GrafanaServer", "admin_password"]
 
 HOW_TO_GET_ONE = "it is not installed: install the package grafana as grafana.com/docs says, or unpack its archive and set GRAFANA_HOME to it"
 _PROVISIONING = Path(__file__).parents[1] / "provisioning"
-# Where its packages put it; else it is what the program on the path was unpacked with.
+# The packages' folder; an archive may be anywhere, so the program on the path leads to it.
 _INSTALLED = "usr/share/grafana"
-# Grafana reads these as well, and complains where they are missing.
+# Grafana logs errors without these folders.
 _EMPTY = ("alerting", "plugins")
 
 
@@ -36,9 +36,9 @@ class GrafanaServer:
     Attributes
     ----------
     home
-        Where its defaults and its front-end are.
+        Folder of its defaults and front-end.
     program
-        What is run.
+        Executable.
     """
 
     home: Path
@@ -46,12 +46,12 @@ class GrafanaServer:
 
     @classmethod
     def find(cls, environment: Mapping[str, str] | None = None, root: Path = Path("/")) -> GrafanaServer | None:
-        """Return the one that ``GRAFANA_HOME`` names, or that is on the ``PATH`` or where packages put it.
+        """Return the Grafana at ``GRAFANA_HOME``, on the ``PATH`` or in the packages' folder.
 
         Raises
         ------
         BadRequest
-            ``GRAFANA_HOME`` names something else.
+            ``GRAFANA_HOME`` holds no Grafana.
         """
         environment = os.environ if environment is None else environment
         on_path = shutil.which("grafana", path=environment.get("PATH", ""))
@@ -60,7 +60,7 @@ class GrafanaServer:
         else:
             homes = [*([Path(on_path).resolve().parents[1]] if on_path else []), root / _INSTALLED]
         for home in homes:
-            # What packages lay on the path is a wrapper with settings of its own, so the program itself comes first.
+            # The program on the path is a wrapper with its own settings, so `bin` comes first.
             program = shutil.which("grafana", path=str(home / "bin")) or on_path
             if program and (home / "conf" / "defaults.ini").is_file():
                 return cls(home, Path(program))
@@ -69,9 +69,10 @@ class GrafanaServer:
         return None
 
     def command(self, folder: Path, reader: Reader, port: int, mlflow: str) -> tuple[list[str], dict[str, str]]:
-        """Write what it is provisioned with into `folder`, and return its words and what is added to its environment.
+        """Write its provisioning into `folder`; return its command line and additional environment.
 
-        The dashboards' links lead to the MLflow at `mlflow`. Whoever reaches it on this host may look; who may change it knows the password in ``folder/admin-password``.
+        The dashboards link to the MLflow at `mlflow`. Users of this host may look without a login. Changes take the
+        password in ``folder/admin-password``.
         """
         private.make_folder(folder)
         provisioning = folder / "provisioning"
@@ -82,7 +83,7 @@ class GrafanaServer:
         private.make_folder(dashboards)
         files.write(dashboards, mlflow, 0o600)
         _write(provisioning / "dashboards" / "bench.yaml", _provider(dashboards))
-        words = [
+        arguments = [
             str(self.program),
             "server",
             "--homepath",
@@ -90,7 +91,7 @@ class GrafanaServer:
             "--config",
             str(_PROVISIONING / "grafana.ini"),
         ]
-        return words, {
+        return arguments, {
             "GF_PATHS_DATA": str(folder / "data"),
             "GF_PATHS_LOGS": str(folder / "data" / "log"),
             "GF_PATHS_PLUGINS": str(folder / "plugins"),
@@ -109,12 +110,12 @@ class GrafanaServer:
 
 
 def admin_password(folder: Path) -> str:
-    """Return the password of the user ``admin`` of the Grafana whose folder that is."""
+    """Return the password of the user ``admin`` of the Grafana in a folder."""
     return _secret(folder / "admin-password")
 
 
 def _source(reader: Reader) -> dict[str, Any]:
-    """Return the data source of docker-compose.yml with another database."""
+    """Return the data source of docker-compose.yml for this database."""
     content = _provided("datasources")
     [source] = content["datasources"]
     socket = reader.host.startswith("/")
@@ -136,7 +137,7 @@ def _source(reader: Reader) -> dict[str, Any]:
 
 
 def _provider(dashboards: Path) -> dict[str, Any]:
-    """Return the provider of docker-compose.yml with another folder of dashboards."""
+    """Return the provider of docker-compose.yml for this folder."""
     content = _provided("dashboards")
     content["providers"][0]["options"]["path"] = _literal(str(dashboards))
     return content
@@ -148,7 +149,7 @@ def _provided(kind: str) -> dict[str, Any]:
 
 
 def _literal(text: str) -> str:
-    """Return a text such that Grafana, which puts variables in, leaves it as it is."""
+    """Return a text without variables for Grafana to expand."""
     return text.replace("$", "$$")
 
 
@@ -158,7 +159,7 @@ def _write(path: Path, content: object) -> None:
 
 
 def _secret(path: Path) -> str:
-    """Return the secret in a file, made where there is none yet."""
+    """Return the secret in a file; create it first if necessary."""
     if not path.exists():
         write_atomically(path, secrets.token_hex(16))
     return path.read_text(encoding="ascii")

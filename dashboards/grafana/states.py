@@ -1,28 +1,27 @@
-"""Panels of states over time."""
+"""Panels of states and ratios over time."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from hypergauge.dashboards.grafana.curves import or_words
+from hypergauge.dashboards.grafana.curves import or_placeholder
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import COLORS, for_name
+from hypergauge.dashboards.grafana.model.fields import COLORS, for_name, partition
 from hypergauge.dashboards.grafana.queries import Json, literals, query
 
-__all__ = ["named", "shares", "states"]
+__all__ = ["colored_by_name", "ratio_heatmap", "states"]
 
 
 def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json:
-    """Return what was when, from rows of ``time``, ``ended``, `line`, `state` and ``color``, a number of `COLORS`.
+    """Return a timeline of ``time``, ``ended``, `line`, `state` and ``color``, an index of `COLORS`.
 
     Parameters
     ----------
     rows
-        A relation in SQL.
+        SQL relation.
     line, state
-        The columns that say on which line a row is, and what stands there.
+        Columns of the line's name and of the text on it.
     """
-    by_line = {"fields": [line], "keepFields": False, "naming": {"asLabels": True}}
     colored = {
         "configRefId": "C",
         "mappings": [
@@ -42,45 +41,45 @@ def states(title: str, rows: str, *, line: str, state: str, **more: Any) -> Json
         ],
         transformations=[
             {"id": "configFromData", "options": colored},
-            {"id": "partitionByValues", "options": by_line},
+            partition(line),
         ],
         overrides=[for_name(state, displayName=f"${{__field.labels.{line}}}")],
-        options={"legend": {"showLegend": False, "displayMode": "list", "placement": "bottom"}},
+        legend=False,
         **more,
     )
 
 
-def shares(title: str, rows: str, *, empty: str, **more: Any) -> Json:
-    """Return how busy what was when, from 0 to 1, from a query of ``time``, ``metric`` (its line) and ``value``.
+def ratio_heatmap(title: str, rows: str, *, empty: str, **more: Any) -> Json:
+    """Return a heat map of ratios, 0 to 1, from a query of ``time``, ``metric`` (the row's name) and ``value``.
 
-    Where there is nothing, `empty` is the name of a line, for heat maps say no words of ours else: some 24 letters are seen.
+    `empty` becomes the name of a row without values, because a heat map shows no other text; 24 letters fit.
     """
-    # Of a single cell Grafana cannot tell the width; what is below 0 is not drawn.
+    # Two cells, since Grafana derives the width from their distance. Values below 0 are not drawn.
     words = f"select at, '{empty}', -1 from unnest(array[$__timeFrom()::timestamptz, $__timeTo()::timestamptz]) at"
     return panels.heatmap(
         title,
-        [query(or_words(rows, "select time, metric, value", words, "order by time"), series=True)],
+        [query(or_placeholder(rows, "select time, metric, value", words, "order by time"), series=True)],
         unit="percentunit",
         ends=(0, 1),
         scheme="Blues",
         options={
-            "filterValues": {"le": -1},  # 0 is a figure, and to be seen
+            "filterValues": {"le": -1},  # draw 0
             "yAxis": {"axisPlacement": "left", "axisWidth": 150, "reverse": True},
         },
-        transformations=[panels.ANSWERED],
+        transformations=[panels.KEEP_FIELDS],
         points=240,
         width=24,
         **more,
     )
 
 
-def named(rows: str, name: str = "metric") -> Json:
-    """Return the query of curves that have their colours in the order of their names; see `fields.by_label`.
+def colored_by_name(rows: str, name: str = "metric") -> Json:
+    """Return the query of curves with colors in the order of their names; see `fields.by_label`.
 
     Parameters
     ----------
     rows
-        A query of ``time``, `name` and ``value``.
+        Query of ``time``, `name` and ``value``.
     """
     count = len(COLORS)
     return query(

@@ -1,4 +1,4 @@
-"""Validity check of dashboards: common mistakes that Grafana would not report."""
+"""Validity check of dashboards: mistakes that Grafana does not report."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hypergauge.dashboards.grafana.queries import Json
 __all__ = ["faults"]
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+))")
-# What an f-string would have replaced, had it been one.
+# A placeholder of a string that should be an f-string.
 _LEFTOVER = re.compile(r"(?<![$'])\{[a-zA-Z_.]+\}")
 _PANEL_KEYS = ("id", "type", "title", "gridPos", "pluginVersion", "fieldConfig", "options")
 _WIDTH = 24
 
 
 def faults(dashboard: Json) -> Iterator[str]:
-    """Yield what is wrong with a dashboard, a line each."""
+    """Yield the faults of a dashboard, one line each."""
     if dashboard.get("schemaVersion") != SCHEMA:
         yield f"schemaVersion is {dashboard.get('schemaVersion')}, but must be {SCHEMA}"
     known = {variable["name"] for variable in dashboard["templating"]["list"]}

@@ -20,12 +20,12 @@ from hypergauge.sql.server.database import Connection
 __all__ = ["from_view"]
 
 _MOST_LABELS = 3
-# Of a chart's second metric, and of further ones.
+# Line styles of the second metric and of further ones.
 _STROKES = ({"fill": "dash", "dash": [10, 6]}, {"fill": "dot", "dash": [2, 5]})
 
 
 def from_view(connection: Connection, found: Found, name: str) -> Json:
-    """Return the dashboard of what there is of a view, by the name `name`; the same view always has the same uid.
+    """Return the dashboard of a view; the same view always has the same uid.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def from_view(connection: Connection, found: Found, name: str) -> Json:
             raise BadRequest(f"the runs of this view have no {metric!r}{did_you_mean(metric, known)}")
     charts = found.view.charts
     width = 24 if len(charts) == 1 else 12
-    gone = f" Gone by now: {', '.join(found.gone)}." if found.gone else ""
+    deleted = f" Deleted: {', '.join(found.deleted)}." if found.deleted else ""
     digest = hashlib.sha256(found.view.text().encode()).hexdigest()
     return aligned_dashboard(
         f"bench-view-{digest[:16]}",
@@ -50,7 +50,7 @@ def from_view(connection: Connection, found: Found, name: str) -> Json:
             *(_panel(n, chart, _labels(chart, found), logged, width) for n, chart in enumerate(charts, 1)),
             parts.run_table(literals(ids), width=24, height=8),
         ],
-        description=f"A saved view, made by `bench dashboards push`.{gone}",
+        description=f"A saved view from `bench dashboards push`.{deleted}",
         variables=[choices.mlflow()],
         links=[board_link("Mixed", "bench-mixed", keep_time=True)],
         seconds=max((run.duration or 0.0 for run in found.runs.values()), default=0.0) or 3600,
@@ -94,14 +94,14 @@ def _panel(number: int, chart: ViewChart, labels: Sequence[str], logged: Collect
         targets,
         transformations=transformations,
         overrides=[*by_label(), *overrides],
-        empty="These runs have no such figures on this axis.",
+        empty="No data on this axis.",
         width=width,
         height=10,
     )
 
 
 def _title(chart: ViewChart, metric: str) -> str:
-    """Return what a curve is called, in SQL: with its metric where a chart has several."""
+    """Return the SQL expression of a curve's name, with its metric if a chart has several."""
     return "title" if len(chart.metrics) == 1 else f"title || {literal(' ' + metric)}"
 
 
@@ -126,18 +126,18 @@ def _by_number(title: str, chart: ViewChart, logged: Collection[str], width: int
         if metric in logged and chart.align == "epoch":
             raise BadRequest(f"Grafana shows software metrics by step, not by epoch: {metric}")
         if metric in logged:
-            found.append(curves.software_places(runs, metrics, title=name))
+            found.append(curves.software_points(runs, metrics, title=name))
         elif chart.by == "workload":
             found.append(
-                curves.workload_places(_workloads(chart), metrics, chart.align, title=name, scopes=_scopes(chart))
+                curves.workload_points(_workloads(chart), metrics, chart.align, title=name, scopes=_scopes(chart))
             )
         else:
-            found.append(curves.run_places(runs, metrics, chart.align, title=name, scopes=_scopes(chart)))
+            found.append(curves.run_points(runs, metrics, chart.align, title=name, scopes=_scopes(chart)))
     unit = literals(chart.metrics) if len(chart.metrics) == 1 and chart.metrics[0] not in logged else None
     return parts.by_number(
         title,
         " union all ".join(found),
-        description=curves.FIRST_PLACES,
+        description=curves.FIRST_RUNS,
         x=chart.align,
         metric=unit,
         width=width,

@@ -1,1 +1,1 @@
-"""Plots without a server: figures for papers, and pages for a browser."""
+"""Plots that need no server: figures for papers, and pages for a browser."""

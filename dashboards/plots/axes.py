@@ -1,11 +1,11 @@
-"""Axes: the unit in which values read best, and their labels."""
+"""Axes of charts: readable units, and labels."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from hypergauge.insight.quantities import spoken
+from hypergauge.insight.quantities import display_name
 
 __all__ = ["Axis", "figure_axis", "time_axis"]
 
@@ -13,13 +13,13 @@ _UNITS = {"watts": "W", "joules": "J", "hertz": "Hz", "celsius": "°C", "seconds
 _PREFIXED = {"W", "J", "Hz", "s", "events/s", "instructions/cycle"}
 _DECIMAL = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi")
-# From how many seconds on a time is read in these.
+# Units of time: from this many seconds on, seconds in the unit, and its name.
 _TIMES = ((3 * 86_400, 86_400, "days"), (3 * 3600, 3600, "h"), (300, 60, "min"), (0, 1, "s"))
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """Axis: its name, the unit of its ticks, and the number of canonical units in one of these."""
+    """Axis with a name, the unit of its ticks, and the `size` of that unit in canonical units."""
 
     name: str
     unit: str
@@ -32,14 +32,14 @@ class Axis:
 
 
 def figure_axis(metric: str, unit: str, largest: float) -> Axis:
-    """Return the axis of a metric whose greatest figure is `largest`, in its canonical unit.
+    """Return the axis of a metric with the maximum `largest`, in its canonical unit.
 
     Parameters
     ----------
     unit
-        As the catalog says; empty for a software metric, which keeps its name.
+        Canonical unit of the catalog; empty for a software metric, which keeps its name.
     """
-    name = spoken(metric) if unit else metric
+    name = display_name(metric) if unit else metric
     if unit == "ratio":
         return Axis(name, "%", 0.01)
     short = _UNITS.get(unit, unit)
@@ -53,7 +53,7 @@ def figure_axis(metric: str, unit: str, largest: float) -> Axis:
 
 
 def time_axis(align: str, longest: float) -> Axis:
-    """Return the axis that runs have in common, when the longest of them has so many seconds, steps or epochs."""
+    """Return the common axis of runs, the longest of which has `longest` seconds, steps or epochs."""
     if align in ("step", "epoch"):
         return Axis(align, "")
     size, unit = next((size, unit) for start, size, unit in _TIMES if longest >= start)

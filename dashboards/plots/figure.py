@@ -1,4 +1,4 @@
-"""Figures by matplotlib: SVG and PDF with text as text, and PNG."""
+"""Figures drawn with matplotlib, as SVG and PDF with searchable text, or as PNG."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["ENDINGS", "Looks", "draw", "em", "empty", "saved"]
 
 ENDINGS = (".svg", ".pdf", ".png")
 
-# More panels than this stand beside each other as well, and more entries of a legend need the width of a page.
+# With more panels than this there are two columns; longer legends need the width of a page.
 _MOST_ABOVE_EACH_OTHER, _MOST_IN_A_COLUMN = 2, 12
-# Bars have one panel beside the other, so that their names are there once, but no more than these.
+# Panels of bars are side by side, so that their names appear once. At most this many fit.
 _MOST_ABREAST = 3
-# Where more ranges overlap, nobody tells whose is which.
+# More overlapping bands cannot be told apart.
 _MOST_BANDS = 8
-# Of letters, in ems: a line's height, and the width of most. A bar is as high as this many lines.
+# In ems: height of a line, and width of most letters. In lines: height of a bar.
 _LINE, _LETTER, _BAR = 1.3, 0.54, 1.4
-# No date and no version: the same picture has the same bytes.
+# Without date and version, the same figure has the same bytes.
 _METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None, "Creator": "hypergauge"},
     ".pdf": {"CreationDate": None, "Creator": "hypergauge", "Producer": None},
@@ -46,11 +46,11 @@ class Looks:
     Attributes
     ----------
     style
-        The name of one of `hypergauge.dashboards.plots.styles.STYLES` or of matplotlib's, or the path of a file in matplotlib's form.
+        Name of a style of `hypergauge.dashboards.plots.styles.STYLES` or of matplotlib, or path of a matplotlib style file.
     size
-        Width and height in inches; by default what the style has for so many panels.
+        Width and height in inches; by default those of the style for this number of panels.
     notes
-        Whether what has to be said of the figures stands below them.
+        Whether the notes are below the figure.
     """
 
     style: str = "paper"
@@ -63,7 +63,7 @@ _PLAIN = Looks()
 
 
 def draw(layout: Layout | BarLayout, ending: str, looks: Looks = _PLAIN) -> bytes:
-    """Return a figure as a file with one of `ENDINGS`.
+    """Return a layout as a file of the type `ending`, one of `ENDINGS`.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def draw(layout: Layout | BarLayout, ending: str, looks: Looks = _PLAIN) -> byte
 
 
 def saved(figure: Figure, ending: str) -> bytes:
-    """Return a figure as a file with one of `ENDINGS`."""
+    """Return a figure as a file of the type `ending`, one of `ENDINGS`."""
     file = io.BytesIO()
     figure.savefig(file, format=ending.removeprefix("."), metadata=_METADATA[ending])
     return file.getvalue()
@@ -127,7 +127,7 @@ def _bars(layout: BarLayout, style: Style, looks: Looks) -> Figure:
     for one, panel in zip(axes, layout.panels, strict=False):
         for key, bar in panel.bars:
             one.barh(key, bar.value, 0.7, color=_look(key)["color"])
-            for color, times in ((ground, 2.0), (ink, 0.8)):  # seen on the bar as well as beside it
+            for color, times in ((ground, 2.0), (ink, 0.8)):  # visible on the bar and beside it
                 one.hlines(key, bar.low, bar.high, color=color, linewidth=times * thin)
                 if bar.p95 is not None:
                     one.vlines(bar.p95, key - 0.25, key + 0.25, color=color, linewidth=times * thin)
@@ -135,7 +135,7 @@ def _bars(layout: BarLayout, style: Style, looks: Looks) -> Figure:
         one.set_yticks(range(len(layout.names)), layout.names)
         one.grid(visible=False, axis="y")
         one.tick_params(axis="y", length=0)
-    axes[0].set_ylim(len(layout.names) - 0.5, -0.5)  # the first on top
+    axes[0].set_ylim(len(layout.names) - 0.5, -0.5)  # the first bar is on top
     _remove(axes[count:])
     if looks.title:
         figure.suptitle(looks.title, x=0.01, ha="left")
@@ -143,11 +143,11 @@ def _bars(layout: BarLayout, style: Style, looks: Looks) -> Figure:
 
 
 def empty(notes: Sequence[str], looks: Looks, width: float, height: float) -> Figure:
-    """Return an empty figure with its notes, as high as its panels need, those and its title besides."""
+    """Return an empty figure with notes. Its default height is the panels' `height` plus notes and title."""
     below = [
         line for note in (notes if looks.notes else ()) for line in textwrap.wrap(note, int(width / (_LETTER * em())))
     ]
-    lines = len(below) + 1.5 * bool(looks.title) + 2  # two for the common axis
+    lines = len(below) + 1.5 * bool(looks.title) + 2  # two lines are for the common axis
     size = looks.size or (width, height + lines * _LINE * em())
     figure = Figure(figsize=size, layout="constrained")
     if below:
@@ -161,7 +161,7 @@ def _remove(axes: Sequence[Axes]) -> None:
 
 
 def _look(key: int) -> dict[str, Any]:
-    """Return how the curves of an entry of the legend are drawn: each colour in turn, then each once more in dashes."""
+    """Return color and stroke of a legend entry's curves: each color with a solid line, then with dashed ones."""
     colors = rcParams["axes.prop_cycle"].by_key().get("color", ["C0"])
     again, color = divmod(key, len(colors))
     dashes = DASHES[again % len(DASHES)]
@@ -175,6 +175,6 @@ def em() -> float:
 
 
 def _abreast(names: Sequence[str], width: float) -> int:
-    """Return how many entries of a legend fit beside each other."""
+    """Return the number of legend entries that fit side by side."""
     longest = max(map(len, names)) * _LETTER + rcParams["legend.handlelength"] + rcParams["legend.columnspacing"] + 1
     return max(1, min(len(names), int(width / (longest * em()))))

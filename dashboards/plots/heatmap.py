@@ -14,12 +14,12 @@ from hypergauge.dashboards.terminal.sharing import Grid
 
 __all__ = ["draw_heatmap"]
 
-# Of a cell, in ems: it holds two lines of some letters.
+# In ems: height and width of a cell, which holds two short lines, and width of most letters.
 _HIGH, _WIDE, _LETTER = 3.2, 7.5, 0.54
 
 
 def draw_heatmap(grids: Sequence[Grid], notes: Sequence[str], ending: str, looks: Looks) -> bytes:
-    """Return a figure as a file with one of `hypergauge.dashboards.plots.figure.ENDINGS`.
+    """Return a heat map as a file of one of the types `hypergauge.dashboards.plots.figure.ENDINGS`.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def _draw(axes: Axes, grid: Grid) -> None:
         text = "\n".join(filter(None, (cell.text, cell.interval)))
         axes.text(column, row, text, ha="center", va="center", color=cell.ink, size=rcParams["legend.fontsize"])
     axes.set_xlim(-0.5, len(grid.columns) - 0.5)
-    axes.set_ylim(len(grid.rows) - 0.5, -0.5)  # the first on top
+    axes.set_ylim(len(grid.rows) - 0.5, -0.5)  # the first row is on top
     axes.set_xticks(range(len(grid.columns)), grid.columns, rotation=30, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(grid.rows)), grid.rows)
     axes.set_xlabel("beside")

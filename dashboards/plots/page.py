@@ -21,25 +21,25 @@ __all__ = ["chart_data", "environment", "page"]
 Number = float | int | None
 
 _HERE = Path(__file__).parent.parent
-# Digits of figures and of places on the axis: more than anyone sees, and few bytes.
+# Significant digits of values and of positions on the axis: more than a screen shows, and few bytes.
 _DIGITS, _PLACES = 4, 7
 
 
 def page(layouts: Sequence[Layout], title: str, footer: str = "") -> str:
-    """Return charts, one above the other, as a page of their own."""
+    """Return a page with charts, one above the other."""
     charts = [(layout, chart_data(layout)) for layout in layouts]
     return environment().get_template("plot.html.j2").render(title=title, charts=charts, footer=footer)
 
 
 @cache
 def environment() -> Environment:
-    """Return what pages are rendered with: the templates, and beside them what they hold of CSS and JavaScript."""
+    """Return the environment of templates, with the CSS and JavaScript that pages embed."""
     made = Environment(
         loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
     made.globals["assets"] = {
-        file.name: Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - files of ours
+        file.name: Markup(file.read_text(encoding="utf-8"))  # noqa: S704 - files of this package
         for file in (_HERE / "assets").iterdir()
         if file.suffix in (".js", ".css")
     }
@@ -48,7 +48,7 @@ def environment() -> Environment:
 
 
 def chart_data(layout: Layout) -> Markup:
-    """Return a chart as JSON that may stand in a script of a page, whatever its names are."""
+    """Return a chart as JSON for a script of a page, safe for any name."""
     axes: dict[tuple[Number, ...], int] = {}
     panels = [
         {

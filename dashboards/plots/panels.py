@@ -14,14 +14,14 @@ from hypergauge.insight.charts.chart import Chart, Floats, Series
 
 __all__ = ["BarLayout", "BarPanel", "Layout", "Line", "Panel", "lay_out", "lay_out_bars"]
 
-# Behind the name of a run; see `hypergauge.dashboards.terminal.tables` for the other mark.
+# Suffix of a profiled run's name; `hypergauge.dashboards.terminal.tables` has that of a simulated one.
 PROFILED = " ◆"
-# How bars are read.
+# Explanation of the bars.
 _READ = {
     "run": "Bars: the mean; lines: from the least to the greatest sample; marks: the 95th percentile",
     "workload": "Bars: the mean over the runs; lines: from the least to the greatest of them",
 }
-# How many usual distances apart two points are not joined any more: between them nothing was measured.
+# Points further apart than this many median distances are not connected: measurements are missing between them.
 _GAP = 3.5
 
 
@@ -29,7 +29,7 @@ _GAP = 3.5
 class Line:
     """A curve of a panel, in the units of its axes; `key` is the index of its entry in the legend.
 
-    A point without a figure (NaN) ends a stroke.
+    A point without a value (NaN) interrupts the line.
     """
 
     key: int
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Content of one frame; `from_zero` means that the value axis begins at 0."""
+    """Curves on one value axis, which begins at 0 if `from_zero`."""
 
     axis: Axis
     from_zero: bool
@@ -50,12 +50,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A chart as it is drawn: its panels above each other, their common axis, and the entries of the legend.
+    """Layout of a chart: its panels above each other, their common axis, and the entries of the legend.
 
     Attributes
     ----------
     begins
-        Where the common axis does: at 0, unless that is far off, as in a run that goes on from step 100,000.
+        Start of the common axis: 0, unless that is far away, as in a run that resumes at step 100,000.
     """
 
     x: Axis
@@ -67,7 +67,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class BarPanel:
-    """Bars of a frame, in the unit of its axis: by the index of their name the bar, and there or not, what is marked."""
+    """Bars on one axis, in its unit, each with the index of its name."""
 
     axis: Axis
     bars: tuple[tuple[int, Bar], ...]
@@ -75,7 +75,7 @@ class BarPanel:
 
 @dataclass(frozen=True, slots=True)
 class BarLayout:
-    """Bars as they are drawn, with the names that stand below them."""
+    """Layout of bars: panels beside each other, and the names of the bars."""
 
     panels: tuple[BarPanel, ...]
     names: tuple[str, ...]
@@ -83,7 +83,7 @@ class BarLayout:
 
 
 def lay_out(chart: Chart) -> Layout:
-    """Return how a chart is drawn."""
+    """Return the layout of a chart."""
     keys, names = _names(chart.series)
     first, last = min(float(one.x[0]) for one in chart.series), max(float(one.x[-1]) for one in chart.series)
     x = time_axis(chart.align, last)
@@ -93,11 +93,11 @@ def lay_out(chart: Chart) -> Layout:
         if mine:
             panels.append(_panel(metric, mine, x))
     begins = 0.0 if first < last / 2 else first / x.size
-    return Layout(x, begins, tuple(panels), names, chart.notes)
+    return Layout(x, begins, tuple(panels), names, tuple(one.text for one in chart.notices))
 
 
 def lay_out_bars(found: Bars) -> BarLayout:
-    """Return how bars are drawn."""
+    """Return the layout of bars."""
     keys, names = _names(found.bars)
     panels = []
     for metric in found.metrics:
@@ -106,7 +106,7 @@ def lay_out_bars(found: Bars) -> BarLayout:
             axis = figure_axis(metric, mine[0][1].unit, max(abs(one.high) for _, one in mine))
             panels.append(BarPanel(axis, tuple((key, _scaled(one, axis.size)) for key, one in mine)))
     logged = "; of what scripts log, the last" if any(not one.unit for one in found.bars) else ""
-    return BarLayout(tuple(panels), names, (_READ[found.by] + logged, *found.notes))
+    return BarLayout(tuple(panels), names, (_READ[found.by] + logged, *(one.text for one in found.notices)))
 
 
 def _scaled(one: Bar, size: float) -> Bar:
@@ -115,7 +115,7 @@ def _scaled(one: Bar, size: float) -> Bar:
 
 
 def _names(some: Sequence[Series | Bar]) -> tuple[list[int], tuple[str, ...]]:
-    """Return of each series the index of its name, and the names, each once and with its marks."""
+    """Return the index of each series' name, and the distinct names with their marks."""
     several = {(one.label, one.metric, one.scope) for one in some}
     scoped = len(several) > len({(label, metric) for label, metric, _ in several})
     names = [f"{one.label} ({one.scope})" if scoped and one.scope else one.label for one in some]
@@ -138,7 +138,7 @@ def _panel(metric: str, series: list[tuple[int, Series]], x: Axis) -> Panel:
 def _line(key: int, one: Series, x: Axis, y: Axis) -> Line:
     line = Line(key, one.x / x.size, one.value / y.size, one.low / y.size, one.high / y.size)
     distances = np.diff(line.x)
-    if not one.unit or len(distances) < 2:  # what a script logs, it logs when it likes
+    if not one.unit or len(distances) < 2:  # scripts log their metrics at any interval
         return line
     gaps = np.flatnonzero(distances > _GAP * np.median(distances)) + 1
     middle = (line.x[gaps - 1] + line.x[gaps]) / 2

@@ -24,9 +24,9 @@ class Style:
     Attributes
     ----------
     column, page
-        Widths in inches: of up to two panels above each other, and of more in two columns.
+        Widths in inches: for up to two panels in one column, and for more in two.
     row
-        The height of a panel.
+        Height of a panel in inches.
     """
 
     column: float = 3.5
@@ -46,10 +46,10 @@ _BASE: dict[str, Any] = {
     "legend.frameon": False, "legend.handlelength": 1.6, "legend.columnspacing": 1.2, "legend.handletextpad": 0.5,
     "legend.borderaxespad": 0.5, "legend.borderpad": 0.1,
     "figure.dpi": 100, "savefig.dpi": 300, "savefig.bbox": None,
-    # Text that can be searched, selected and edited: as letters in SVG, as a TrueType font in PDF.
+    # Text stays searchable and editable: letters in SVG, a TrueType font in PDF.
     "svg.fonttype": "none", "pdf.fonttype": 42,
 }  # fmt: skip
-# The same picture has the same bytes.
+# The same figure has the same bytes.
 _ALWAYS: dict[str, Any] = {"svg.hashsalt": "hypergauge"}
 _LARGE: dict[str, Any] = {
     "font.size": 15, "axes.labelsize": 15, "axes.titlesize": 15, "figure.titlesize": 18, "legend.fontsize": 14,
@@ -72,12 +72,12 @@ STYLES = {
 
 @contextlib.contextmanager
 def applied(name: str) -> Iterator[Style]:
-    """Apply a style by its name, ours or matplotlib's, or by the path of a file in matplotlib's form.
+    """Apply a style of `STYLES` or of matplotlib by its name, or a matplotlib style file by its path.
 
     Raises
     ------
     BadRequest
-        There is none of that name, or the file cannot be read.
+        No style has that name, or the file cannot be read.
     """
     chosen = STYLES.get(name)
     if chosen is None and name not in styles.available and not Path(name).is_file():

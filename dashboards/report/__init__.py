@@ -1,1 +1,1 @@
-"""The report: one page per experiment."""
+"""Reports: one page per experiment."""

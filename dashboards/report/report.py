@@ -1,4 +1,4 @@
-"""Report of an experiment as one page that needs no network."""
+"""Report of an experiment on one page that works offline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Records = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A phase on the time of the longest run: where it begins and how long it is, as shares of that."""
+    """Bar of a phase; `left` and `width` are shares of the longest run's duration."""
 
     name: str
     left: float
@@ -36,14 +36,14 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Manifest that some runs share.
+    """Common manifest of some runs.
 
     Attributes
     ----------
     facts
-        What there is to say of host and code, each with a word for what it is.
+        Names and values of properties of host and code.
     packages, diff
-        Their files, empty where there are none.
+        Content of the files; empty for a missing file.
     """
 
     labels: tuple[str, ...]
@@ -58,9 +58,9 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
     Parameters
     ----------
     records
-        The files of runs' records by name, by run id; those that could not be had are missing.
+        Files of the runs' manifests by run id and file name, without the unavailable ones.
     now
-        When the figures were asked for.
+        Time of the queries.
     """
     layouts = [(chart, lay_out(chart)) for chart in found.charts]
     sheets = [tables.sheet(one) for one in found.comparisons]
@@ -98,7 +98,7 @@ def _label(run: RunInfo, name: str = "") -> str:
 
 
 def _summary(found: Report) -> str:
-    """Return in a sentence how many runs there were and how they stand."""
+    """Return a sentence with the numbers of runs, workloads and runs by status."""
     workloads = len({(run.experiment_id, run.workload) for run in found.runs})
     states = Counter(run.status for run in found.runs)
     stand = ", ".join(f"{count} {status}" for status, count in states.most_common())
@@ -133,7 +133,7 @@ def _bars(found: Report) -> list[tuple[RunInfo, list[Bar]]]:
 
 
 def _surroundings(runs: Sequence[RunInfo], records: Records) -> list[Surroundings]:
-    """Return what runs were begun with: those alike together."""
+    """Return the distinct manifests of runs, each with the labels of its runs."""
     grouped: dict[tuple[tuple[tuple[str, str], ...], str, str], list[str]] = {}
     for run in runs:
         if (files := records.get(run.run_id)) is not None:

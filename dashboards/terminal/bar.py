@@ -13,14 +13,14 @@ __all__ = ["Bar"]
 
 
 class Bar:
-    """A bar on standard error that counts samples, where that is a terminal; called with how many there are by now.
+    """Bar on standard error, if it is a terminal, that counts samples. Call it with the current number.
 
     Parameters
     ----------
     title
-        What goes on.
+        Name of the operation.
     about
-        Whether what it is to come to is only about so many.
+        Whether the total is approximate.
     """
 
     def __init__(self, title: str, *, about: bool = False) -> None:
@@ -43,7 +43,7 @@ class Bar:
         self._progress.stop()
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Show that `done` samples are done, of `total` where that is known."""
+        """Show that `done` samples are done, of `total` if known."""
         of = f" of {self._about}{total:,}" if total else ""
         self._progress.update(
             self._task, completed=done, total=max(done, total) if total else None, count=f"{done:,}{of} samples"

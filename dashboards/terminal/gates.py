@@ -23,7 +23,7 @@ _SUFFIXES = {
 
 
 def table(gate: Gate) -> Table:
-    """Return the figures that verdicts stand on."""
+    """Return the table of the values behind the verdicts."""
     made = tables.table(
         "fail on",
         "row",
@@ -57,7 +57,7 @@ def table(gate: Gate) -> Table:
 
 
 def lines(gate: Gate) -> Iterator[str]:
-    """Yield the reasons of verdicts, and what the tests are."""
+    """Yield the reasons of the verdicts, the notes, and the method of the tests."""
     for one in gate.verdicts:
         yield f"{_MARKS[one.outcome]} {escape(one.reason)}"
     for note in gate.notes:
@@ -74,7 +74,7 @@ def _attempts(verdict: Verdict, group: Group) -> str:
 
 
 def _figure(verdict: Verdict, value: float) -> str:
-    """Return a figure with its unit; times with all the digits that a change of a percent shows in."""
+    """Return a value with its unit; times have four digits, so that a change of one percent is visible."""
     if verdict.unit == "seconds":
         return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s"
     if verdict.unit in _SUFFIXES:

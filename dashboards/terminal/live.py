@@ -18,7 +18,7 @@ __all__ = ["changes", "curve", "ending", "live_table"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LEAST_CELLS, _MOST_CELLS = 8, 20
-# Title, the key by which `tables.figure` knows the unit, and what a whole bar stands for where that is fixed.
+# Title, key of the unit for `tables.figure`, and the value of a full bar if it is fixed.
 _COLUMNS = {
     "cpu_usage": ("CPU", "cpu_utilization", None),
     "memory_used": ("memory", "_bytes", None),
@@ -26,14 +26,14 @@ _COLUMNS = {
     "gpu_power": ("power", "_watts", None),
 }
 _SHARED = "†"
-# Columns of the screen between two of the table's.
+# Characters between two columns of the table.
 _BETWEEN = 3
-# Rows of the screen that are not a run's: the table's frame, notes and what is left out.
+# Rows of the screen without a run: frame, notes, and the count of omitted runs.
 _OTHER_ROWS = 10
 
 
 def curve(values: Sequence[float | None], cells: int, top: float | None = None) -> str:
-    """Return a curve of so many characters, from nought to `top` or the greatest; blank where there is no value."""
+    """Return a curve of `cells` characters, from 0 to `top` or the maximum; blank for missing values."""
     top = top or max((value for value in values if value is not None), default=0.0) or 1.0
     marks = []
     for cell in range(cells):
@@ -45,14 +45,14 @@ def curve(values: Sequence[float | None], cells: int, top: float | None = None) 
 
 
 def live_table(seen: Watched, width: int, height: int) -> RenderableType:
-    """Return what is seen as it fits on a screen of `width` columns and `height` rows."""
+    """Return the view as a table that fits on a screen of `width` columns and `height` rows."""
     shown, left_out = _fitting(seen.runs, max((height - _OTHER_ROWS) // 2, 1))
     notes = [Text.from_markup(line) for line in _notes(seen, shown, left_out)]
     return Group(_table(shown, width), *notes) if shown else Group(*notes)
 
 
 def changes(before: Watched | None, seen: Watched) -> Iterator[str]:
-    """Yield a line, in rich's markup, for each change that somebody reads about who does not watch all the time."""
+    """Yield a line in rich's markup for each change between two views: states, phases, epochs, rules, problems."""
     known = {one.run.run_id: _state(one) for one in before.runs} if before else {}
     for one in seen.runs:
         if known.get(one.run.run_id) != _state(one):
@@ -69,12 +69,12 @@ def changes(before: Watched | None, seen: Watched) -> Iterator[str]:
 
 
 def ending(seen: Watched) -> str:
-    """Return how all runs have ended."""
+    """Return the summary of all ended runs."""
     return f"{_counts(seen.runs)}." if seen.runs else "There was no run."
 
 
 def _fitting(runs: Sequence[WatchedRun], rows: int) -> tuple[list[WatchedRun], list[WatchedRun]]:
-    """Return the runs to show in their order, and those left out: who has ended first, then who has not begun."""
+    """Return the visible runs and the omitted ones, in order; ended runs are omitted first, then pending ones."""
     order = {"running": 0, "pending": 1}
     chosen = sorted(runs, key=lambda one: order.get(one.run.status, 2))[:rows]
     ids = {one.run.run_id for one in chosen}
@@ -91,7 +91,7 @@ def _table(runs: Sequence[WatchedRun], width: int) -> Table:
     cells = _cells(width, whose, where, len(quantities))
     made = tables.table("run", "status", *(f">{_COLUMNS[quantity][0]}" for quantity in quantities))
     for number, column in enumerate(made.columns):
-        column.no_wrap = number > 1  # on a narrow screen words give way, not figures
+        column.no_wrap = number > 1  # on a narrow screen labels shrink, not values
     made.columns[0].min_width = max(cell_len(_label(one)) for one in runs)
     for one, *words in zip(runs, whose, where, strict=True):
         made.add_row(*words, *(_figure(quantity, one.levels.get(quantity), cells) for quantity in quantities))
@@ -100,7 +100,7 @@ def _table(runs: Sequence[WatchedRun], width: int) -> Table:
 
 def _notes(seen: Watched, shown: Sequence[WatchedRun], left_out: Sequence[WatchedRun]) -> Iterator[str]:
     if any(one.run.simulated for one in shown):
-        yield "* on simulated GPUs: their figures are made up"
+        yield "* on simulated GPUs: their metrics are not real"
     if any(level.scope == "device" for one in shown for level in one.levels.values()):
         yield f"{_SHARED} the whole GPU's: others are on it as well"
     if left_out:
@@ -133,7 +133,7 @@ def _label(one: WatchedRun) -> str:
 
 
 def _progress(one: WatchedRun) -> str:
-    """Return where a run is and which rules hold, or why it ended as it did."""
+    """Return the position and the firing rules of a run, or the reason of its end."""
     at = one.position
     named = (("", at.phase), ("epoch ", at.epoch), ("step ", at.step)) if at else ()
     parts = [f"{name}{value}" for name, value in named if value is not None]
@@ -145,7 +145,7 @@ def _time(one: WatchedRun) -> str:
 
 
 def _figure(quantity: str, level: Level | None, cells: int) -> Text:
-    """Return the figure of now above its curve, of which the newest is at the right."""
+    """Return the current value above its curve, which ends on the right with the newest value."""
     if level is None:
         return Text()
     _, key, top = _COLUMNS[quantity]
@@ -154,7 +154,7 @@ def _figure(quantity: str, level: Level | None, cells: int) -> Text:
 
 
 def _cells(width: int, whose: Sequence[Text], where: Sequence[Text], curves: int) -> int:
-    """Return how many characters there are for each curve: what is left beside the words, within bounds."""
+    """Return the width of each curve: the space beside the labels, within bounds."""
     words = sum(max(cell_len(line) for text in texts for line in text.plain.split("\n")) for texts in (whose, where))
     left = width - words - _BETWEEN * (2 + curves)
     return min(max(left // max(curves, 1), _LEAST_CELLS), _MOST_CELLS)

@@ -26,27 +26,27 @@ __all__ = ["LastingTerminal", "Progress"]
 
 
 class LastingTerminal(io.TextIOBase):
-    """A text stream whose loss ends nothing: a terminal that was closed swallows what is written to it."""
+    """Text stream that ignores write errors, so that a closed terminal does not end the schedule."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write where there is still somebody to read."""
+        """Write `text`; ignore a closed stream."""
         try:
             return self._stream.write(text)
         except (OSError, ValueError):
             return len(text)
 
     def flush(self) -> None:
-        """Flush where there is still somebody to read."""
+        """Flush the stream; ignore a closed one."""
         try:
             self._stream.flush()
         except (OSError, ValueError):
             return
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return whether the stream is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
@@ -55,7 +55,7 @@ class LastingTerminal(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream."""
+        """Encoding of the stream."""
         return self._stream.encoding
 
 
@@ -67,19 +67,19 @@ class _Going:
 
 
 class Progress:
-    """Shows runs as they start and end, and those that go on with their newest figures.
+    """Display of starting and ending runs, and of running ones with their newest values.
 
     Parameters
     ----------
     quiet
         Show nothing.
     lines
-        Show a line an event on a terminal too, since others write to it.
+        Show one line per event on a terminal too, because other output goes there.
 
     Attributes
     ----------
     live
-        Returns the newest figures by run id, where somebody knows them; asked in a thread of its own, once a second.
+        Returns the newest known values by run id. A separate thread calls it once a second.
     """
 
     def __init__(self, *, quiet: bool = False, lines: bool = False) -> None:
@@ -103,20 +103,20 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._looks.end(patience=5)
+        self._looks.end(timeout=5)
         if self._display is not None:
             self._display.stop()
 
     def going(self) -> list[str]:
-        """Return the ids of the runs that go on."""
+        """Return the ids of the running runs."""
         return list(self._going)
 
     def say(self, text: str) -> None:
-        """Print one line, in rich's markup."""
+        """Print one line in rich's markup."""
         self.console.print(text, soft_wrap=True)
 
     def started(self, run_id: str, label: str, name: str, *, attached: bool = False) -> None:
-        """Show a run that goes on."""
+        """Show a run that has started, or that the command has `attached` to."""
         self._going[run_id] = _Going(label, name, time.time())
         self.say(f"[cyan]▶[/] {label} {escape(name)} {'goes on; attached to it' if attached else 'started'}")
 

@@ -22,7 +22,7 @@ _INTERVAL = f"{CONFIDENCE:.0%} interval"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A slowdown on its colour: ``1.32x``, and the interval below it where there is one."""
+    """Text of a cell with its colors, such as the slowdown ``1.32x`` with its interval."""
 
     text: str
     interval: str = ""
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A heat map: who was slowed down (rows) by whom (columns), in one way of sharing; cells by row and column."""
+    """Heat map of one way of sharing: slowdowns of configurations (rows) beside others (columns)."""
 
     sharing: str
     rows: tuple[str, ...]
@@ -42,7 +42,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table; the columns whose names begin with ``>`` are figures."""
+    """Table; columns with a name that begins with ``>`` hold numbers."""
 
     title: str
     columns: tuple[str, ...]
@@ -50,7 +50,7 @@ class Sheet:
 
 
 def grids(found: Interference) -> tuple[Grid, ...]:
-    """Return a heat map for each way of sharing of which a slowdown is known."""
+    """Return a heat map for each way of sharing with a known slowdown."""
     ways: dict[str, dict[tuple[str, str], Cell]] = {}
     for one in found.sets:
         for member in one.members:
@@ -60,7 +60,7 @@ def grids(found: Interference) -> tuple[Grid, ...]:
     for sharing, cells in ways.items():
         rows = tuple(dict.fromkeys(row for row, _ in cells))
         beside = dict.fromkeys(column for _, column in cells)
-        # In the order of the rows, so that a configuration beside its like is on the diagonal.
+        # In the order of the rows, so that each configuration beside itself is on the diagonal.
         columns = (*(row for row in rows if row in beside), *(name for name in beside if name not in rows))
         placed = {(rows.index(row), columns.index(column)): cell for (row, column), cell in cells.items()}
         made.append(Grid(sharing, rows, columns, placed))
@@ -68,7 +68,7 @@ def grids(found: Interference) -> tuple[Grid, ...]:
 
 
 def slowdowns(found: Interference) -> Sheet:
-    """Return what each configuration had to bear in each set."""
+    """Return the table of each configuration's slowdown in each set."""
     what = {"duration": "", "step_time": " a step", "epoch_time": " an epoch"}[found.metric]
     instances = any(member.on_instance for one in found.sets for member in one.members)
     columns = ("configuration", "beside", "sharing", ">repetitions", f">alone{what}", f">beside others{what}",
@@ -94,7 +94,7 @@ def slowdowns(found: Interference) -> Sheet:
 
 
 def outcomes(found: Interference) -> Sheet:
-    """Return what each set came to, against its runs one after the other."""
+    """Return the table of each set's makespan, throughput and energy against its runs one after the other."""
     columns = ("set", "sharing", "workload", ">makespan", ">one after the other", ">change", f">{_INTERVAL}",
                ">throughput", ">energy of the boards")  # fmt: skip
     lines = [
@@ -108,7 +108,7 @@ def outcomes(found: Interference) -> Sheet:
 
 
 def notes(found: Interference) -> Iterator[str]:
-    """Yield what the marks mean."""
+    """Yield the meanings of the marks in the tables."""
     members = [member for one in found.sets for member in one.members]
     if any(member.slowdown and member.over == "together" for member in members):
         yield f"{_TOGETHER} over the part of the work that was done while all were there"
@@ -121,7 +121,7 @@ def notes(found: Interference) -> Iterator[str]:
 
 
 def tables_of(found: Interference) -> Iterator[Table]:
-    """Yield the tables for the terminal: of slowdowns, and of outcomes where there are any."""
+    """Yield the terminal's tables of slowdowns and, if there are any, of outcomes."""
     first = _table(slowdowns(found))
     if marks := list(notes(found)):
         first.caption, first.caption_justify = "\n".join(marks), "left"
@@ -144,7 +144,7 @@ def heatmap(grid: Grid) -> Table:
 
 
 def _sheet(title: str, columns: Sequence[str], lines: Sequence[tuple[Cell, ...]]) -> Sheet:
-    """Return a table without the columns in which nobody has anything: they would push others off the screen."""
+    """Return a table without empty columns, which would take space on the screen."""
     kept = [at for at, _ in enumerate(columns) if any(line[at].text for line in lines)]
     return Sheet(title, tuple(columns[at] for at in kept), tuple(tuple(line[at] for at in kept) for line in lines))
 
@@ -182,7 +182,7 @@ def _change(found: Ratio) -> str:
 
 
 def _throughput(one: Set) -> str:
-    """Return how much is done a second, by the finest that all of its runs count; and in brackets one after the other."""
+    """Return the throughput side by side, and one after the other in brackets, in the finest unit of work of all runs."""
     what = next(what for what in ("steps", "epochs", "runs") if what in one.work)
     if (rates := one.rates(what)) is None:
         return ""

@@ -51,26 +51,26 @@ _TITLES = {
     ENERGY_KEY: "GPU energy",
     CO2_KEY: "CO₂",
 }
-# Behind the label of a run, and behind a figure.
+# Suffixes of a run's label, and of a value.
 SIMULATED = " *"
-_SIMULATED_NOTE = "* on simulated GPUs: their figures are made up"
+_SIMULATED_NOTE = "* on simulated GPUs: their metrics are not real"
 _SHARED = "†"
 _WITH_IDLE = "‡"
 _OF_HOST = "§"
 
 
 def table(*columns: str, title: str | None = None) -> Table:
-    """Return an empty table in the one style; a column whose name begins with ``>`` is aligned to the right."""
+    """Return an empty table in our style; a column with a name that begins with ``>`` is right-aligned."""
     made = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for position, column in enumerate(columns):
-        # On a narrow terminal the first column, which says what a line is about, is the last to give way.
+        # On a narrow terminal the first column, the subject of the line, shrinks last.
         justify: Literal["left", "right"] = "right" if column.startswith(">") else "left"
         made.add_column(column.removeprefix(">"), justify=justify, no_wrap=position == 0 or column == "status")
     return made
 
 
 def duration(seconds: float | None) -> str:
-    """Return a duration as people write it: ``20 ms``, ``4.2 s``, ``3:07``, ``2:03:07``."""
+    """Return a duration as text: ``20 ms``, ``4.2 s``, ``3:07``, ``2:03:07``."""
     if seconds is None:
         return ""
     if seconds < 0.95:
@@ -83,7 +83,7 @@ def duration(seconds: float | None) -> str:
 
 
 def evidence(content: Mapping[str, Any]) -> str:
-    """Return what a rule has found something by, in words: ``share: 0.97; cores: 1.94``."""
+    """Return the evidence of a finding as text: ``share: 0.97; cores: 1.94``."""
     return "; ".join(f"{key.replace('_', ' ')}: {_evidence(key, value)}" for key, value in content.items())
 
 
@@ -98,7 +98,7 @@ def _evidence(key: str, value: Any) -> str:
 
 
 def figure(key: str, value: float | None) -> str:
-    """Return a figure of a comparison with its unit."""
+    """Return a value of a comparison with its unit."""
     if value is None:
         return ""
     if key in ("duration_seconds", "makespan_seconds", "cpu_seconds", TIME_TO_TARGET):
@@ -119,14 +119,14 @@ def figure(key: str, value: float | None) -> str:
 
 
 def status(word: str) -> str:
-    """Return a status in its colour."""
+    """Return a status in its color."""
     color = _COLORS.get(word)
     return f"[{color}]{word}[/]" if color else word
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure of a comparison as it is read, and how much it differs from the baseline's: ``93%†``, ``+12%``."""
+    """Text of a value, ``93%†``, and its change against the baseline, ``+12%``."""
 
     text: str
     change: str = ""
@@ -134,18 +134,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A comparison as it is read, in the terminal as on a page.
+    """Formatted comparison, for the terminal and for pages.
 
     Attributes
     ----------
     columns
-        Headings of the figures; what a line is about, its name and its status come before.
+        Headings of the values; label, name and status precede them.
     lines
-        Of each entry its label, name, status and figures.
+        Label, name, status and values of each entry.
     notes
-        What the marks mean.
+        Meanings of the marks.
     part
-        What the figures are of, where that is a part of each run.
+        Part of each run that the values cover, if not the whole run.
     """
 
     by: str
@@ -156,9 +156,9 @@ class Sheet:
 
 
 def sheet(found: Comparison) -> Sheet:
-    """Return a comparison as it is read."""
+    """Return a formatted comparison."""
     figures = list(dict.fromkeys(key for entry in found.entries for key in entry.figures))
-    # What nobody has more than a trace of would only push the columns that matter off the screen.
+    # Columns of zeros would take the space of columns that matter.
     figures = [key for key in figures if any(entry.figures.get(key, 0) > 0 for entry in found.entries)]
     software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
     attempts = ["attempts"] if found.by == "row" else []
@@ -196,7 +196,7 @@ def sheet(found: Comparison) -> Sheet:
 
 
 def comparison(found: Comparison) -> Table:
-    """Return a comparison, with changes against its baseline behind the figures."""
+    """Return the table of a comparison; changes against the baseline follow the values."""
     read = sheet(found)
     made = table(
         read.by,
@@ -225,7 +225,7 @@ def _part(found: Comparison) -> str | None:
 
 
 def experiments(found: Iterable[ExperimentInfo]) -> Table:
-    """Return experiments and how their runs stand."""
+    """Return the table of experiments with the numbers of their runs by status."""
     made = table(">experiment", "name", ">workloads", ">runs", ">finished", ">failed", ">running", "file")
     for one in found:
         counts = (one.workloads, one.runs, one.finished, one.failed, one.running)
@@ -234,7 +234,7 @@ def experiments(found: Iterable[ExperimentInfo]) -> Table:
 
 
 def runs(found: Sequence[RunInfo]) -> Table:
-    """Return runs with status and duration, and whose they are where several people have some."""
+    """Return the table of runs with status and duration; with owners if there are several."""
     several = len({run.owner for run in found}) > 1
     noted = any(run.note for run in found)
     made = table(
@@ -264,7 +264,7 @@ def runs(found: Sequence[RunInfo]) -> Table:
 
 
 def highlights(run: RunInfo, found: Sequence[Highlight]) -> Table:
-    """Return what happened in a run, line by line, each with its time since the run's start."""
+    """Return the table of a run's highlights, with times since the start of the run."""
     label = f"{run.label}{SIMULATED * run.simulated} {run.name}".rstrip()
     made = table(">from", ">to", "what", title=escape(f"{label}: {run.status}, {duration(run.duration)}"))
     for start, end, text in highlight_lines(run, found):
@@ -275,7 +275,7 @@ def highlights(run: RunInfo, found: Sequence[Highlight]) -> Table:
 
 
 def highlight_lines(run: RunInfo, found: Iterable[Highlight]) -> Iterable[tuple[str, str, str]]:
-    """Yield from when to when in the run each thing was, and what."""
+    """Yield the start, end and text of each highlight, with times since the start of the run."""
     for one in found:
         assert run.started_at is not None
         start, end = ((time - run.started_at).total_seconds() for time in (one.started_at, one.ended_at))
@@ -285,7 +285,7 @@ def highlight_lines(run: RunInfo, found: Iterable[Highlight]) -> Iterable[tuple[
 
 
 def coverage(found: Iterable[Coverage]) -> Table:
-    """Return the quantities that there are."""
+    """Return the table of measured quantities."""
     made = table("quantity", "unit", "scope", ">series", "from", "meaning")
     for one in found:
         made.add_row(

@@ -9,6 +9,7 @@ from typing import Any
 
 from hypergauge.insight.charts.subject import Subject, subject
 from hypergauge.sql.queries.charts import Measured
+from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.queries.summaries import final_metrics
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
@@ -25,11 +26,13 @@ class Bar:
     label, metric, unit, scope
         As in `hypergauge.insight.charts.chart.Series`.
     value
-        The mean over a run's time; of a workload the mean over its runs. Of a software metric what was logged last.
+        Mean over a run's time, or the last value of a software metric; for a workload, the mean over its runs.
     low, high
-        The least and the greatest sample; of a workload the least and the greatest of its runs' means.
+        Minimum and maximum of the samples; for a workload, of its runs' means.
     p95
-        The 95th percentile of a run's samples.
+        95th percentile of a run's samples; ``None`` for a workload or a software metric.
+    simulated, profiled
+        As in `hypergauge.insight.charts.chart.Series`.
     """
 
     label: str
@@ -46,21 +49,21 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars by metric; see `hypergauge.insight.charts.chart.Chart` for what the rest is."""
+    """Bars by metric; the attributes are those of `hypergauge.insight.charts.chart.Chart`."""
 
     by: str
     metrics: tuple[str, ...]
     bars: tuple[Bar, ...]
     left_out: tuple[str, ...]
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON."""
+        """Return the JSON object."""
         return {
             "by": self.by,
             "bars": [asdict(one) for one in self.bars],
             "left_out": self.left_out,
-            "notes": self.notes,
+            "notices": [asdict(one) for one in self.notices],
         }
 
 
@@ -68,7 +71,7 @@ def bars(
     connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, by: str = "run",
     scopes: Sequence[str] | None = None, max_series: int = 40,
 ) -> Bars:  # fmt: skip
-    """Return what runs, or the workloads that they belong to, came to; see `hypergauge.insight.charts.chart.chart`."""
+    """Return a bar per metric and run, or workload of the runs; see `hypergauge.insight.charts.chart.chart`."""
     about = subject(connection, runs, metrics, by=by, align="time", scopes=scopes, max_series=max_series)
     found = sorted((*_measured(about, by), *_logged(connection, about)), key=lambda one: about.place(*one[:3]))
     made = (
@@ -78,7 +81,7 @@ def bars(
         )
         for metric, label, scope, figures in found
     )  # fmt: skip
-    return Bars(by, about.metrics, tuple(made), about.left_out, about.notes)
+    return Bars(by, about.metrics, tuple(made), about.left_out, about.notices)
 
 
 Figures = tuple[float, float, float, float | None]

@@ -1,10 +1,10 @@
-"""Data of a chart: curves of runs or workloads on a common axis, with notes."""
+"""Data of a chart: curves of runs or workloads on a common axis, with notices."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from hypergauge.core.errors import NoData
 from hypergauge.insight.charts.curves import Drawing, hardware, software
 from hypergauge.insight.charts.subject import Subject, subject
 from hypergauge.sql.queries.charts import Curve
+from hypergauge.sql.queries.notices import Notice
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -29,20 +30,20 @@ class Series:
     Attributes
     ----------
     label
-        Of its run or workload, with a name: ``20/1/3 wide``.
+        Label of its run or workload, with names: ``20/1/3 wide``.
     runs
-        The ids of the runs that it is made of.
+        Ids of its runs.
     metric, unit, scope
-        What it shows and whose figure that is; a software metric has neither unit nor scope.
+        Metric with its unit and scope; a software metric has neither unit nor scope.
     x
-        Ascending, shape ``(n,)``: seconds, steps or epochs, as the chart is aligned.
+        Ascending, shape ``(n,)``: seconds, steps or epochs, by the chart's axis.
     value, low, high
-        Shape ``(n,)``, in the canonical unit: the mean of each point, and its least and greatest sample; of a workload the
-        mean over its runs at that time, and the least and the greatest of them.
+        Shape ``(n,)``, in the canonical unit: mean, minimum and maximum of the samples at each point. The mean of a workload
+        is that over its runs at that time.
     simulated
-        Whether its figures are of simulated GPUs: made up.
+        Whether its values are those of simulated GPUs.
     profiled
-        Whether one of its runs was under a profiler.
+        Whether a profiler was attached to one of its runs.
     """
 
     label: str
@@ -58,7 +59,7 @@ class Series:
     profiled: bool
 
     def points(self) -> dict[str, list[float | None]]:
-        """Return its points as JSON has them, in which there is no NaN."""
+        """Return the points for JSON, with ``None`` for NaN."""
         return {
             name: [None if math.isnan(number) else number for number in getattr(self, name).tolist()]
             for name in ("x", "value", "low", "high")
@@ -72,15 +73,15 @@ class Chart:
     Attributes
     ----------
     by, align
-        What is a series, ``run`` or ``workload``, and what the axis counts: see `chart`.
+        ``run`` or ``workload``, and the axis: see `chart`.
     metrics
-        What was asked for, in that order.
+        Requested metrics, in that order.
     series
-        By metric, then in the order of the runs.
+        Curves by metric, then in the order of the runs.
     left_out
-        The labels of the runs or workloads that there was no place for.
-    notes
-        Sentences that belong beside the picture: where figures differ in what they are, are missing or made up.
+        Labels of the runs or workloads beyond the limit.
+    notices
+        Facts without which the chart would mislead.
     """
 
     by: str
@@ -88,10 +89,10 @@ class Chart:
     metrics: tuple[str, ...]
     series: tuple[Series, ...]
     left_out: tuple[str, ...]
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
     def as_dict(self, *, points: bool = False) -> dict[str, Any]:
-        """Return it as it is written to JSON: how many points each curve has, or all of them, null where there is no figure."""
+        """Return the JSON object, with the number of points of each curve, or with all `points`."""
         series = [
             {
                 "label": one.label, "runs": one.runs, "metric": one.metric, "unit": one.unit, "scope": one.scope,
@@ -100,7 +101,8 @@ class Chart:
             }
             for one in self.series
         ]  # fmt: skip
-        return {"by": self.by, "align": self.align, "series": series, "left_out": self.left_out, "notes": self.notes}
+        notices = [asdict(one) for one in self.notices]
+        return {"by": self.by, "align": self.align, "series": series, "left_out": self.left_out, "notices": notices}
 
 
 def chart(
@@ -121,21 +123,21 @@ def chart(
     metrics
         Quantities of the catalog (``gpu_power``), or keys of software metrics (``loss``).
     by
-        ``run``, or ``workload``: then of every row of it the latest attempt counts.
+        ``run``, or ``workload`` for the latest attempts of all rows of the runs' workloads.
     align
-        What the runs have in common: the ``time`` since their start, the ``step``, the ``epoch``, or the time since they
-        began to train, ``phase``, or since another phase began, ``phase:NAME``.
+        Common axis: ``time`` since the start, ``step``, ``epoch``, or the time since the training started (``phase``) or
+        another phase started (``phase:NAME``).
     scopes
         Some of `hypergauge.insight.comparison.columns.SCOPES`; by default the narrowest of each run and quantity.
     max_series
-        How many runs or workloads there are at most: the first of those that have any of the metrics.
+        Maximum number of runs or workloads: the first that have any of the metrics.
     points
-        How many points a curve has, roughly, at most.
+        Approximate maximum number of points per curve.
 
     Raises
     ------
     BadRequest
-        The runs have no such metric, or an option is none of its choices.
+        The runs have no such metric, or an option is unknown.
     NoData
         None of the runs has started, has the axis, or has samples.
     """
@@ -145,7 +147,7 @@ def chart(
     if not curves:
         raise NoData(f"the selected runs have no samples of {' or '.join(about.metrics)} there")
     curves.sort(key=lambda curve: about.place(curve.metric, curve.label, curve.scope))
-    return Chart(by, align, about.metrics, tuple(_series(about, c) for c in curves), about.left_out, about.notes)
+    return Chart(by, align, about.metrics, tuple(_series(about, c) for c in curves), about.left_out, about.notices)
 
 
 def _series(about: Subject, curve: Curve) -> Series:

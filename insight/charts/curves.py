@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hypergauge.sql.queries.axes import Span, places
+from hypergauge.sql.queries.axes import Span, positions
 from hypergauge.sql.queries.charts import Curve, Measured, run_curves, software_curves, workload_curves
 from hypergauge.sql.server.database import Connection
 
@@ -26,10 +26,10 @@ class Drawing:
 
 
 def hardware(connection: Connection, facts: Sequence[Measured], axes: Mapping[str, Span], how: Drawing) -> list[Curve]:
-    """Return the curves of all quantities that `facts` are of, of the runs that `axes` are of or of their workloads."""
+    """Return the curves of the quantities in `facts`, for the runs in `axes` or their workloads."""
     if not facts:
         return []
-    # Between two samples there is nothing to draw: where places are left quickly, that is many of them.
+    # More points than samples add nothing: fast runs pass many positions between two samples.
     interval = min(one.interval for one in facts) * min((one.last - one.first) / one.seconds for one in axes.values())
     step = _round(max(*((one.last - one.first) / how.points for one in axes.values()), interval))
     ask = run_curves if how.by == "run" else workload_curves
@@ -37,12 +37,12 @@ def hardware(connection: Connection, facts: Sequence[Measured], axes: Mapping[st
 
 
 def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str], how: Drawing) -> list[Curve]:
-    """Return the curves of software metrics, of runs or of their workloads."""
+    """Return the curves of software metrics, for runs or their workloads."""
     if not keys:
         return []
     curves = software_curves(connection, run_ids, keys, how.points)
     if how.align != "time":
-        axes = places(connection, run_ids, how.align, how.points)
+        axes = positions(connection, run_ids, how.align, how.points)
         curves = [one for curve in curves if (one := _placed(curve, *axes[curve.label])).x]
     if how.by == "run":
         return curves
@@ -54,7 +54,7 @@ def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str]
 
 
 def _placed(curve: Curve, seconds: Sequence[float], place: Sequence[float]) -> Curve:
-    """Return a curve over the time since a run's start on another axis; what was logged outside of that is left out."""
+    """Return a curve over the time since a run's start on another axis, without points outside that axis."""
     inside = [at for at, x in enumerate(curve.x) if seconds[0] <= x <= seconds[-1]]
     x = np.interp([curve.x[at] for at in inside], seconds, place).tolist()
     value, low, high = ([some[at] for at in inside] for some in (curve.value, curve.low, curve.high))
@@ -62,7 +62,7 @@ def _placed(curve: Curve, seconds: Sequence[float], place: Sequence[float]) -> C
 
 
 def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curve:
-    """Return the mean of curves and their range, each taken as straight between its points, where it has any."""
+    """Return the mean and range of curves, each interpolated linearly between its points."""
     x = np.unique(np.concatenate([curve.x for curve in curves]))
     if len(x) > 2 * points:
         x = np.linspace(x[0], x[-1], points)
@@ -76,6 +76,6 @@ def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curv
 
 
 def _round(step: float) -> float:
-    """Return the least of 1, 2, 5, 10, 20 … (and of a tenth, a hundredth … of them) that is no shorter than `step`."""
+    """Return the smallest of …, 0.5, 1, 2, 5, 10, 20, … that is at least `step`."""
     power: float = 10.0 ** math.floor(math.log10(step))
     return next(power * times for times in (1, 2, 5, 10) if power * times >= step * 0.999)

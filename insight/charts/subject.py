@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from hypergauge.core.errors import BadRequest, NoData, did_you_mean
-from hypergauge.insight import remarks
 from hypergauge.insight.comparison.alignment import axes_of, check_align
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.sql.queries.axes import Span
-from hypergauge.sql.queries.charts import Measured, measured, notices, software_keys
+from hypergauge.sql.queries.charts import Measured, measured, software_keys
+from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices
 from hypergauge.sql.queries.summaries import coverage, gpu_facts
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Subject", "subject"]
 
-# More of its runs' names make no name of a workload.
+# A workload's title lists at most this many names of runs.
 _MOST_NAMES = 3
 
 
@@ -29,21 +29,21 @@ class Subject:
     Attributes
     ----------
     metrics
-        What was asked for, each once, and in that order.
+        Requested metrics, without repetition, in that order.
     logged
-        Those of them that are software metrics.
+        Software metrics among them.
     groups
-        By the label that the database has for it in charts, the runs of each series.
+        Runs of each series, by its label in the database's charts.
     left_out
-        The labels of those that there was no place for.
+        Labels of the series beyond the limit.
     axes
-        By run id, where each run is on the axis.
+        Position of each run on the axis, by run id.
     facts
-        How each quantity of each run was measured, by metric, and then in the order of the runs.
+        Measurements of each quantity and run, by metric, and then in the order of the runs.
     made_up
-        The ids of the runs on simulated GPUs.
-    notes
-        Sentences that belong beside the picture.
+        Ids of the runs on simulated GPUs.
+    notices
+        Facts without which the chart would mislead.
     """
 
     metrics: tuple[str, ...]
@@ -53,19 +53,19 @@ class Subject:
     axes: Mapping[str, Span]
     facts: tuple[Measured, ...]
     made_up: AbstractSet[str]
-    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
     @property
     def run_ids(self) -> list[str]:
-        """The ids of all runs."""
+        """Ids of all runs."""
         return [run.run_id for group in self.groups.values() for run in group]
 
     def place(self, metric: str, label: str, scope: str) -> tuple[int, int, str]:
-        """Return what series are sorted by."""
+        """Return the sort key of a series."""
         return self.metrics.index(metric), list(self.groups).index(label), scope
 
     def unit(self, metric: str) -> str:
-        """Return the unit of a quantity; none of a software metric."""
+        """Return the unit of a quantity; empty for a software metric."""
         return next((one.unit for one in self.facts if one.quantity == metric), "")
 
     def title(self, label: str) -> str:
@@ -76,11 +76,11 @@ class Subject:
         return f"{label} {', '.join(names)}".rstrip()
 
     def simulated(self, metric: str, label: str) -> bool:
-        """Return whether a series is of simulated GPUs: made up."""
+        """Return whether the values of a series are those of simulated GPUs."""
         return metric.startswith("gpu_") and any(run.run_id in self.made_up for run in self.groups[label])
 
     def profiled(self, label: str) -> bool:
-        """Return whether one of its runs was under a profiler."""
+        """Return whether a profiler was attached to one of its runs."""
         return any(run.profilers for run in self.groups[label])
 
 
@@ -88,7 +88,7 @@ def subject(
     connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], *, by: str, align: str,
     scopes: Sequence[str] | None, max_series: int,
 ) -> Subject:  # fmt: skip
-    """Return what a picture of runs is of; see `hypergauge.insight.charts.chart.chart`."""
+    """Return the subject of a chart of runs; see `hypergauge.insight.charts.chart.chart`."""
     _check(by, align, scopes)
     metrics = tuple(dict.fromkeys(metrics))
     started = _started(connection, runs, by)
@@ -103,25 +103,52 @@ def subject(
             groups.setdefault(_label(run, by), []).append(run)
     if not groups:
         raise NoData(f"the selected runs have no samples of {' or '.join(metrics)}")
-    left_out = tuple(groups)[max_series:]
+    left_out, total = tuple(groups)[max_series:], len(groups)
     groups = dict(list(groups.items())[:max_series])
     drawn = [run for group in groups.values() for run in group]
     place = {run.run_id: at for at, run in enumerate(drawn)}
     facts = [one for one in facts if one.run_id in place]
     facts.sort(key=lambda one: (metrics.index(one.quantity), place[one.run_id], SCOPES.index(one.scope)))
     made_up = {run for run, gpu in gpu_facts(connection, list(place)).items() if gpu.simulated}
-    notes = (
-        *remarks.without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
-        *remarks.not_logged({run.run_id: _label(run, "run") for run in drawn}, logged),
-        *remarks.from_notices(notices(connection, list(place), quantities, scopes), metrics),
-        *remarks.left_out(by, left_out),
+    facts_ = (
+        *_without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
+        *_left_out(by, left_out, total),
+        *_not_logged({run.run_id: _label(run, "run") for run in drawn}, logged),
+    )
+    on_gpus = any(metric.startswith("gpu_") for metric in metrics)
+    found = (
+        *notices(connection, facts_),
+        *(
+            one
+            for one in chart_notices(connection, list(place), quantities, scopes)
+            if on_gpus or one.code != "simulated_gpu"
+        ),
     )
     axes = {run_id: axes[run_id] for run_id in place}
-    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), made_up, notes)
+    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), made_up, found)
+
+
+def _without_axis(labels: Sequence[str], align: str) -> Iterator[Fact]:
+    if labels:
+        yield Fact("no_axis", labels, {"align": align})
+
+
+def _left_out(by: str, labels: Sequence[str], total: int) -> Iterator[Fact]:
+    counts = {"total": total, "drawn": total - len(labels)}
+    if labels and by == "run":
+        yield Fact("runs_left_out", labels, counts)
+    elif labels:
+        yield Fact("workloads_left_out", values={"workloads": labels, **counts})
+
+
+def _not_logged(labels: Mapping[str, str], logged: Mapping[str, AbstractSet[str]]) -> Iterator[Fact]:
+    for metric, having in logged.items():
+        if without := [label for run_id, label in labels.items() if run_id not in having]:
+            yield Fact("not_logged", without, {"metrics": [metric]})
 
 
 def _started(connection: Connection, runs: Sequence[RunInfo], by: str) -> list[RunInfo]:
-    """Return the runs that have started, or those of their workloads."""
+    """Return the runs that have started, or those of the runs' workloads."""
     if by == "workload":
         runs = select_runs(connection, list(dict.fromkeys(_label(run, by) for run in runs)))
     started = [run for run in runs if run.started_at is not None]
@@ -144,19 +171,19 @@ def _ids(runs: Iterable[RunInfo]) -> list[str]:
 
 
 def _label(run: RunInfo, by: str) -> str:
-    """Return how the database names a run or its workload in charts."""
+    """Return the label of a run or its workload in the database's charts."""
     if by == "workload":
         return f"{run.experiment_id}/{run.workload}"
     return run.full_label
 
 
 def _logged(connection: Connection, run_ids: Sequence[str], metrics: Sequence[str]) -> dict[str, set[str]]:
-    """Return, for those of the metrics that are software metrics, the runs that have them.
+    """Return the runs that have each software metric among `metrics`.
 
     Raises
     ------
     BadRequest
-        One of the others is no quantity of these runs.
+        A metric is neither a quantity nor a software metric of these runs.
     """
     quantities = [one.quantity for one in coverage(connection, run_ids)]
     keys = software_keys(connection, run_ids)

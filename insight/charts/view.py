@@ -1,11 +1,11 @@
-"""View: a selection of metrics and runs as a small file. It holds no data.
+"""View: a selection of metrics and runs as a small file, without data.
 
     {"hypergauge": 1, "charts": [
       {"runs": ["4f1c9a2b7d3e", "a81b02c4d5e6"], "metrics": ["cpu_usage"]},
       {"metrics": ["loss"], "align": "step"}
     ]}
 
-A chart says only what differs from the defaults of `ViewChart`, and one without ``runs`` has those of the chart before it.
+A chart lists only the keys that differ from the defaults of `ViewChart`. Without ``runs`` it has those of the chart before.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ VERSION = 1
 
 _BY = ("run", "workload")
 _RUN_ID = re.compile(r"[0-9a-f]{6,32}")
-# What is larger is none: ten thousand runs take less.
+# A larger file is no view: ten thousand runs take less.
 _MOST_BYTES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChart:
-    """Some metrics of some runs.
+    """Chart of a view: some metrics of some runs.
 
     Attributes
     ----------
     runs
-        Ids, ours or MLflow's, or what they begin with. No labels: what ``20/1/3`` means moves with the next attempt.
+        Ids, ours or MLflow's, or their prefixes. Not labels, since ``20/1/3`` changes its meaning with the next attempt.
     metrics
         Quantities, or names of software metrics.
     by
-        ``run`` for a curve a run, ``workload`` for one over the runs of each workload.
+        ``run`` for a curve per run, ``workload`` for a curve over the runs of each workload.
     align
         ``time`` (since the start), ``step``, ``epoch``, ``phase``, or ``phase:NAME``.
     scopes
-        Some of `hypergauge.insight.comparison.columns.SCOPES`; none for the narrowest that each run has.
+        Some of `hypergauge.insight.comparison.columns.SCOPES`; empty for the narrowest of each run.
     """
 
     runs: tuple[str, ...]
@@ -63,11 +63,11 @@ class ViewChart:
 
     @classmethod
     def of(cls, connection: Connection, runs: Sequence[RunInfo], metrics: Sequence[str], **options: Any) -> ViewChart:
-        """Return a chart of runs, with ids as short as they can be."""
+        """Return a chart of runs, with their shortest unique ids."""
         return cls(tuple(abbreviated_ids(connection, [run.run_id for run in runs])), tuple(metrics), **options)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what of it is written."""
+        """Return the keys for the file: those that differ from the defaults."""
         return {key: getattr(self, key) for key, (_, default) in _KEYS.items() if getattr(self, key) != default}
 
     def __post_init__(self) -> None:
@@ -88,24 +88,24 @@ class ViewChart:
                 raise BadRequest(f"scopes: there is no {scope!r}{did_you_mean(scope, SCOPES)}")
 
 
-# Of each key of a chart whether it is a list, and what it is where it is left out.
+# Whether each key of a chart is a list, and its default.
 _KEYS = {field.name: (field.name not in ("by", "align"), field.default) for field in fields(ViewChart)}
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One chart or more, in the order in which they are looked at."""
+    """One or more charts, in order."""
 
     charts: tuple[ViewChart, ...]
 
     @classmethod
     def read(cls, path: Path) -> View:
-        """Read a file.
+        """Read a view from a file.
 
         Raises
         ------
         BadRequest
-            There is none, it holds no view or that of a later version, or something in it is wrong; says where.
+            The file is missing, is no view, is of a later version, or has an error; the message names the place.
         """
         try:
             with path.open("rb") as file:
@@ -131,7 +131,7 @@ class View:
         write_atomically(target, self.text(), mode)
 
     def text(self) -> str:
-        """Return what the file holds."""
+        """Return the content of the file."""
         lines, before = [], None
         for one in self.charts:
             said = one.as_dict()
@@ -143,59 +143,59 @@ class View:
         return f'{{"hypergauge": {VERSION}, "charts": [\n  {joined}\n]}}\n'
 
     def find(self, connection: Connection) -> Found:
-        """Return what there is of the view by now.
+        """Return the current data of the view.
 
         Raises
         ------
         NoData
-            All its runs are gone.
+            All its runs are deleted.
         BadRequest
-            An id is the beginning of several by now.
+            A prefix has become ambiguous.
         """
         wanted = tuple(dict.fromkeys(one for chart in self.charts for one in chart.runs))
         there = runs_by_id(connection, wanted)
-        gone = tuple(one for one in wanted if one not in there)
+        deleted = tuple(one for one in wanted if one not in there)
         if not there:
-            raise NoData(f"all runs of this view are gone: {', '.join(gone)}")
+            raise NoData(f"all runs of this view are gone: {', '.join(deleted)}")
         whole = (
             (number, chart, tuple(dict.fromkeys(there[one].run_id for one in chart.runs if one in there)))
             for number, chart in enumerate(self.charts)
         )
         left = [(number, replace(chart, runs=ids)) for number, chart, ids in whole if ids]
         runs = {run.run_id: run for run in there.values()}
-        return Found(View(tuple(chart for _, chart in left)), runs, gone, tuple(number for number, _ in left))
+        return Found(View(tuple(chart for _, chart in left)), runs, deleted, tuple(number for number, _ in left))
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Data of a view by now.
+    """Current data of a view.
 
     Attributes
     ----------
     view
-        It with whole ids, and without runs that are gone and charts that have none left.
+        The view with full ids, without deleted runs, and without charts that have no runs left.
     runs
-        Its runs by whole id.
-    gone
-        The ids that are no run's any more.
+        Runs by full id.
+    deleted
+        Ids of deleted runs.
     places
-        Of each of its charts, which one it is in the file, from 0 on.
+        Position in the file of each chart, from 0.
     """
 
     view: View
     runs: Mapping[str, RunInfo]
-    gone: tuple[str, ...]
+    deleted: tuple[str, ...]
     places: tuple[int, ...]
 
     def draw(self, connection: Connection, file: Path) -> tuple[list[tuple[ViewChart, Chart]], list[str]]:
-        """Return those of its charts that there are figures for, with these, and why others are missing.
+        """Return the charts with data, and the reasons for which others are missing.
 
         Raises
         ------
         NoData
-            There are figures for none.
+            No chart has data.
         BadRequest
-            The runs of a chart have no such metric; says where in `file` it stands.
+            The runs of a chart have no such metric; the message names the place in `file`.
         """
         charts, missing = [], []
         for place, one in zip(self.places, self.view.charts, strict=True):
@@ -214,7 +214,7 @@ class Found:
 
 
 def _charts(content: object) -> list[ViewChart]:
-    """Return the charts that a file's content stands for."""
+    """Return the charts in the content of a file."""
     if not isinstance(content, dict) or type(content.get("hypergauge")) is not int:
         raise BadRequest('not a view: that begins with {"hypergauge": 1, "charts": [')
     if (version := content["hypergauge"]) > VERSION:

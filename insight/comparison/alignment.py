@@ -14,7 +14,7 @@ ALIGNMENTS = ("time", "step", "epoch", "phase")
 
 
 def check_align(align: str) -> None:
-    """Refuse what is no axis.
+    """Refuse an unknown axis.
 
     Raises
     ------
@@ -26,23 +26,23 @@ def check_align(align: str) -> None:
 
 
 def unit_of(align: str) -> str:
-    """Return what a run has that has an axis: ``steps``, ``phase 'train'``."""
+    """Return the name of an axis' unit: ``steps``, ``phase 'train'``."""
     return f"phase {align.removeprefix('phase:')!r}" if align.startswith("phase:") else f"{align}s"
 
 
 def axes_of(connection: Connection, run_ids: Sequence[str], align: str) -> dict[str, Span]:
-    """Return where runs are on an axis, by id; those that do not have it are missing.
+    """Return the spans of runs on an axis by id; runs without it are missing.
 
     Raises
     ------
     BadRequest
         No run has a phase of that name.
     NoData
-        None of them has such an axis.
+        No run has the axis.
     """
     if found := spans(connection, run_ids, align):
         return found
     if align.startswith("phase:") and (phases := phase_names(connection, run_ids)):
         name = align.removeprefix("phase:")
         raise BadRequest(f"the selected runs have no phase {name!r}{did_you_mean(name, phases)}")
-    raise NoData(f"the selected runs have no {unit_of(align)}: a script tells them by `from hypergauge import track`")
+    raise NoData(f"the selected runs have no {unit_of(align)}; scripts track them with `from hypergauge import track`")

@@ -24,7 +24,7 @@ __all__ = [
     "is_summed",
 ]
 
-# The narrowest first: a host's figure is never passed off as a run's own.
+# The narrowest first, so that a value of the host never counts as a run's own.
 SCOPES = ("process", "instance", "device", "host")
 
 ENERGY_KEY = "gpu_energy_joules"
@@ -32,25 +32,25 @@ CO2_KEY = "co2_grams"
 TIME_TO_TARGET = "time_to_target_seconds"
 ENERGY_TO_TARGET = "energy_to_target_joules"
 _COST = "cost_"
-# How the energy of a run is known that was alone on whole GPUs where nobody says what it added to them.
+# Energy method of a run alone on whole GPUs, without attribution by an exporter.
 WHOLE_GPU = "whole_gpu"
 _ATTRIBUTED = "gpu_energy_attributed"
-# What of a run on simulated GPUs nobody may take for an amount of electricity.
+# Quantities that are no real electricity on simulated GPUs.
 _ELECTRIC = frozenset({"gpu_power", _ATTRIBUTED, "gpu_energy_idle", "gpu_energy_other"})
-# A GPU that is measured has at least one of them.
+# Each measured GPU has at least one of these.
 _MEASURED = ("gpu_utilization", "gpu_sm_active", "gpu_memory_used")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A figure that is compared: which statistic of which quantity, under which name.
+    """Column of a comparison: a statistic of a quantity.
 
     Attributes
     ----------
     over
-        What a workload has of it: amounts are the ``sum`` over its runs, levels and peaks their ``mean``.
+        Aggregate over the runs of a workload: ``sum`` of amounts, ``mean`` of levels and peaks.
     own
-        Whether it is left out where it is known of the whole host alone.
+        Whether it is left out if known for the whole host only.
     """
 
     key: str
@@ -77,17 +77,17 @@ _SUMMED = frozenset(column.key for column in COLUMNS if column.over == "sum") | 
 
 
 def cost_key(currency: str) -> str:
-    """Return the key of a cost, which has its unit in it as others have: ``cost_eur``."""
+    """Return the key of a cost with its unit: ``cost_eur``."""
     return _COST + currency.lower()
 
 
 def is_summed(key: str) -> bool:
-    """Return whether a workload has the sum of its runs' figures, and not their mean."""
+    """Return whether a workload has the sum of its runs' values, not the mean."""
     return key in _SUMMED or key.startswith(_COST)
 
 
 def is_of_energy(key: str) -> bool:
-    """Return whether a figure stands on how the energy of a run is known."""
+    """Return whether a value depends on the run's energy method."""
     return key in (ENERGY_KEY, ENERGY_TO_TARGET, CO2_KEY) or key.startswith(_COST)
 
 
@@ -98,16 +98,16 @@ class Figures:
     Attributes
     ----------
     values, scopes
-        By column, the figure and the scope that it was measured in.
+        Value and scope by column.
     quantities
-        By quantity, its summary in the scope that was chosen.
+        Summaries in the chosen scope, by quantity.
     energy_method
-        How the run's share of its GPUs' energy is known: the exporter's word, or ``whole_gpu`` where the run was alone on
-        whole GPUs and the figure is all that their boards used, idle included.
+        The exporter's method of attribution, or ``whole_gpu`` for all energy of GPUs that the run had to itself, idle
+        included.
     coverage
         Share of the run's time in which its own processes were measured, 0 to 1.
     gpu_coverage
-        Share of the run's time in which its GPU was measured; ``None`` where it has none.
+        Share of the run's time in which its GPU was measured; ``None`` without a GPU.
     """
 
     values: Mapping[str, float]
@@ -121,7 +121,7 @@ class Figures:
 def figures_of(
     found: Iterable[Summary], facts: GpuFacts, duration: float | None, scope: str | None, *, electric: bool
 ) -> Figures:
-    """Return the figures of one run from its summaries, the narrowest of each quantity first.
+    """Return the values of one run from its summaries, which begin with the narrowest of each quantity.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def figures_of(
     scope
         One of `SCOPES`; by default the narrowest that covers the run.
     electric
-        Whether power and energy count: not where they are simulated.
+        Whether power and energy count; not if simulated.
     """
     found = [one for one in found if electric or one.quantity not in _ELECTRIC]
     chosen: dict[str, Summary] = {}
@@ -143,12 +143,12 @@ def figures_of(
     for column in COLUMNS:
         summary = chosen.get(column.quantity)
         if column.key == ENERGY_KEY and summary is None:
-            # The energy of a GPU that others used as well is nobody's own.
+            # The energy of a shared GPU belongs to no run.
             summary, method = chosen.get("gpu_power"), WHOLE_GPU
             if summary is not None and scope is None and summary.scope != "instance":
                 summary = None
         value = getattr(summary, column.statistic) if summary else None
-        # Of a host that all runs have in common, only its one GPU says anything about them.
+        # A value of the host says nothing about a run, unless the host has a single GPU.
         if summary is None or value is None or (scope is None and summary.scope == "host" and column.own):
             continue
         values[column.key], scopes[column.key] = value, summary.scope

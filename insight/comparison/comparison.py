@@ -15,9 +15,8 @@ from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.verdicts import Gate
 from hypergauge.insight.comparison.window import Window, window
-from hypergauge.insight.remarks import listed
 from hypergauge.insight.sharing.concurrent_runs import passes
-from hypergauge.sql.queries.axes import Stretch
+from hypergauge.sql.queries.axes import Interval
 from hypergauge.sql.queries.summaries import (
     FinalMetric,
     GpuFacts,
@@ -33,14 +32,16 @@ from hypergauge.sql.server.database import Connection
 __all__ = ["Comparison", "Entry", "compare"]
 
 One = TypeVar("One", RunInfo, Entry)
+# Limit for workloads of many runs.
+_MOST_LABELS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Entries to be compared, all with the same columns where they have them; the baseline's label where there is one.
+    """Compared entries, and the label of the baseline, if any.
 
-    Where there is a window, figures are those of a part of each run. Where there is a gate, entries are the attempts that it is
-    about (see `hypergauge.insight.regression`).
+    With a window, values are those of a part of each run. With a gate, entries are the tested attempts (see
+    `hypergauge.insight.regression`).
     """
 
     by: str
@@ -50,7 +51,7 @@ class Comparison:
     gate: Gate | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the comparison as it is written to JSON."""
+        """Return the JSON object."""
         return {
             "by": self.by,
             "baseline": self.baseline,
@@ -79,23 +80,23 @@ def compare(
     by
         ``run``, ``row`` or ``workload``.
     baseline
-        A selector; by default nothing is the baseline.
+        Selector of the baseline.
     scope
         One of `hypergauge.insight.comparison.columns.SCOPES`; by default the narrowest that covers a run, for each quantity.
     simulated
         Whether power and energy of simulated GPUs count.
     every_attempt
-        Whether a selector without an attempt means all attempts, not the latest one, where runs are compared.
+        Whether a selector without an attempt means all attempts of runs, not the latest one.
     align
-        An axis (see `hypergauge.insight.comparison.window`): figures are then those of the part of it that all runs have in common, and not of
-        whole runs. A run without such an axis is left out.
+        An axis (see `hypergauge.insight.comparison.window`), for values of the common part instead of whole runs. A run
+        without the axis is left out.
     further
-        What adds figures to those of the runs: see `hypergauge.insight.cost.cost` and `hypergauge.insight.cost.target`.
+        Functions that add values: see `hypergauge.insight.cost.cost` and `hypergauge.insight.cost.target`.
 
     Raises
     ------
     NoData
-        Nothing that was selected has started, or nothing of it has such a part.
+        No selected run has started or has the common part.
     """
     if align is not None:
         check_align(align)
@@ -117,7 +118,7 @@ def compare(
         runs, base = _within(part, counted, runs), _within(part, counted, base)
         if baseline and not base:
             raise NoData(
-                f"--baseline {baseline} is no baseline here: {', '.join(dict.fromkeys(part.left_out.values()))}"
+                f"--baseline {baseline} cannot be the baseline: {', '.join(dict.fromkeys(part.left_out.values()))}"
             )
     entries = _entries(connection, runs, by, repeated, scope, simulated, part, further)
     base_entry = None
@@ -141,20 +142,20 @@ def _entries(
     simulated: bool, part: Window | None, further: Sequence[Further],
 ) -> list[Entry]:  # fmt: skip
     ids = [run.run_id for run in runs]
-    stretches = part.stretches if part else {}
+    intervals = part.intervals if part else {}
     by_run: dict[str, list[Summary]] = {}
     for summary in (
-        *summaries(connection, [run for run in ids if run not in stretches]),
-        *summaries_between(connection, [stretches[run] for run in ids if run in stretches]),
+        *summaries(connection, [run for run in ids if run not in intervals]),
+        *summaries_between(connection, [intervals[run] for run in ids if run in intervals]),
     ):
         by_run.setdefault(summary.run_id, []).append(summary)
     software: dict[str, list[FinalMetric]] = {}
-    for metric in final_metrics(connection, ids, {run: stretch.followed_at for run, stretch in stretches.items()}):
+    for metric in final_metrics(connection, ids, {run: interval.followed_at for run, interval in intervals.items()}):
         software.setdefault(metric.run_id, []).append(metric)
     facts = gpu_facts(connection, ids)
     entries = [
         _run_entry(
-            run, stretches.get(run.run_id), by_run.get(run.run_id, ()), facts[run.run_id], software.get(run.run_id, ()),
+            run, intervals.get(run.run_id), by_run.get(run.run_id, ()), facts[run.run_id], software.get(run.run_id, ()),
             scope, simulated=simulated,
         )
         for run in runs
@@ -177,17 +178,17 @@ def _entries(
 
 
 def _run_entry(
-    run: RunInfo, stretch: Stretch | None, found: Iterable[Summary], facts: GpuFacts, software: Iterable[FinalMetric],
+    run: RunInfo, interval: Interval | None, found: Iterable[Summary], facts: GpuFacts, software: Iterable[FinalMetric],
     scope: str | None, *, simulated: bool,
 ) -> Entry:  # fmt: skip
-    duration = stretch.seconds if stretch else run.duration
+    duration = interval.seconds if interval else run.duration
     measured = figures_of(found, facts, duration, scope, electric=simulated or not facts.simulated)
     figures = {**({} if duration is None else {"duration_seconds": duration}), **measured.values}
     final = {metric.key: metric.value for metric in software}
     return Entry(
         run.label, run.name, run.status, (run,), figures, measured.scopes, final, measured.quantities,
         simulated=facts.simulated, energy_method=measured.energy_method, coverage=measured.coverage,
-        gpu_coverage=measured.gpu_coverage, stretches=(stretch,) if stretch else (),
+        gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
     )  # fmt: skip
 
 
@@ -199,14 +200,14 @@ def _counted(runs: Iterable[RunInfo]) -> list[RunInfo]:
 
 
 def _finished(row: Sequence[One]) -> Sequence[One]:
-    # An attempt that failed halfway has half the time and energy, and belongs to no mean.
+    # A failed attempt has part of the time and energy, so it does not count.
     return [one for one in row if one.status == "finished"] or row
 
 
 def _within(part: Window, counted: Iterable[RunInfo], runs: Iterable[RunInfo]) -> list[RunInfo]:
-    """Return the runs that have a part of the window, and attempts that do not count beside one that has."""
-    rows = {run.label for run in counted if run.run_id in part.stretches}
-    without = {run.run_id for run in counted} - part.stretches.keys()
+    """Return the runs with a part of the window, and uncounted attempts of their rows."""
+    rows = {run.label for run in counted if run.run_id in part.intervals}
+    without = {run.run_id for run in counted} - part.intervals.keys()
     return [run for run in runs if run.label in rows and run.run_id not in without]
 
 
@@ -234,23 +235,29 @@ def _status(group: Iterable[Entry]) -> str:
 
 
 def _workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
-    """Return what runs, each with the amounts that it adds, have together; their makespan where they ran at the same time."""
+    """Return the aggregate of runs and their parts of shared amounts, with the makespan of simultaneous runs."""
     together = _together(label, [entry for entry, _ in group], [part for _, part in group])
-    when = together.stretches or together.runs
+    when = together.intervals or together.runs
     starts = [one.started_at for one in when if one.started_at is not None]
     ends = [one.ended_at for one in when if one.ended_at is not None]
     if len(ends) < len(together.runs):
         return together
     if len(found := list(passes(together.runs))) > 1:
-        order = ", then ".join(listed([run.full_label for run in some]) for some in found)
+        order = ", then ".join(_listed([run.full_label for run in some]) for some in found)
         reason = f"its rows' latest attempts did not run at the same time, but {order}"
         return replace(together, missing=(*together.missing, Missing("makespan_seconds", label, reason)))
     makespan = (max(ends) - min(starts)).total_seconds()
     return replace(together, figures={**together.figures, "makespan_seconds": makespan})
 
 
+def _listed(labels: Sequence[str]) -> str:
+    """Return the first of some labels, and how many more there are."""
+    more = len(labels) - _MOST_LABELS
+    return ", ".join(labels[:_MOST_LABELS]) + (f" and {more} more" if more > 0 else "")
+
+
 def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> Entry:
-    """Return what runs have together; `counted` are the same with the amounts that each adds."""
+    """Return the aggregate of runs; `counted` are the same runs with their parts of shared amounts."""
     runs = tuple(run for entry in group for run in entry.runs)
     missing = tuple(one for entry in counted for one in entry.missing)
     keys = dict.fromkeys(key for entry in group for key in entry.figures)
@@ -259,7 +266,7 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
     amounts = {key: sum(entry.figures.get(key, 0.0) for entry in counted) for key in keys if is_summed(key)}
     figures = {key: amounts.get(key, sum(found) / len(found)) for key, found in values.items()}
     spread = {key: (min(found), max(found)) for key, found in values.items()}
-    stretches = tuple(stretch for entry in group for stretch in entry.stretches)
+    intervals = tuple(interval for entry in group for interval in entry.intervals)
     software: dict[str, float | None] = {}
     for key in dict.fromkeys(key for entry in group for key in entry.software):
         known = [value for entry in group if (value := entry.software.get(key)) is not None]
@@ -267,7 +274,7 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
         if known:
             spread = {**spread, key: (min(known), max(known))}
     scopes: dict[str, str] = {}
-    for entry in group:  # the widest: a figure is no more the workload's own than it is each run's
+    for entry in group:  # the widest scope of the runs
         for key, scope in entry.scopes.items():
             scopes[key] = max(scopes.get(key, scope), scope, key=SCOPES.index)
     covered = [entry.gpu_coverage for entry in group if entry.gpu_coverage is not None]
@@ -275,7 +282,7 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
     return Entry(
         label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, figures, scopes, software, spread=spread,
         simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
-        coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), stretches=stretches,
+        coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), intervals=intervals,
         target=group[0].target, missing=missing,
     )  # fmt: skip
 
@@ -288,7 +295,7 @@ def _against(entry: Entry, base: Entry) -> Entry:
         for key, value in mine.items():
             other = theirs.get(key)
             if is_of_energy(key) and entry.has_idle_energy != base.has_idle_energy:
-                continue  # of which the difference would be mostly what one of them counts and the other does not
+                continue  # the difference would mostly be the idle energy
             if value is not None and other:
                 changes[key] = value / other - 1
     return replace(entry, changes=changes)

@@ -1,4 +1,4 @@
-"""Line of a comparison, and its JSON."""
+"""Row of a comparison, and its JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hypergauge.insight.comparison.columns import WHOLE_GPU
-from hypergauge.sql.queries.axes import Stretch
+from hypergauge.sql.queries.axes import Interval
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -19,7 +19,7 @@ Span = tuple[datetime, datetime]
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A figure that a run should have, and why it has none."""
+    """A missing value of a run with its reason."""
 
     figure: str
     run: str
@@ -28,35 +28,34 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a comparison: a run, or what the attempts of a row or the runs of a workload have together.
+    """One row of a comparison: a run, or the aggregate of a row's attempts or a workload's runs.
 
     Attributes
     ----------
     figures
-        By column, in SI units; see `hypergauge.insight.comparison.columns` for what a workload's are.
+        Values by column in SI units; `hypergauge.insight.comparison.columns` defines those of a workload.
     spread
-        Of a row or a workload, the least and the greatest of its runs by column.
+        Minimum and maximum over the runs of a row or workload, by column.
     deviations
-        Of a row, the standard deviation over its attempts (that of a sample) by column or software metric, where two of
-        them have it.
+        Sample standard deviation over the attempts of a row, by column or software metric.
     counted
-        Of a row, the attempts that its figures are the mean of: those that finished, where any has.
+        Attempts in the mean of a row: the finished ones, if any.
     scopes
-        By column, the scope that the figure was measured in.
+        Scope of the measurement by column.
     software
-        Final values of software metrics; of a row or a workload, their mean.
+        Final values of software metrics; means for a row or workload.
     changes
-        By column or software metric, the relative difference to the baseline: 0.1 is 10 % more.
+        Relative difference to the baseline by column or software metric: 0.1 is 10 % more.
     simulated
         Whether it ran on simulated GPUs.
     target
-        What the time and the energy to a target are to.
+        The target of time and energy to it.
     missing
-        Figures that it lacks; a row or a workload has none that one of its runs lacks so.
-    stretches
-        Where figures are those of a part of each run, the times that these parts took.
+        Missing values with reasons; a row or workload lacks what one of its runs lacks.
+    intervals
+        Times of the runs' parts, if the comparison has a window.
     counted_times
-        Where some of what a run shares counts as another's of its workload, the times in which it counts as its own.
+        Times in which shared values count for this run of a workload.
     energy_method, coverage, gpu_coverage
         See `hypergauge.insight.comparison.columns.Figures`; of a workload, all methods joined by ``+``, and the least coverage.
     """
@@ -77,36 +76,36 @@ class Entry:
     energy_method: str | None = None
     coverage: float = 0.0
     gpu_coverage: float | None = None
-    stretches: tuple[Stretch, ...] = ()
+    intervals: tuple[Interval, ...] = ()
     target: str | None = None
     missing: tuple[Missing, ...] = ()
     counted_times: tuple[Span, ...] | None = None
 
     @property
     def span(self) -> Span:
-        """From when to when the figures of a run are; one that goes on ends now."""
-        if self.stretches:
-            return self.stretches[0].started_at, self.stretches[0].ended_at
+        """Start and end of the values of a run; a running one ends now."""
+        if self.intervals:
+            return self.intervals[0].started_at, self.intervals[0].ended_at
         [run] = self.runs
         assert run.started_at is not None
         return run.started_at, run.ended_at or datetime.now(UTC)
 
     @property
     def profiled(self) -> tuple[str, ...]:
-        """The profilers that its runs were under, each once."""
+        """Distinct profilers of its runs."""
         return tuple(dict.fromkeys(name for run in self.runs for name in run.profilers.split("+") if name))
 
     @property
     def has_idle_energy(self) -> bool:
-        """Return whether its energy is all that its GPUs used, with what they draw when they have nothing to do."""
+        """Return whether its energy includes idle energy of the GPUs."""
         return WHOLE_GPU in (self.energy_method or "").split("+")
 
     def as_dict(self, by: str) -> dict[str, Any]:
-        """Return the line of a comparison by ``run``, ``row`` or ``workload`` as it is written to JSON."""
+        """Return the JSON object for a comparison by ``run``, ``row`` or ``workload``."""
         return _BY[by](self)
 
 
-# What adds figures to the entries of runs, before they are put together.
+# A function that adds values to the entries of runs before their aggregation.
 Further = Callable[[Connection, Sequence[Entry]], list[Entry]]
 
 
@@ -126,7 +125,7 @@ def _run(entry: Entry) -> dict[str, Any]:
         "started_at": run.started_at,
         "ended_at": run.ended_at,
         "params": run.params,
-        "window": _stretch(entry.stretches[0]) if entry.stretches else None,
+        "window": _interval(entry.intervals[0]) if entry.intervals else None,
         "simulated": entry.simulated,
         "profiled": entry.profiled,
         **entry.figures,
@@ -161,7 +160,7 @@ def _group(entry: Entry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "status": entry.status,
-        "windows": {stretch.run_id: _stretch(stretch) for stretch in entry.stretches},
+        "windows": {interval.run_id: _interval(interval) for interval in entry.intervals},
         "simulated": entry.simulated,
         "profiled": entry.profiled,
         **entry.figures,
@@ -178,9 +177,9 @@ def _group(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _stretch(stretch: Stretch) -> dict[str, Any]:
-    times = {"started_at": stretch.started_at, "ended_at": stretch.ended_at, "seconds": stretch.seconds}
-    return {"first": stretch.first, "last": stretch.last, **times}
+def _interval(interval: Interval) -> dict[str, Any]:
+    times = {"started_at": interval.started_at, "ended_at": interval.ended_at, "seconds": interval.seconds}
+    return {"first": interval.first, "last": interval.last, **times}
 
 
 _BY = {"run": _run, "row": _row, "workload": _workload}

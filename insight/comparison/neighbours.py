@@ -1,4 +1,4 @@
-"""Notes on runs whose neighbours changed in the middle."""
+"""Runs whose neighbours changed in the middle."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 
 from hypergauge.insight.comparison.comparison import Comparison
 from hypergauge.sql.queries.neighbours import NeighbourChange, neighbour_changes
+from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Changes", "footnotes", "marked", "of_comparison"]
+__all__ = ["Changes", "facts", "marked", "of_comparison"]
 
 Changes = Mapping[str, Sequence[NeighbourChange]]
 
-# A workload of many runs would otherwise be a page of footnotes.
-_MOST_CHANGES = 4
+# Limit for workloads of many runs.
 _MOST_RUNS = 12
 
 
 def of_comparison(connection: Connection, comparison: Comparison) -> Changes:
-    """Return what changed beside the runs of a comparison while they went through what is compared, by run id."""
+    """Return the changes of neighbours during the compared part of each run, by run id."""
     runs = {run.run_id: run for entry in comparison.entries for run in entry.runs}
     found = neighbour_changes(connection, list(runs))
     return {run: [one for one in some if _compared(comparison, runs[run], one)] for run, some in found.items()}
 
 
 def _compared(comparison: Comparison, run: RunInfo, change: NeighbourChange) -> bool:
-    stretch = comparison.window.stretches.get(run.run_id) if comparison.window else None
-    if stretch is None or run.started_at is None:
+    interval = comparison.window.intervals.get(run.run_id) if comparison.window else None
+    if interval is None or run.started_at is None:
         return True
-    return stretch.started_at < run.started_at + timedelta(seconds=change.at) < stretch.ended_at
+    return interval.started_at < run.started_at + timedelta(seconds=change.at) < interval.ended_at
 
 
 def marked(content: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """Return a comparison of runs in JSON with ``neighbours_changed`` at each run; one of workloads stays as it is."""
+    """Return the JSON object with ``neighbours_changed`` for each run; that of a comparison of workloads is unchanged."""
     runs = [
         {**run, "neighbours_changed": [_as_dict(change) for change in changes.get(run["run_id"], ())]}
         for run in content.get("runs", ())
@@ -43,8 +43,8 @@ def marked(content: dict[str, Any], changes: Changes) -> dict[str, Any]:
     return {**content, "runs": runs} if runs else content
 
 
-def footnotes(comparison: Comparison, changes: Changes) -> Iterator[str]:
-    """Yield a line for each run whose neighbours changed; of many only the first."""
+def facts(comparison: Comparison, changes: Changes) -> Iterator[Fact]:
+    """Yield a fact for each of the first runs whose neighbours changed, and one fact for all further runs."""
     changed = [
         (entry.label if comparison.by == "run" else run.label, found)
         for entry in comparison.entries
@@ -52,18 +52,11 @@ def footnotes(comparison: Comparison, changes: Changes) -> Iterator[str]:
         if (found := changes.get(run.run_id, ()))
     ]
     for label, found in changed[:_MOST_RUNS]:
-        more = len(found) - _MOST_CHANGES
-        words = ", ".join(map(_words, found[:_MOST_CHANGES])) + (f" and {more} times more" if more > 0 else "")
-        yield f"{label}: neighbours changed after {words}"
-    if len(changed) > _MOST_RUNS:
-        yield f"… and so they did for {len(changed) - _MOST_RUNS} more runs, see --json"
+        yield Fact("neighbours_changed", [label], {"changes": [_as_dict(change) for change in found]})
+    if more := [label for label, _ in changed[_MOST_RUNS:]]:
+        yield Fact("more_neighbours_changed", more)
 
 
 def _as_dict(change: NeighbourChange) -> dict[str, Any]:
     ended = {} if change.status is None else {"status": change.status}
     return {"at": round(change.at, 3), "run": change.run, "what": change.what, **ended}
-
-
-def _words(change: NeighbourChange) -> str:
-    how = f", {change.status}" if change.status else ""
-    return f"{change.at:.1f} s ({change.run} {change.what}{how})"

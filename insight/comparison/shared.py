@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from hypergauge.insight.comparison.columns import COLUMNS
 from hypergauge.insight.comparison.entry import Entry, Missing, Span
-from hypergauge.sql.queries.axes import Stretch, without_raw_samples
+from hypergauge.sql.queries.axes import Interval, without_raw_samples
 from hypergauge.sql.queries.summaries import gpus, summaries_between
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["SHARED_SCOPES", "parts"]
 
-# Of these scopes a figure is that of a thing, and of each run that is on it.
+# In these scopes a value is that of a device or host, and repeated for each run on it.
 SHARED_SCOPES = ("device", "host")
 _AMOUNTS = tuple(column for column in COLUMNS if column.over == "sum")
 
@@ -21,14 +21,14 @@ _AMOUNTS = tuple(column for column in COLUMNS if column.over == "sum")
 def parts(connection: Connection, entries: Sequence[Entry], scope: str) -> list[Entry]:
     """Return runs with the amounts that each adds to those of its workload.
 
-    A run that has all that another one has, or began sooner with as much, adds all of its own; the other one what is
-    left, from raw samples. Where a run shares only some of its GPUs with another, or the samples are gone, its amounts
-    are missing.
+    A run with all devices of another one, or with the same devices and an earlier start, adds its whole amount. The other
+    run adds the amount of the remaining time, from raw samples. Amounts are missing where a run shares only some of its
+    GPUs with another, or where the samples are deleted.
 
     Parameters
     ----------
     entries
-        Of runs, with figures of one `scope`, one of `SHARED_SCOPES`.
+        Entries of runs, with values of one `scope` of `SHARED_SCOPES`.
     """
     things = _things(connection, entries, scope)
     spans = {_id(entry): entry.span for entry in entries}
@@ -65,7 +65,7 @@ def _workloads(entries: Iterable[Entry]) -> Iterable[list[Entry]]:
 def _dealt(
     workload: Iterable[Entry], things: Mapping[str, frozenset[str]], spans: Mapping[str, Span]
 ) -> dict[str, tuple[tuple[Span, ...], str | None]]:
-    """Return by run the times that count as its own, or why they are not known."""
+    """Return the times that count for each run, and the reason for which they are unknown, if any."""
     dealt: dict[str, tuple[tuple[Span, ...], str | None]] = {}
     before: list[Entry] = []
     for entry in sorted(workload, key=lambda one: (-len(things[_id(one)]), spans[_id(one)])):
@@ -87,11 +87,11 @@ def _dealt(
 def _totals(
     connection: Connection, counted: Mapping[str, Iterable[Span]], scope: str
 ) -> Mapping[tuple[str, str], float]:
-    """Return by run and quantity what it came to in these times."""
-    stretches = [Stretch(run, 0.0, 0.0, start, end, None) for run, spans in counted.items() for start, end in spans]
+    """Return the totals of these times, by run and quantity."""
+    intervals = [Interval(run, 0.0, 0.0, start, end, None) for run, spans in counted.items() for start, end in spans]
     quantities = [*(column.quantity for column in _AMOUNTS), "gpu_power"]
     found: dict[tuple[str, str], float] = {}
-    for one in summaries_between(connection, stretches, quantities):
+    for one in summaries_between(connection, intervals, quantities):
         if one.scope == scope:
             key = one.run_id, one.quantity
             found[key] = found.get(key, 0.0) + (one.total or 0.0)

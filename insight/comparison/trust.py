@@ -8,20 +8,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.columns import COLUMNS
 from hypergauge.insight.comparison.comparison import Comparison
-from hypergauge.insight.remarks import listed
-from hypergauge.sql.queries.charts import notices
+from hypergauge.insight.comparison.neighbours import Changes
+from hypergauge.sql.queries.notices import Fact, Notice, chart_notices, notices
 from hypergauge.sql.queries.report import Quality, qualities
 from hypergauge.sql.server.database import Connection
 
 __all__ = ["Trust", "trust"]
 
-# Below this share of a run's time its means and totals are said to be incomplete.
+# Below this share of a run's time, its means and totals are incomplete.
 _LEAST_COVERAGE = 0.9
-# What is said of charts and comparisons alike. The rest of the notices is of charts alone, or a comparison marks it at each
-# figure (scopes) or says it of the part that is compared (coverage).
-_ABOUT = ("source", "interval", "meaning", "throttled", "shared", "◆ profiled")
+# Notices of charts that apply to comparisons as well. A comparison marks scopes at each metric, and has its own
+# coverage of the compared part.
+_OF_CHARTS = (
+    "sources_differ",
+    "intervals_differ",
+    "utilization_overstates",
+    "throttled",
+    "shared_resource",
+    "profiled",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +39,31 @@ class Trust:
     Attributes
     ----------
     labels, qualities
-        By run id.
-    remarks
-        Sentences that belong beside the comparison, of all runs that they hold for together.
+        Labels and qualities by run id.
+    changes
+        Changes of neighbours by run id.
+    notices
+        Facts without which the comparison would mislead, each with all runs that it applies to.
     """
 
     labels: Mapping[str, str]
     qualities: Mapping[str, Quality]
-    remarks: tuple[str, ...]
+    changes: Changes
+    notices: tuple[Notice, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON, beside the comparison."""
+        """Return the JSON object, a supplement to that of the comparison."""
         rows = [{"run": label, **asdict(self.qualities[run])} for run, label in self.labels.items()]
-        return {"quality": rows, "remarks": self.remarks}
+        return {"quality": rows, "notices": [asdict(one) for one in self.notices]}
 
 
 def trust(connection: Connection, comparison: Comparison, scope: str | None = None) -> Trust:
-    """Return how the runs of a comparison were measured, and what has to be known before they are compared.
+    """Return the data quality of the runs of a comparison.
 
     Parameters
     ----------
     scope
-        The scope of all figures; by default each has its own.
+        Scope of all metrics; by default each metric has its own.
     """
     runs = [run for entry in comparison.entries for run in entry.runs]
     attempts = Counter(run.label for run in runs)
@@ -60,65 +71,64 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
     found = {one.run_id: one for one in qualities(connection, list(labels))}
     shown = {key for entry in comparison.entries for key in entry.figures}
     quantities = [column.quantity for column in COLUMNS if column.key in shown]
-    said = notices(connection, list(labels), quantities, None if scope is None else [scope])
+    charted = chart_notices(connection, list(labels), quantities, None if scope is None else [scope])
+    changes = neighbours.of_comparison(connection, comparison)
     return Trust(
         labels,
         found,
+        changes,
         (
-            *_how_measured(comparison, labels, found),
-            *_incomplete(comparison),
-            *_missing(comparison),
-            *(sentence for about, sentence in said if about in _ABOUT),
+            *notices(connection, (*_not_aligned(comparison), *_how_measured(comparison, labels, found))),
+            *notices(connection, (*_incomplete(comparison), *_missing(comparison))),
+            *(one for one in charted if one.code in _OF_CHARTS),
+            *notices(connection, neighbours.facts(comparison, changes)),
         ),
     )
 
 
-def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapping[str, Quality]) -> Iterator[str]:
-    """Yield a sentence for all runs that were measured by the same exporters about as often."""
+def _not_aligned(comparison: Comparison) -> Iterator[Fact]:
+    for label, reason in comparison.window.left_out.items() if comparison.window else ():
+        yield Fact("not_aligned", [label], {"reason": reason})
+
+
+def _how_measured(comparison: Comparison, labels: Mapping[str, str], found: Mapping[str, Quality]) -> Iterator[Fact]:
+    """Yield a fact for each group of runs with the same exporters and a similar interval."""
     covered = {run.run_id: entry.coverage for entry in comparison.entries for run in entry.runs}
-    groups: dict[tuple[str, int | None], list[str]] = {}
+    groups: dict[tuple[tuple[str, ...], int | None], list[str]] = {}
     for run in labels:
         if run in found and found[run].listeners:
-            # A run's first and last sample stand for less, which shows in the mean of a short one.
+            # The first and last sample of a run stand for less time, which lowers the mean of a short run.
             often = round(math.log2(seconds)) if (seconds := found[run].interval_seconds) else None
-            groups.setdefault((_words(found[run].listeners), often), []).append(run)
-    for (listeners, _), runs in groups.items():
-        whose = f"{listed([labels[run] for run in runs])}: " if len(groups) > 1 else ""
-        intervals = [seconds for run in runs if (seconds := found[run].interval_seconds)]
-        every = f"every {_range(intervals, '.2g')} s " if intervals else ""
-        sentence = f"{whose}measured {every}by {listeners}, {_range([covered[run] for run in runs], '.0%')} of the time"
-        costs = [cost for run in runs if (cost := found[run].overhead) is not None]
-        if costs:
-            sentence += f"; the exporters took {_range(costs, '.1%')} of the host's cores"
-        yield f"{sentence}."
+            groups.setdefault((tuple(found[run].listeners), often), []).append(run)
+    for (exporters, _), runs in groups.items():
+        yield Fact(
+            "measured" if len(groups) == 1 else "measured_differently",
+            [labels[run] for run in runs],
+            {
+                "exporters": exporters,
+                "interval_seconds": [found[run].interval_seconds for run in runs],
+                "coverage": [covered[run] for run in runs],
+                "overhead": [found[run].overhead for run in runs],
+            },
+        )
 
 
-def _incomplete(comparison: Comparison) -> Iterator[str]:
+def _incomplete(comparison: Comparison) -> Iterator[Fact]:
     ended = [entry for entry in comparison.entries if entry.status != "running"]
     own = {entry.label: entry.coverage for entry in ended}
     gpus = {entry.label: entry.gpu_coverage for entry in ended if entry.gpu_coverage is not None}
-    for what, shares in (("the processes", own), ("the GPUs", gpus)):
-        low = [f"{label} ({share:.0%})" for label, share in shares.items() if share < _LEAST_COVERAGE]
-        if low:
-            yield f"{what} were measured for a part of the time only in {listed(low)}."
+    for code, shares in (("partial_process_coverage", own), ("partial_gpu_coverage", gpus)):
+        if low := {label: share for label, share in shares.items() if share < _LEAST_COVERAGE}:
+            yield Fact(code, list(low), {"shares": list(low.values())})
 
 
-def _missing(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence for each reason, with all figures that some runs lack for it."""
+def _missing(comparison: Comparison) -> Iterator[Fact]:
+    """Yield a fact for each reason and group of runs, with all metrics that are missing."""
     runs: dict[tuple[str, str], list[str]] = {}
     for one in dict.fromkeys(one for entry in comparison.entries for one in entry.missing):
         runs.setdefault((one.figure, one.reason), []).append(one.run)
-    figures: dict[tuple[str, str], list[str]] = {}
+    figures: dict[tuple[tuple[str, ...], str], list[str]] = {}
     for (figure, reason), labels in runs.items():
-        figures.setdefault((listed(labels), reason), []).append(figure)
+        figures.setdefault((tuple(labels), reason), []).append(figure)
     for (labels_, reason), lacking in figures.items():
-        yield f"{labels_}: no {' and no '.join(lacking)}: {reason}."
-
-
-def _range(figures: list[float], form: str) -> str:
-    least, most = format(min(figures), form), format(max(figures), form)
-    return most if least == most else f"{least} to {most}"
-
-
-def _words(names: list[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        yield Fact("missing_figures", labels_, {"figures": lacking, "reason": reason})

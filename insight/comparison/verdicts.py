@@ -13,12 +13,12 @@ Outcome = Literal["passed", "failed", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The attempts of a row that count, and one figure of each: attempts are what is repeated, not steps or samples.
+    """The counted attempts of a row with one value each: attempts are repetitions, steps and samples are not.
 
     Attributes
     ----------
     row
-        Its label: ``20/1/1``.
+        Label: ``20/1/1``.
     values
         By the label of each attempt, ``20/1/1@2``.
     """
@@ -29,13 +29,13 @@ class Group:
     deviation: float | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON."""
+        """Return the JSON object."""
         return {**asdict(self), "n": len(self.values)}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A relative change of a figure, and what is known of it; changes are shares, 0.03 is 3 % more.
+    """A relative change with its statistics; 0.03 is 3 % more.
 
     Attributes
     ----------
@@ -44,15 +44,15 @@ class Change:
     low, high
         Its confidence interval, see `interval`.
     effect
-        The change in standard deviations (Hedges' g, of logarithms); ``None`` where nothing differs.
+        The change in standard deviations (Hedges' g, of logarithms); ``None`` without variance.
     p, p_adjusted
-        Of the test by itself, and as it counts among all of its gate.
+        P-value of the test, and adjusted for all tests of the gate.
     visible
-        The change that `power` is about: 5 %, or twice the threshold (as a factor, its square) where that is more.
+        The change for `power`: 5 %, or twice the threshold (its square as a factor) if that is more.
     power
-        How often attempts of these numbers and this spread would show a change that large.
+        Probability that as many attempts with this variance show such a change.
     repetitions
-        How many attempts of each would show it four times out of five; ``None`` where 200 would not.
+        Attempts each for a power of 80 %; ``None`` if 200 are too few.
     """
 
     change: float
@@ -73,17 +73,17 @@ class Verdict:
     Attributes
     ----------
     condition, threshold, bound
-        As written, and what it means: a relative change, or a bound in `unit`.
+        The condition as written; its relative change or its bound in `unit`.
     key
-        The name of the figure in comparisons; of what they do not show, the one in the condition.
+        Column of comparisons, else the name in the condition.
     scope
-        The scope that the figure was measured in; empty where it has none.
+        Scope of the measurement, if any.
     old
         ``None`` for a bound.
     reason
         A sentence.
     statistics
-        ``None`` for a bound, and where there was nothing to test.
+        ``None`` for a bound, and without a test.
     """
 
     condition: str
@@ -99,7 +99,7 @@ class Verdict:
     statistics: Change | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON."""
+        """Return the JSON object."""
         return {
             "condition": self.condition,
             "figure": self.key,
@@ -123,13 +123,13 @@ class Gate:
     Attributes
     ----------
     alpha
-        How often, at most, there is a false alarm, by any of the tests together.
+        Largest rate of any false alarm among all tests.
     tests
-        How many tests there were.
+        Number of tests.
     method
-        Sentences: which test it is, and what it takes for granted.
+        Sentences on the test and its assumptions.
     notes
-        Sentences on what was compared with what, and what was not.
+        Sentences on counterparts and uncounted attempts.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -140,11 +140,11 @@ class Gate:
 
     @property
     def failed(self) -> bool:
-        """Return whether one of the conditions holds, or nobody can tell."""
+        """Return whether a condition failed or is undecided."""
         return any(verdict.outcome != "passed" for verdict in self.verdicts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as it is written to JSON."""
+        """Return the JSON object."""
         return {
             "failed": self.failed,
             "alpha": self.alpha,
@@ -156,5 +156,5 @@ class Gate:
 
 
 def interval(alpha: float) -> str:
-    """Return the level of an interval whose nearer end lies beyond a threshold where a one-sided test says so: ``90%``."""
+    """Return the level of the two-sided interval that matches a one-sided test: ``90%``."""
     return f"{100 * (1 - 2 * alpha):g}%"

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypergauge.core.errors import NoData
 from hypergauge.insight.comparison.alignment import axes_of, unit_of
-from hypergauge.sql.queries.axes import Stretch, stretches, training_phases, without_raw_samples
+from hypergauge.sql.queries.axes import Interval, intervals, training_phases, without_raw_samples
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -22,42 +22,42 @@ class Window:
     Attributes
     ----------
     align
-        What the axes count: ``time``, ``step``, ``epoch``, ``phase`` or ``phase:NAME``.
+        Axis: ``time``, ``step``, ``epoch``, ``phase`` or ``phase:NAME``.
     first, last
-        The part that all have in common; of a phase, which each has a whole one of, ``None``.
+        The common part; ``None`` for a phase.
     phases
-        The names of the phases that the runs' parts are; else none.
-    stretches
-        By run, the time that it took for it.
+        Names of the phases, if any.
+    intervals
+        Time of the part, by run.
     left_out
-        By the label of each run that has no such part, the reason.
+        Reason for each run without such a part, by label.
     """
 
     align: str
     first: float | None
     last: float | None
     phases: tuple[str, ...]
-    stretches: Mapping[str, Stretch]
+    intervals: Mapping[str, Interval]
     left_out: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what is written of it to JSON; each run's own stands with the run."""
+        """Return the JSON object; the runs' objects hold their own intervals."""
         part = {"first": self.first, "last": self.last, "phases": self.phases}
         return {"align": self.align, **part, "left_out": dict(self.left_out)}
 
 
 def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Window:
-    """Return the part of their axes that runs have in common.
+    """Return the common part of the runs' axes.
 
-    Of time, steps and epochs that is from the largest first to the smallest last one; of a phase it is the whole of each
-    run's.
+    For time, steps and epochs it goes from the largest first to the smallest last value; for a phase it is each run's whole
+    phase.
 
     Raises
     ------
     BadRequest
         No run has a phase of that name.
     NoData
-        No run has such an axis, or they have nothing in common.
+        No run has the axis, or there is no common part.
     """
     ids = [run.run_id for run in runs]
     known = axes_of(connection, ids, align)
@@ -69,7 +69,7 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
         raise NoData("the raw samples of the selected runs are no longer kept")
     if align.startswith("phase"):
         parts = {run: (axis.first, axis.last) for run, axis in known.items()}
-        return Window(align, None, None, _phases(connection, ids, align), stretches(connection, parts, align), left_out)
+        return Window(align, None, None, _phases(connection, ids, align), intervals(connection, parts, align), left_out)
     latest = max(known.values(), key=lambda axis: axis.first)
     soonest = min(known.values(), key=lambda axis: axis.last)
     if latest.first >= soonest.last:
@@ -79,7 +79,7 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
             f"{labels[soonest.run_id]} ends at {soonest.last:,.10g}"
         )
     parts = dict.fromkeys(known, (latest.first, soonest.last))
-    return Window(align, latest.first, soonest.last, (), stretches(connection, parts, align), left_out)
+    return Window(align, latest.first, soonest.last, (), intervals(connection, parts, align), left_out)
 
 
 def _phases(connection: Connection, run_ids: Sequence[str], align: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Cost of runs, and the carbon dioxide of their electricity, after a tariff."""
+"""Cost of runs, and the carbon dioxide of their electricity, by a tariff."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["costs"]
 
-_JOULES = 3.6e6  # of a kilowatt hour
+_JOULES = 3.6e6  # per kilowatt hour
 _SIMULATED = "its GPUs are simulated, which --simulated counts"
 _NO_ENERGY = "no energy was measured that is its own"
 _NO_CURVE = "when it used its energy is not known"
@@ -24,20 +24,19 @@ Curve = Sequence[tuple[datetime, float]]
 
 
 class _Unknown(Exception):
-    """Something that a figure is made of is not known; the message is the reason."""
+    """Unknown input of a value; the message is the reason."""
 
 
 def costs(tariff: Tariff, *, simulated: bool = False) -> Further:
-    """Return what adds to entries their cost and their carbon dioxide.
+    """Return a function that adds cost and carbon dioxide to entries.
 
-    Electricity is the run's energy, as the comparison has it, times what the data centre draws for it; where its price
-    depends on the time, so does the energy: by the minute. Hardware that runs have at the same time is paid by them in
-    equal parts.
+    Electricity is the run's energy in the comparison, times the tariff's PUE. Where a price depends on the time, energy is
+    priced by the minute. Runs that use the same hardware at the same time pay equal parts of its price.
 
     Parameters
     ----------
     simulated
-        Whether simulated GPUs cost anything.
+        Whether simulated GPUs have a cost.
     """
 
     def add(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
@@ -55,7 +54,7 @@ def costs(tariff: Tariff, *, simulated: bool = False) -> Further:
 
 
 def _curves(connection: Connection, entries: Sequence[Entry]) -> Mapping[str, Curve]:
-    """Return by run how much power it had when, from what its energy is known by."""
+    """Return the power by minute and run, from the source of each run's energy."""
     sources: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         if ENERGY_KEY in entry.figures:
@@ -97,7 +96,7 @@ class _Bill:
         return self._electricity("carbon_g_per_kwh")
 
     def cost(self) -> float:
-        """Return the cost in the tariff's currency: the sum of what it has prices for."""
+        """Return the cost in the tariff's currency: the sum over all prices of the tariff."""
         parts = [self._hardware()]
         if self.tariff.knows("price_per_kwh"):
             parts.append(self._electricity("price_per_kwh"))
@@ -111,7 +110,7 @@ class _Bill:
         return joules / _JOULES * self.tariff.pue * self._mean(figure) if joules else 0.0
 
     def _mean(self, figure: Figure) -> float:
-        """Return the mean of a figure of a kilowatt hour over the energy, wherever that was used in time."""
+        """Return the mean price or carbon intensity of a kilowatt hour, weighted with the run's energy over time."""
         if not self.tariff.varies(figure):
             return self.tariff.figures[figure]
         parts = list(self._minutes())
@@ -121,7 +120,7 @@ class _Bill:
         return sum(self.tariff.at(figure, moment) * joules for moment, joules in parts) / total
 
     def _minutes(self) -> Iterator[tuple[datetime, float]]:
-        """Yield minutes of the clock, the first and the last as far as they are the run's, and the energy in them."""
+        """Yield the start and energy of each minute of the clock, with the first and last cut to the run."""
         spans = (self.entry.span,) if self.entry.counted_times is None else self.entry.counted_times
         for (at, watts), (start, stop) in itertools.product(self.curve, spans):
             begin, end = max(at, start), min(_next_minute(at), stop)

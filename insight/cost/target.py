@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hypergauge.core.errors import BadRequest, did_you_mean
 from hypergauge.insight.comparison.columns import ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, figures_of
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
-from hypergauge.sql.queries.axes import Stretch, without_raw_samples
+from hypergauge.sql.queries.axes import Interval, without_raw_samples
 from hypergauge.sql.queries.charts import software_keys
 from hypergauge.sql.queries.costs import COMPARISONS, Reached, reached
 from hypergauge.sql.queries.summaries import Summary, gpu_facts, summaries_between
@@ -23,7 +23,7 @@ _ENERGY = ("gpu_energy_attributed", "gpu_power")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A value of a software metric that a run is to reach."""
+    """Threshold of a software metric for runs to reach."""
 
     key: str
     comparison: str
@@ -34,12 +34,12 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """Read a target.
+        """Parse a target.
 
         Raises
         ------
         BadRequest
-            It is none.
+            The text is no target.
         """
         try:
             key, comparison, value = _FORM.fullmatch(text).groups()  # type: ignore[union-attr]
@@ -52,12 +52,12 @@ class Target:
 
 
 def towards(target: Target, *, simulated: bool = False) -> Further:
-    """Return what adds to entries the time and the energy until they first reached a target.
+    """Return a function that adds to entries the time and energy until they first reached a target.
 
     Raises
     ------
     BadRequest
-        None of the runs has logged such a metric; raised by what is returned.
+        None of the runs has logged the metric; raised by the returned function.
     """
 
     def add(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
@@ -93,9 +93,9 @@ def _with(entry: Entry, target: Target, one: Reached | None, energy: dict[str, f
 def _energy(
     connection: Connection, entries: Sequence[Entry], found: dict[str, Reached], simulated: bool
 ) -> dict[str, float | str]:
-    """Return by run that reached it the joules until then, or why they are not known."""
+    """Return for each run that reached the target the joules until then, or the reason for which they are unknown."""
     parts = [
-        Stretch(run.run_id, 0.0, 0.0, run.started_at, at, None)
+        Interval(run.run_id, 0.0, 0.0, run.started_at, at, None)
         for entry in entries
         for run in entry.runs
         if run.started_at and run.run_id in found and (at := found[run.run_id].time) is not None

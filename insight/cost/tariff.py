@@ -27,16 +27,16 @@ _PERIOD_KEYS = ("from", "to", "days", *_FIGURES)
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Times at which electricity has figures of its own.
+    """Times with prices or carbon intensities of their own.
 
     Attributes
     ----------
     start, stop
-        Minutes of the day; where it does not stop after it starts, it goes over midnight.
+        Minutes of the day; a period whose stop is not after its start extends over midnight.
     days
-        On which it starts, 0 for Monday.
+        Days on which it starts, 0 for Monday.
     figures
-        Those that it has; what it does not say is looked for further on.
+        Its prices and carbon intensities; others come from later periods or the tariff.
     """
 
     start: int
@@ -45,7 +45,7 @@ class Period:
     figures: Mapping[Figure, float]
 
     def holds(self, local: datetime) -> bool:
-        """Return whether a moment, in the tariff's time zone, lies in it."""
+        """Return whether a time in the tariff's time zone is in the period."""
         minute, day = local.hour * 60 + local.minute, local.weekday()
         if self.start < self.stop:
             return self.start <= minute < self.stop and day in self.days
@@ -59,14 +59,13 @@ class Tariff:
     Attributes
     ----------
     pue
-        What the data centre draws for each kilowatt hour that hardware uses.
+        Power usage effectiveness: kilowatt hours of the data centre per kilowatt hour of its hardware.
     figures
-        Price and grams of carbon dioxide for a kilowatt hour at all times that are in no period; what is not there is not
-        known.
+        Price and grams of carbon dioxide per kilowatt hour outside all periods; a missing one is unknown.
     periods
-        The first that holds counts.
+        Periods in order; the first that matches counts.
     gpu_hours, host_hours
-        Prices by what a GPU's model has in its name, and by host.
+        Prices per hour, by a part of the GPU's model, and by host.
     """
 
     file: Path
@@ -85,7 +84,7 @@ class Tariff:
         Raises
         ------
         BadRequest
-            It cannot be read, or says what no tariff can.
+            The file is unreadable or invalid.
         """
         try:
             content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -96,21 +95,21 @@ class Tariff:
         return _Reader(file).tariff(content)
 
     def knows(self, figure: Figure) -> bool:
-        """Return whether it says this of a kilowatt hour."""
+        """Return whether the tariff has this price or carbon intensity."""
         return figure in self.figures
 
     def varies(self, figure: Figure) -> bool:
-        """Return whether this depends on the time."""
+        """Return whether this price or carbon intensity depends on the time."""
         return any(figure in period.figures for period in self.periods)
 
     def at(self, figure: Figure, moment: datetime) -> float:
-        """Return this figure of a kilowatt hour at a moment."""
+        """Return this price or carbon intensity of a kilowatt hour at a time."""
         local = moment.astimezone(self.zone)
         found = (one.figures[figure] for one in self.periods if figure in one.figures and one.holds(local))
         return next(found, self.figures[figure])
 
     def gpu_hour(self, model: str) -> float | None:
-        """Return what an hour of a GPU costs: of the names that its model contains, the longest."""
+        """Return the price of a GPU's hour, by the longest name that its model contains."""
         words = f" {' '.join(re.split(r'[^a-z0-9.]+', model.casefold()))} "
         names = (name for name in self.gpu_hours if f" {' '.join(re.split(r'[^a-z0-9.]+', name.casefold()))} " in words)
         longest = max(names, key=len, default=None)
@@ -119,7 +118,7 @@ class Tariff:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Takes a tariff from the content of a file, and names what is wrong there."""
+    """Parser of a tariff's content, with errors that name the key."""
 
     file: Path
 
@@ -197,7 +196,7 @@ class _Reader:
 
     def _zone(self, name: str) -> tzinfo:
         try:
-            return UTC if name == "UTC" else ZoneInfo(name)  # of the others the system, or tzdata, has to know
+            return UTC if name == "UTC" else ZoneInfo(name)  # other zones need the system's database or tzdata
         except (ZoneInfoNotFoundError, ValueError):
             near = did_you_mean(name, sorted(available_timezones())) if name else ""
             raise self._wrong(f"there is no time zone {name!r}{near}") from None

@@ -25,19 +25,19 @@ __all__ = ["frame", "summary"]
 def frame(
     *selectors: str | int, quantities: str | Iterable[str] | None = None, settings: Settings | None = None
 ) -> pandas.DataFrame:
-    """Return the samples of runs, as ``run_samples`` has them, in the order of time.
+    """Return the samples of runs as in ``run_samples``, in the order of time.
 
     Parameters
     ----------
     selectors
         Experiments, workloads or runs, as on the command line; a number is an experiment. Without any, all runs.
     quantities
-        Only these, or this one; by default all.
+        Names of quantities, or one name; by default all.
 
     Raises
     ------
     BadRequest
-        A selector names nothing, or there is no such quantity.
+        A selector matches nothing, or a quantity is unknown.
     NoData
         The runs have no such samples.
     """
@@ -48,7 +48,7 @@ def frame(
 def summary(
     *selectors: str | int, quantities: str | Iterable[str] | None = None, settings: Settings | None = None
 ) -> pandas.DataFrame:
-    """Return what runs did in figures, as ``run_summary`` has them; see `frame`."""
+    """Return the summaries of runs as in ``run_summary``; see `frame`."""
     with _selected(selectors, quantities, settings) as (connection, run_ids, wanted):
         return _data_frame(*summaries_of(connection, run_ids, wanted), wanted)
 
@@ -69,7 +69,7 @@ def _selected(
 
 
 def _text(selector: object) -> str:
-    """Return a selector as it is typed; what `operator.index` takes is the number of an experiment."""
+    """Return a selector as text; an integer of any type is the number of an experiment."""
     if isinstance(selector, str):
         return selector
     if not isinstance(selector, bool):
@@ -89,7 +89,7 @@ def _names(quantities: object) -> list[str] | None:
 
 
 def _data_frame(columns: list[str], rows: list[tuple[Any, ...]], quantities: list[str] | None) -> pandas.DataFrame:
-    import pandas  # half a second that only this needs
+    import pandas  # imported here: it takes half a second
 
     if not rows:
         of = f" of {', '.join(quantities)}" if quantities else ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "write_samples"]
 
-# What the name of a file may end in.
+# Supported suffixes of file names.
 FORMS = (".parquet", ".csv", ".csv.gz")
 
 _Write = Callable[["pyarrow.Table"], None]
@@ -36,22 +36,22 @@ def write_samples(
     connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None,
     tell: Callable[[int], None] = lambda _: None,
 ) -> int:  # fmt: skip
-    """Write the samples of runs to a file in one of `FORMS`, and return how many they are.
+    """Write the samples of runs to a file in one of `FORMS`, and return their number.
 
-    They come run by run, then by quantity, metric and device, each series' in the order of time. What runs share comes for
+    The order is by run, quantity, metric and device, and by time within a series. Samples that runs share are repeated for
     each of them.
 
     Parameters
     ----------
     quantities
-        Only these; by default all.
+        Names of quantities; by default all.
     tell
-        Hears how many samples are written.
+        Callback with the number of samples written so far.
 
     Raises
     ------
     NoData
-        The runs have no samples. There is no file then.
+        The runs have no samples; no file is written.
     """
     written = 0
     with appearing(path) as temporary, snapshot(connection), _writer(temporary, path.name) as write:
@@ -69,10 +69,10 @@ def write_samples(
 
 
 class _Rows:
-    """The rows of one run: what its samples have, and what each of its sources says of them."""
+    """Converter of one run's samples to rows, with columns from the run and from its sources."""
 
     def __init__(self, run: RunInfo, sources: Sequence[Source]) -> None:
-        import pyarrow as pa  # half a second that only this needs
+        import pyarrow as pa  # imported here: it takes half a second
 
         self._pa = pa
         self._run = run
@@ -105,7 +105,7 @@ class _Rows:
         )
 
     def _text(self, words: list[str | None]) -> tuple[npt.NDArray[np.int32], Any]:
-        """Return the position of each word among those that there are, -1 for none, and these."""
+        """Return the index of each text in the list of distinct ones, -1 for ``None``, and that list."""
         known = {word: place for place, word in enumerate(dict.fromkeys(word for word in words if word is not None))}
         places = np.array([-1 if word is None else known[word] for word in words], np.int32)
         return places, self._pa.array(list(known), self._pa.string())
@@ -125,7 +125,7 @@ def _keys(series_ids: npt.NDArray[Any], runset_ids: npt.NDArray[Any]) -> npt.NDA
 
 @contextlib.contextmanager
 def _writer(path: Path, name: str) -> Iterator[_Write]:
-    """Open `path` in the form that `name` ends in."""
+    """Open `path` for writing in the format of the suffix of `name`."""
     with _parquet(path) if name.endswith(".parquet") else _csv(path, packed=name.endswith(".gz")) as write:
         yield write
 

@@ -1,8 +1,8 @@
 """Trace of runs: spans of the scripts above hardware metrics.
 
-The form is the Trace Event Format, which Perfetto (https://ui.perfetto.dev) and Chrome's ``chrome://tracing`` open. Its
-times are microseconds, here since the start of a run's workload, of the pass that it belongs to: runs of one workload stand
-side by side as they ran, and workloads and repetitions as if they had begun together.
+The format is the Trace Event Format, which Perfetto (https://ui.perfetto.dev) and Chrome's ``chrome://tracing`` open. Times
+are microseconds since the start of the run's pass of its workload. So runs of one pass keep their relative times, and
+workloads and repetitions all start at 0.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ __all__ = ["Written", "write_trace"]
 
 Event = dict[str, Any]
 
-# The track of a run itself in its group.
+# Track of the run itself in its group.
 _RUN_TRACK = 1
 
 
 @dataclass(slots=True)
 class Written:
-    """Content of a trace."""
+    """Counts of a written trace."""
 
     runs: int = 0
     spans: int = 0
@@ -42,12 +42,13 @@ class Written:
 def write_trace(
     connection: Connection, runs: Sequence[RunInfo], path: Path, quantities: Sequence[str] | None = None
 ) -> Written:
-    """Write the trace of runs, compressed where the name of the file ends in ``.gz``; it is there whole or not at all.
+    """Write the trace of runs, compressed for a file name that ends in ``.gz``. An error leaves no partial file.
 
     Parameters
     ----------
     quantities
-        Only these, of whatever scope; by default all that the runs have more narrowly than for their hosts.
+        Quantities in any scope; by default the software metrics, and all quantities that the runs have in a narrower scope
+        than their host.
 
     Raises
     ------
@@ -71,11 +72,11 @@ def write_trace(
 
 
 class _Events:
-    """The events of runs. A run is a "process" of the trace, and so is each process that has spans."""
+    """Events of runs. Each run is a "process" of the trace, and so is each of its processes with spans."""
 
     def __init__(self, connection: Connection, written: Written, quantities: Sequence[str] | None) -> None:
         self._connection, self._written, self._quantities = connection, written, quantities
-        # Not the processes' own ids: those of several runs may be the same.
+        # Counted, since process ids of several runs may be equal.
         self._groups = itertools.count(1)
 
     def of(self, runs: Sequence[RunInfo], traced: dict[str, TracedRun]) -> Iterator[Event]:
@@ -131,14 +132,14 @@ class _Events:
 
 
 class _Lane:
-    """A track whose spans lie within each other or apart. Those of one thread that overlap otherwise need several."""
+    """Track whose spans are nested or disjoint; a thread with other overlaps needs several tracks."""
 
     def __init__(self, track: int, end: int) -> None:
         self.track = track
         self._open = [end]
 
     def takes(self, start: int, end: int) -> bool:
-        """Take a span that begins no earlier than those before it, unless it overlaps with one of them."""
+        """Add a span, in the order of starts, and return whether it fits without a partial overlap."""
         while self._open and self._open[-1] <= start:
             self._open.pop()
         if self._open and self._open[-1] < end:
@@ -166,7 +167,7 @@ def _instant(group: int, category: str, name: str, at: int, **arguments: object)
 def _counter(group: int, figure: Figure) -> Event:
     unit = f" ({figure.unit})" if figure.unit else ""
     device = f" {figure.device}" if figure.device else ""
-    # The scope is the name of the series: a viewer shows it beside the track's.
+    # The scope is the name of the series: viewers show it next to the track's name.
     return {
         "ph": "C", "name": f"{figure.quantity}{unit}{device}", "pid": group, "tid": _RUN_TRACK, "ts": figure.start,
         "args": {figure.scope or "value": figure.value},

@@ -1,5 +1,5 @@
-"""Highlights: a run in ten lines, found in its metrics alone."""
+"""Highlights: ten lines on a run, found in its metrics."""
 
-from hypergauge.insight.highlights.detection import Highlight, highlight, lines, most_telling, of_runs, remember
+from hypergauge.insight.highlights.detection import Highlight, highlight, lines, most_significant, of_runs, store
 
-__all__ = ["Highlight", "highlight", "lines", "most_telling", "of_runs", "remember"]
+__all__ = ["Highlight", "highlight", "lines", "most_significant", "of_runs", "store"]

@@ -1,6 +1,6 @@
 """Detection of highlights: phases, repetitions, changes and outliers of a run.
 
-All is read from what was measured (`hypergauge.insight.highlights.signals`); spans that the run tracked only lend their names.
+The curves of `hypergauge.insight.highlights.signals` are the only input. Tracked spans only give names.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from hypergauge.sql.runs.highlights import Highlight, slow_steps
 from hypergauge.sql.runs.selection import RunInfo, runs_by_id
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Highlight", "highlight", "lines", "most_telling", "of_runs", "remember"]
+__all__ = ["Highlight", "highlight", "lines", "most_significant", "of_runs", "store"]
 
 MOST = 10
-# A page of many runs should not wait for each: they take a second altogether.
+# Ten runs take a second; a page of many runs should not take longer.
 _MOST_COMPUTED = 10
-# Steps are far off that took so many times as long as the middle one, and seconds more.
+# Slow steps take this multiple of the median, and at least this many seconds more.
 _SLOW, _SLOW_SECONDS = 3.0, 1.0
 
 
 def highlight(connection: Connection, run_id: str) -> list[Highlight]:
-    """Return what happened in a run, in the order of time: the ten most telling lines, and how many more there are.
+    """Return the ten most significant lines of a run in order of time, and a count of the others.
 
     Raises
     ------
     NoData
-        The run is not there, has not started, or nothing was measured of it.
+        The run does not exist, has not started, or has no samples.
     """
     if (run := runs_by_id(connection, [run_id]).get(run_id)) is None:
         raise NoData(f"there is no run {run_id}")
     signals = read(connection, run)
     if signals is None or run.started_at is None:
-        raise NoData(f"nothing was measured of {run.label}, so there is nothing to tell of it")
+        raise NoData(f"nothing was measured of {run.label}")
     found = lines(signals, tracked_phases(connection, [run_id]))
     found += _slow_steps(connection, run)
     start = run.started_at
@@ -53,12 +53,12 @@ def highlight(connection: Connection, run_id: str) -> list[Highlight]:
         Highlight(
             start + timedelta(seconds=one.start), start + timedelta(seconds=one.end), one.kind, one.text, one.weight
         )
-        for one in most_telling(found, signals.duration)
+        for one in most_significant(found, signals.duration)
     ]
 
 
-def remember(connection: Connection, run_id: str) -> list[Highlight]:
-    """Keep the highlights of a run that has ended, and return them; there are none where nothing was measured."""
+def store(connection: Connection, run_id: str) -> list[Highlight]:
+    """Store and return the highlights of an ended run; without samples there are none."""
     try:
         found = highlight(connection, run_id)
     except NoData:
@@ -68,7 +68,7 @@ def remember(connection: Connection, run_id: str) -> list[Highlight]:
 
 
 def of_runs(connection: Connection, runs: Sequence[RunInfo]) -> dict[str, list[Highlight]]:
-    """Return the highlights of runs of which there are any: those that are kept, and of some without them what they would be."""
+    """Return the highlights of runs: stored ones, and computed ones for some of the others."""
     found = kept.load(connection, [run.run_id for run in runs])
     for run in [run for run in runs if run.run_id not in found][:_MOST_COMPUTED]:
         with contextlib.suppress(NoData):
@@ -77,24 +77,24 @@ def of_runs(connection: Connection, runs: Sequence[RunInfo]) -> dict[str, list[H
 
 
 def lines(signals: Signals, tracked: Sequence[Tracked] = ()) -> list[Line]:
-    """Return all that there is to tell of curves, in no order; `tracked` phases lend their names to those that are found."""
+    """Return all findings in curves, unordered. Detected phases take the names of simultaneous `tracked` ones."""
     points = scaled(signals)
     moments = spikes(points)
     smooth = without_spikes(points, moments)
     found = phases(signals, smooth, edges(smooth))
-    telling = Formatter(signals, smooth, found, tracked)
-    told: list[Line] = []
+    formatter = Formatter(signals, smooth, found, tracked)
+    result: list[Line] = []
     for node in folded(found):
-        told.append(telling.node(node))
+        result.append(formatter.node(node))
         if isinstance(node, Repetition):
-            told += outliers.stretches(signals, node)
+            result += outliers.odd_rounds(signals, node)
     for phase in found:
         if phase.kind == "training":
-            told += outliers.changes(signals, smooth, phase)
-    told += outliers.trends(signals, smooth, found)
-    told += outliers.moments(signals, moments)
-    told += outliers.gaps(signals)
-    return told
+            result += outliers.changes(signals, smooth, phase)
+    result += outliers.trends(signals, smooth, found)
+    result += outliers.moments(signals, moments)
+    result += outliers.gaps(signals)
+    return result
 
 
 def _slow_steps(connection: Connection, run: RunInfo) -> Iterator[Line]:
@@ -104,17 +104,17 @@ def _slow_steps(connection: Connection, run: RunInfo) -> Iterator[Line]:
         took = f"{lasting(one.slowest)}, usually {lasting(one.usual)}"
         text = f"{one.kind} {one.step} took {took}"
         if one.n > 1:
-            text = f"{one.n} {one.kind}s took far longer than the others: {one.kind} {one.step} {took}"
+            text = f"{one.n} {one.kind}s were slow: {one.kind} {one.step} {took}"
         yield Line(start, end, "outlier", text, 0.5)
 
 
-def most_telling(found: Iterable[Line], duration: float) -> list[Line]:
-    """Return the most telling lines in the order of time, and one that says what is left out."""
+def most_significant(found: Iterable[Line], duration: float) -> list[Line]:
+    """Return the most significant lines in order of time, and one on the others."""
     ranked = sorted(found, key=lambda one: (-one.weight, one.start))
-    told, rest = ranked[:MOST], ranked[MOST:]
-    told.sort(key=lambda one: (one.start, -one.end))
+    chosen, rest = ranked[:MOST], ranked[MOST:]
+    chosen.sort(key=lambda one: (one.start, -one.end))
     if rest:
         kinds = Counter(one.kind for one in rest)
         words = ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.most_common())
-        told.append(Line(0.0, duration, "rest", f"left out, since less telling: {words}", 0.0))
-    return told
+        chosen.append(Line(0.0, duration, "rest", f"less significant: {words}", 0.0))
+    return chosen

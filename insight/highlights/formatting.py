@@ -18,14 +18,14 @@ __all__ = ["Formatter", "Line", "lasting"]
 Points = npt.NDArray[np.bool_]
 
 _WEIGHTS = {"initialization": 0.7, "training": 0.6, "checkpoint": 0.6, "pause": 0.6}
-# A tracked phase is the one that was found where so much of the time of both is in both.
+# A tracked and a detected phase are the same if they overlap for this share of their joint time.
 _SAME = 0.5
-_FIGURES, _FAR_APART = 3, 4.0
+_VALUES, _FAR_APART = 3, 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a run's story, from when to when in seconds since its start; see `hypergauge.sql.runs.highlights.Highlight`."""
+    """A line on a run; `start` and `end` are seconds since its start. See `hypergauge.sql.runs.highlights.Highlight`."""
 
     start: float
     end: float
@@ -35,7 +35,7 @@ class Line:
 
 
 def lasting(seconds: float) -> str:
-    """Return a duration as it stands in a sentence: ``0.4 s``, ``30 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Return a duration for a sentence: ``0.4 s``, ``30 s``, ``3 min 20 s``, ``2 h 5 min``."""
     if seconds < 10:
         return f"{seconds:.1f}".removesuffix(".0") + " s"
     minutes, rest = divmod(round(seconds), 60)
@@ -51,9 +51,9 @@ class Formatter:
     Parameters
     ----------
     points
-        The curves on the scale on which what matters differs by 1.
+        Curves on the scale on which a significant difference is 1.
     tracked
-        Phases that the run has tracked itself: their names stand behind those that were found at the same time.
+        Phases that the run tracked; simultaneous detected phases take their names.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Formatter:
         self._names = self._agreeing(tracked)
 
     def node(self, node: Node) -> Line:
-        """Return the line of a phase, or of what came time and again."""
+        """Return the line of a phase or a repetition."""
         start, end = self.signals.time(node.first), self.signals.time(node.end)
         share = (end - start) / self.signals.duration
         if isinstance(node, Repetition):
@@ -77,13 +77,13 @@ class Formatter:
         return Line(start, end, kind, text, min(1.0, _WEIGHTS.get(node.kind, 0.5) + 0.4 * share))
 
     def _repeated(self, nodes: Sequence[Node], of_phase: bool = False) -> str:
-        """Return the words of nodes that have the same place in each round of a repetition."""
+        """Return the text of nodes with the same position in each round of a repetition."""
         if not isinstance(nodes[0], Repetition):
             seconds = [self.signals.time(node.end) - self.signals.time(node.first) for node in nodes]
             figures = ", ".join(self._figures(self._where(nodes), nodes[0].kind)[:2])
             return f"{lasting(float(np.median(seconds)))} of {self._named(nodes[0].kind) or 'that'} ({figures})"
         rounds = [one for node in nodes if isinstance(node, Repetition) for one in node.rounds]
-        parts = [self._repeated([one[place] for one in rounds], of_phase=True) for place in range(len(rounds[0]))]
+        parts = [self._repeated([one[at] for one in rounds], of_phase=True) for at in range(len(rounds[0]))]
         words = f"{len(nodes[0].rounds)} times: {', '.join(parts)}"
         return f"({words})" if of_phase else words
 
@@ -94,34 +94,34 @@ class Formatter:
         return where
 
     def _figures(self, where: Points, what: str) -> list[str]:
-        """Return how busy the run was at some points, and what else differs most from all others."""
+        """Return the main signal's value at some points, and those that differ most from elsewhere."""
         signals, main = self.signals.signals, self.signals.main
         others = [at for at in range(len(signals)) if at != main]
         if not where.all():
             apart = np.abs(self._points[where].mean(axis=0) - self._points[~where].mean(axis=0))
             others = [at for at in others if apart[at] >= 1]
-            # Of what is far apart first what the others do not say already: power goes with how busy a run is.
+            # Rates and stocks first, because power follows utilization.
             others.sort(
                 key=lambda at: (-min(apart[at], _FAR_APART), not signals[at].is_rate, not signals[at].is_stock, at)
             )
             others.sort(key=lambda at: not (what == "checkpoint" and signals[at].quantity == "disk_write"))
-        told = []
+        phrases = []
         for at in [main, *others]:
             signal = signals[at]
-            # What a run holds it goes on to hold: what counts is how far it came.
+            # Memory accumulates, so its level near the end counts.
             value = float(np.percentile(signal.value[where], 90) if signal.is_stock else signal.value[where].mean())
             if at == main or value >= signal.least or not signal.is_rate:
-                told.append(signal.words(value))
-        return told[: _FIGURES + where.all()]
+                phrases.append(signal.phrase(value))
+        return phrases[: _VALUES + where.all()]
 
     def _named(self, kind: str) -> str:
-        """Return the name of a kind of phase, with that which the run gave it where it did."""
+        """Return the name of a kind of phase, with the run's own name if it tracks one."""
         words = "" if kind == "level" else kind
         name = self._names.get(kind)
         return words if name in (None, kind) else f"{words} ({name})"
 
     def _agreeing(self, tracked: Sequence[Tracked]) -> dict[str, str]:
-        """Return by kind the name of the tracked phases that were when it was."""
+        """Return by kind the name of the simultaneous tracked phases."""
         masks: dict[str, Points] = {}
         for one in tracked:
             inside = (self.signals.times >= one.start) & (self.signals.times < one.start + one.seconds)

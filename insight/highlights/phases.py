@@ -1,4 +1,4 @@
-"""Phases of a run, found in its curves alone: begin, train, evaluate, save, wait."""
+"""Phases of a run, detected in its curves: initialization, training, evaluation, checkpoint, pause."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["Phase", "phases", "scaled", "similar"]
 
 Floats = npt.NDArray[np.float64]
 
-# Pieces that are no further apart are in the same state, on a scale on which 1 matters.
+# Largest difference of pieces of the same state, on the scale on which 1 is significant.
 _ALIKE = 2.0
-# What is below this share of the training's activity is idle.
+# Idle: below this share of the training's activity.
 _IDLE = 0.25
-# While it fills its memory, a run has less than this share of what it has next.
+# Memory is filling up while below this share of the next piece's.
 _FILLED = 0.8
-# A checkpoint writes so many times (as a power of two) what the training does.
+# A checkpoint writes this many times (as a power of two) as much as the training.
 _MORE_WRITTEN = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Phase of a run from one point to before another; `pieces` are the starts of its pieces."""
+    """Phase of a run from point `first` to before `end`; `pieces` are the starts of its pieces."""
 
     kind: str
     first: int
@@ -37,7 +37,7 @@ class Phase:
 
 
 def scaled(signals: Signals) -> Floats:
-    """Return the curves on the scale on which what matters differs by 1, shape ``(n, k)``."""
+    """Return the curves, shape ``(n, k)``, on the scale on which a significant difference is 1."""
     return np.column_stack([signal.scaled(signal.value) for signal in signals.signals])
 
 
@@ -47,11 +47,11 @@ def similar(one: Floats, other: Floats) -> bool:
 
 
 def phases(signals: Signals, points: Floats, edges: Sequence[int]) -> list[Phase]:
-    """Return the phases of a run; pieces of the same kind that follow each other are one.
+    """Return the phases of a run; consecutive pieces of one kind are one phase.
 
-    The state in which the run works most, as the product of its time and its activity, is the training. A shorter one that
-    comes back is the evaluation, or a checkpoint where the run is idle and writes; what is before the first training is
-    the initialization. A run that does one thing all the time, or nothing, has no phases: its pieces are ``level``.
+    Training is the state with the largest product of time and activity. A shorter recurring state is evaluation, or a
+    checkpoint if the run is idle and writes. Initialization precedes the first training. A run with one state, or without
+    activity, has no phases: its pieces are ``level``.
     """
     pieces = list(pairwise(edges))
     means = np.array([points[first:end].mean(axis=0) for first, end in pieces])
@@ -59,7 +59,7 @@ def phases(signals: Signals, points: Floats, edges: Sequence[int]) -> list[Phase
     if len(pieces) == 1 or means[:, signals.main].max() < 2:
         kinds = ["level"] * len(pieces)
     else:
-        # Means of few points differ by the noise, too.
+        # Noise makes means of few points differ.
         kinds = _kinds(signals, means / np.maximum(1, noise_of(points).point), lengths)
     found: list[Phase] = []
     for kind, (first, end) in zip(kinds, pieces, strict=True):
@@ -72,7 +72,7 @@ def phases(signals: Signals, points: Floats, edges: Sequence[int]) -> list[Phase
 
 
 def _kinds(signals: Signals, means: Floats, lengths: Floats) -> list[str]:
-    # What a run holds says little of what it does, and grows.
+    # Held memory says little about activity, and grows.
     does = [at for at, signal in enumerate(signals.signals) if not signal.is_stock]
     activity = means[:, signals.main]
     states = _states(means[:, does or [signals.main]])
@@ -82,7 +82,7 @@ def _kinds(signals: Signals, means: Floats, lengths: Floats) -> list[str]:
     trains = np.isin(states, [state for state in np.unique(states) if _trains(state, most, states, activity, lengths)])
     trains &= activity >= _IDLE * usual
     first = _begins(signals, means, lengths, np.flatnonzero(states == most), trains, usual)
-    # What is less than half at work in the end is not the training any more.
+    # Pieces at the end with less than half of the usual activity are not training.
     last = int(np.flatnonzero(trains & (activity >= usual / 2))[-1])
     trains[last + 1 :] = False
     writes = next((at for at, signal in enumerate(signals.signals) if signal.quantity == "disk_write"), None)
@@ -105,10 +105,10 @@ def _begins(
     signals: Signals, means: Floats, lengths: Floats, busiest: npt.NDArray[np.int64],
     trains: npt.NDArray[np.bool_], usual: float,
 ) -> int:  # fmt: skip
-    """Return which piece the training begins with.
+    """Return the index of the first piece of training.
 
-    Before the first of its `busiest` pieces others count where a GPU is about as busy. Else a piece after which a run holds far
-    more than in it was there to fill its memory.
+    Earlier pieces than the first of the `busiest` ones count if they use a GPU about as much. Without such use of a GPU, a
+    piece before a large growth of memory belongs to initialization.
     """
     main = signals.signals[signals.main].quantity
     first = int(busiest[0])
@@ -126,7 +126,7 @@ def _begins(
 
 
 def _states(means: Floats) -> npt.NDArray[np.int64]:
-    """Return which state each piece is in, from 0."""
+    """Return the number of each piece's state, from 0."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     tree = linkage(means, method="average", metric="chebyshev")
@@ -135,7 +135,7 @@ def _states(means: Floats) -> npt.NDArray[np.int64]:
 
 
 def _trains(state: int, most: int, states: npt.NDArray[np.int64], activity: Floats, lengths: Floats) -> bool:
-    """Return whether a state is the training, perhaps at another pace: it does not come back, or for as long each time."""
+    """Return whether a state is training, perhaps at another pace: not a shorter, or calmer and adjacent, recurring one."""
     mine, theirs = states == state, states == most
     if state == most or mine.sum() < 2:
         return True

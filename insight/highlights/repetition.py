@@ -1,4 +1,4 @@
-"""Repetition in a sequence, folded: A B A B A B C is three times A B, and C."""
+"""Repetition in a sequence: A B A B A B C is three times A B, and C."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LONGEST = 6
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """The same phases in the same order, `rounds` of them."""
+    """Rounds of the same phases in the same order."""
 
     rounds: tuple[tuple[Node, ...], ...]
 
     @property
     def first(self) -> int:
-        """The point at which it begins."""
+        """First point."""
         return self.rounds[0][0].first
 
     @property
     def end(self) -> int:
-        """The point before which it ends."""
+        """Point after the last one."""
         return self.rounds[-1][-1].end
 
 
@@ -33,10 +33,9 @@ Node = Phase | Repetition
 
 
 def folded(nodes: Sequence[Node]) -> list[Node]:
-    """Return phases with what comes three times or more in a row folded, and of what is folded so, what comes twice.
+    """Return phases with repetitions folded: three rounds or more of phases, two or more of repetitions.
 
-    What saves most is folded first, and all that has not been folded yet before what has: of ten times (five times A B,
-    then C), each five.
+    Phases fold before repetitions, and the fold that saves most comes first: ten times (five times A B, then C).
     """
     nodes = list(nodes)
     while (best := max(_candidates(nodes), default=None)) is not None:
@@ -58,7 +57,7 @@ def unfolded(node: Node) -> Iterator[Phase]:
 
 
 def _candidates(nodes: Sequence[Node]) -> Iterator[tuple[bool, int, int, int, int]]:
-    """Yield what could be folded: if none of it is yet, how many nodes it saves, period and start (negative), how often."""
+    """Yield possible folds: phases only, saved nodes, negative period and start, number of rounds."""
     symbols = [_symbol(node) for node in nodes]
     for period in range(2, min(_LONGEST, len(nodes) // 2) + 1):
         for start in range(len(nodes) - 2 * period + 1):

@@ -18,10 +18,10 @@ __all__ = ["Signal", "Signals", "read"]
 
 Floats = npt.NDArray[np.float64]
 
-# Cutting a curve into pieces costs the square of its points: 0.1 s for so many. A run of six hours has one every 5 s.
+# Detection is quadratic in points: 0.1 s for these. A run of six hours has one every 5 s.
 MOST_POINTS = 4000
-# Of each line the first that there is, how one says it, and the least difference that anybody asks about: in its unit, and as
-# a share of what the run mostly has. Power that is simulated is made up altogether.
+# Quantities, the first existing one of which counts; display name; smallest significant difference in the unit, and as a
+# share of the run's usual value.
 _MIB = 2.0**20
 _ASKED: tuple[tuple[tuple[str, ...], str, float, float], ...] = (
     (("gpu_sm_active",), "SMs", 0.05, 0.05),
@@ -42,14 +42,14 @@ _RATES = ("disk_read", "disk_write", "network_receive", "network_transmit")
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A curve, shape ``(n,)`` like its least and greatest samples, in the unit of the quantity.
+    """A curve in the unit of its quantity; mean, minimum and maximum have the shape ``(n,)``.
 
     Attributes
     ----------
     name
-        How one calls it, in a line that is short.
+        Short display name.
     least
-        The least difference that anybody asks about.
+        Smallest significant difference.
     """
 
     quantity: str
@@ -62,37 +62,39 @@ class Signal:
 
     @property
     def is_rate(self) -> bool:
-        """Return whether it is bytes a second, of which there may be none, some, or a thousand times as many."""
+        """Return whether the signal is a rate in bytes per second, whose values span orders of magnitude."""
         return self.quantity in _RATES
 
     @property
     def is_stock(self) -> bool:
-        """Return whether it is what a run holds, and not what it does."""
+        """Return whether the signal is an amount that the run holds."""
         return self.quantity in _STOCKS
 
     def scaled(self, value: Floats) -> Floats:
-        """Return values on a scale on which what matters differs by 1: of a rate, twice as much."""
+        """Return values on the scale on which a significant difference is 1; a factor of 2 for rates."""
         return np.log2(1 + value / self.least) if self.is_rate else value / self.least
 
-    def words(self, value: float) -> str:
-        """Return what one says of a figure: ``disk reads 80 MiB/s``, ``GPU at 93%``."""
-        return f"{self.spoken}{'' if self._has_unit else ' at'} {self.figure(value)}"
+    def phrase(self, value: float) -> str:
+        """Return a value in words: ``disk reads 80 MiB/s``, ``GPU at 93%``."""
+        return f"{self.label}{'' if self._has_unit else ' at'} {self.formatted(value)}"
 
-    def far(self, value: float, usual: float) -> str:
-        """Return what one says of a figure that is far off: ``GPU down to 3% from 93%``."""
-        return f"{self.spoken} {'up' if value > usual else 'down'} to {self.figure(value)} from {self.figure(usual)}"
+    def change_phrase(self, value: float, usual: float) -> str:
+        """Return a change in words: ``GPU down to 3% from 93%``."""
+        return (
+            f"{self.label} {'up' if value > usual else 'down'} to {self.formatted(value)} from {self.formatted(usual)}"
+        )
 
     @property
-    def spoken(self) -> str:
-        """Its name, and whose figure it is where that is not the run's alone."""
+    def label(self) -> str:
+        """Name, with the scope if it exceeds the run."""
         return self.name + {"host": " (host)", "device": " (shared)"}.get(self.scope, "")
 
     @property
     def _has_unit(self) -> bool:
         return not self.quantity.startswith("gpu_") or self.quantity in ("gpu_power", "gpu_memory_used")
 
-    def figure(self, value: float) -> str:
-        """Return a figure with its unit."""
+    def formatted(self, value: float) -> str:
+        """Return a value with its unit."""
         if self.is_rate or self.is_stock:
             return _bytes(value) + "/s" * self.is_rate
         if self.quantity == "cpu_usage":
@@ -107,13 +109,13 @@ class Signals:
     Attributes
     ----------
     times
-        Shape ``(n,)``: seconds since the run's start, ascending; where nothing was measured there is no point.
+        Shape ``(n,)``: seconds since the run's start, ascending; without points in gaps.
     step
         Seconds from one point to the next.
     duration
         Of the run, in seconds.
     gaps
-        Stretches of the run in which nothing was measured, in seconds.
+        Intervals without measurements, in seconds.
     """
 
     times: Floats
@@ -124,21 +126,21 @@ class Signals:
 
     @property
     def main(self) -> int:
-        """Signal that best shows that the run works: of its GPU where it used one, else of its CPU."""
+        """Index of the signal of activity: the GPU's if the run used one, else the CPU's."""
         for at, signal in enumerate(self.signals):
             if signal.quantity in ("gpu_sm_active", "gpu_utilization") and np.percentile(signal.value, 95) >= 0.1:
                 return at
         return next((at for at, signal in enumerate(self.signals) if signal.quantity == "cpu_usage"), 0)
 
     def time(self, point: int) -> float:
-        """Return when a point begins: the first with the run, and the one after the last at the run's end."""
+        """Return the start of a point; the first starts with the run, and the one after the last at its end."""
         if point <= 0:
             return 0.0
         return float(self.times[point]) if point < len(self.times) else self.duration
 
 
 def read(connection: Connection, run: RunInfo) -> Signals | None:
-    """Return the curves of a run, in the narrowest scope that it has of each quantity; ``None`` where there are none."""
+    """Return the curves of a run in the narrowest scope of each quantity; ``None`` without samples."""
     if run.started_at is None or not run.duration:
         return None
     [quality] = qualities(connection, [run.run_id])
@@ -148,25 +150,25 @@ def read(connection: Connection, run: RunInfo) -> Signals | None:
     curves = {curve.metric: curve for curve in run_curves(connection, [run.run_id], quantities, step, None, "time")}
     if run.simulated:
         curves.pop("gpu_power", None)
-    if curves.keys() & {"gpu_sm_active", "gpu_utilization"}:  # beside which the host's power says little
+    if curves.keys() & {"gpu_sm_active", "gpu_utilization"}:  # the host's power adds little
         for name in ("system_power", "cpu_power"):
             curves.pop(name, None)
-    if "gpu_sm_active" in curves:  # it says the same, and better: see docs/quantities.md
+    if "gpu_sm_active" in curves:  # the better quantity, see docs/quantities.md
         curves.pop("gpu_utilization", None)
     return assembled(list(curves.values()), step, run.duration)
 
 
 def assembled(curves: Sequence[Curve], step: float, duration: float) -> Signals | None:
-    """Return curves on their common axis; a figure that is missing at one of its points is as the one before."""
+    """Return curves on a common axis; a missing value repeats the previous one."""
     by_quantity = {curve.metric: curve for curve in curves if len(curve.x)}
     if not by_quantity:
         return None
     every = np.concatenate([np.asarray(curve.x, np.float64) for curve in by_quantity.values()])
-    # A run's last sample may be that of the scrape after its end.
+    # The last sample may come from the scrape after the run's end.
     places = np.unique(np.rint(every[every < max(duration, step)] / step).astype(np.int64))
     if not len(places):
         return None
-    # What aggregates hold is coarser than what was asked for.
+    # Aggregates may be coarser than the requested step.
     usual = int(np.median(np.diff(places))) if len(places) > 1 else 1
     signals = []
     for names, name, least, share in _ASKED:
@@ -193,7 +195,7 @@ def _signal(
     known = np.isfinite(value)
     if known.sum() < max(2, 0.2 * len(places)):
         return None
-    # Of each point the newest figure that there was then, and before the first the first.
+    # The newest value at each point; before the first one, the first.
     newest = np.maximum(np.searchsorted(at[known], places, side="right") - 1, 0)
     value, low, high = (one[known][newest] for one in (value, low, high))
     least = max(least, share * float(np.percentile(np.abs(value), 95)))

@@ -13,7 +13,7 @@ _FORM = re.compile(
     r"(?P<figure>[^<>]+?)\s*(?P<direction>[<>])\s*"
     r"(?:(?P<change>[+-]\d+(?:\.\d+)?)\s*%|(?P<bound>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*))"
 )
-# By what people write: the unit that figures are in, and how much of it that is.
+# Unit as written: unit of the values, and factor.
 _UNITS = {
     "%": ("ratio", 0.01),
     "B": ("bytes", 1.0), "KiB": ("bytes", 2.0**10), "MiB": ("bytes", 2.0**20), "GiB": ("bytes", 2.0**30), "TiB": ("bytes", 2.0**40),
@@ -26,22 +26,22 @@ _UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A figure that is not to rise above, or fall below, what it was before or a bound.
+    """A limit of a value: a change against the baseline, or a bound.
 
     Attributes
     ----------
     text
-        As it was written.
+        As written.
     figure
-        The name of the figure.
+        Name of the value.
     rises
-        Whether it is about too much (``>``), or too little.
+        Whether it is an upper limit (``>``).
     change
-        The threshold as a share of what the figure was: 0.03 is 3 % more. ``None`` where there is a bound.
+        Relative threshold: 0.03 is 3 % more. ``None`` for a bound.
     bound
-        In the figure's own unit.
+        In the value's unit.
     unit
-        The unit that the bound was written in, as figures have it; ``None`` for a bare number.
+        Unit of the bound; ``None`` for a bare number.
     """
 
     text: str
@@ -58,35 +58,35 @@ class Condition:
         Raises
         ------
         BadRequest
-            It is none, its unit is not known, or nothing could fall so far.
+            The condition is malformed, its unit is unknown, or the decrease exceeds 100 %.
         """
         if (form := _FORM.fullmatch(text.strip())) is None:
             raise BadRequest(
-                f"--fail-on {text!r} is no condition: write a change with its sign, such as 'step_time>+3%' or "
+                f"--fail-on {text!r} is not a condition: write a change with its sign, such as 'step_time>+3%' or "
                 f"'throughput<-5%', or a bound without one, such as 'gpu_memory_used>20GiB'"
             )
         figure, rises = form["figure"], form["direction"] == ">"
         if form["change"] is not None:
             change = float(form["change"]) / 100
             if change <= -1:
-                raise BadRequest(f"--fail-on {text!r}: nothing falls by {form['change'][1:]} %")
+                raise BadRequest(f"--fail-on {text!r}: a fall by {form['change'][1:]} % is impossible")
             return cls(text, figure, rises, change=change)
         unit, factor = None, 1.0
         if form["unit"]:
             if form["unit"] not in _UNITS:
                 raise BadRequest(
-                    f"--fail-on {text!r}: there is no unit {form['unit']!r}{did_you_mean(form['unit'], _UNITS)}"
+                    f"--fail-on {text!r}: unknown unit {form['unit']!r}{did_you_mean(form['unit'], _UNITS)}"
                 )
             unit, factor = _UNITS[form["unit"]]
         return cls(text, figure, rises, bound=float(form["bound"]) * factor, unit=unit)
 
     def check_unit(self, unit: str) -> None:
-        """Refuse a bound in another unit than the figure has.
+        """Refuse a bound in another unit.
 
         Raises
         ------
         BadRequest
-            The bound was not written in `unit`.
+            The bound has another unit than `unit`.
         """
         if self.unit in (None, unit):
             return

@@ -14,12 +14,12 @@ Rows = Mapping[str, Sequence[RunInfo]]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A row, and what it is set against; ``None`` where there is nothing.
+    """A row and its counterpart, or ``None``.
 
     Attributes
     ----------
     by
-        What they have in common: their ``configuration``, their ``place`` in the file, or that there is the ``only`` one.
+        Reason: the same ``configuration``, the same ``position`` in the file, or the ``only`` row.
     """
 
     new: str
@@ -28,19 +28,19 @@ class Pair:
 
 
 def pairs(new: Rows, old: Rows) -> Iterator[Pair]:
-    """Yield for each row, given by label with its attempts, the one that it is set against.
+    """Yield each row with its counterpart; rows are attempts by label.
 
-    All are set against a single row. Else it is the one of the same configuration (command with its parameters, environment, devices
-    and collocation), of several the one in the same place (workload and position), and where none is of that configuration the one in
-    that place.
+    A single old row is the counterpart of all. Otherwise it is the row with the same configuration (command, environment,
+    devices, collocation), of several the one with the same workload and position, and without any the one with that
+    position.
     """
     for label, attempts in new.items():
         if len(old) == 1:
             yield Pair(label, next(iter(old)), "only")
             continue
         alike = [one for one, theirs in old.items() if _configuration(theirs) == _configuration(attempts)]
-        there = [one for one in alike or old if _place(old[one]) == _place(attempts)]
-        found, by = (alike, "configuration") if len(alike) == 1 else (there, "configuration" if alike else "place")
+        there = [one for one in alike or old if _position(old[one]) == _position(attempts)]
+        found, by = (alike, "configuration") if len(alike) == 1 else (there, "configuration" if alike else "position")
         yield Pair(label, found[0], by) if len(found) == 1 else Pair(label, None)
 
 
@@ -49,6 +49,6 @@ def _configuration(attempts: Sequence[RunInfo]) -> tuple[str, ...]:
     return run.command, run.environment, run.devices, run.collocation
 
 
-def _place(attempts: Sequence[RunInfo]) -> tuple[int, int]:
+def _position(attempts: Sequence[RunInfo]) -> tuple[int, int]:
     run = attempts[-1]
     return run.workload, run.position

@@ -1,6 +1,6 @@
 """Regression gate: the conditions of a comparison, tested over the attempts of rows.
 
-An attempt is one figure. Its steps and its samples follow from each other, so they are no repetitions.
+An attempt is one value. Its steps and samples are not independent, so they are no repetitions.
 """
 
 from __future__ import annotations
@@ -16,56 +16,55 @@ from hypergauge.insight.comparison.entry import Further
 from hypergauge.insight.comparison.verdicts import Gate, Group
 from hypergauge.insight.regression.conditions import Condition
 from hypergauge.insight.regression.counterparts import Pair, pairs
-from hypergauge.insight.regression.run_figures import RunFigure, check_name, run_figures
+from hypergauge.insight.regression.run_values import RunValue, check_name, run_values
 from hypergauge.insight.regression.trials import Trial, method, verdicts
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["judged"]
+__all__ = ["gated"]
 
 Rows = Mapping[str, Sequence[RunInfo]]
-Figures = Mapping[str, Mapping[str, RunFigure]]
+Figures = Mapping[str, Mapping[str, RunValue]]
 
 
-def judged(
+def gated(
     connection: Connection, selectors: Sequence[str], conditions: Sequence[Condition], *, baseline: str | None = None,
     alpha: float = 0.05, scope: str | None = None, simulated: bool = False, align: str | None = None,
     further: Sequence[Further] = (),
 ) -> Comparison:  # fmt: skip
-    """Compare the finished attempts of rows with those of a baseline, and say which conditions hold.
+    """Compare the finished attempts of rows with those of a baseline, and test conditions.
 
     Parameters
     ----------
     selectors, baseline
-        Each means all attempts where it names none. An attempt that both name belongs to the baseline only where that has no
-        other.
+        Selectors without an attempt mean all attempts. An attempt in both belongs to the baseline only if that has no other.
     alpha
-        How often there may be a false alarm, by any of the tests together.
+        Rate of any false alarm among all tests.
     scope, simulated, align, further
         See `hypergauge.insight.comparison.comparison.compare`.
 
     Raises
     ------
     BadRequest
-        A condition is about no figure, in another unit than it has, or about a change of what has no counterpart.
+        A condition has an unknown name or another unit, or a change has no counterpart.
     NoData
         None of the runs has finished.
     """
     if not 0 < alpha <= 0.5:
-        raise BadRequest(f"--alpha is a rate of false alarms above 0 and up to 0.5, such as 0.05, not {alpha:g}")
+        raise BadRequest(f"--alpha {alpha:g}: the rate of false alarms is above 0 and at most 0.5, such as 0.05")
     if baseline is None and (changes := [one.text for one in conditions if one.change is not None]):
-        raise BadRequest(f"--fail-on {changes[0]!r} is about a change: --baseline says from what")
+        raise BadRequest(f"--fail-on {changes[0]!r} is a change, which needs --baseline")
     new, old = _sides(connection, selectors, baseline)
     finished = [run.run_id for row in (*new.values(), *old.values()) for run in row if run.status == "finished"]
     if not finished:
         raise NoData("none of the selected runs has finished")
     found = compare(connection, finished, scope=scope, simulated=simulated, align=align, further=further)
-    figures = run_figures(connection, found)
+    figures = run_values(connection, found)
     for condition in conditions:
         check_name(condition.figure, figures)
     matched = list(pairs(new, old))
     if baseline and all(pair.old is None for pair in matched):
-        raise BadRequest(f"--baseline {baseline} has no row of the configuration, or in the place, of {', '.join(new)}")
+        raise BadRequest(f"--baseline {baseline} has no row with the configuration or position of {', '.join(new)}")
     trials = [
         _trial(condition, new[pair.new], None if pair.old is None else old[pair.old], figures)
         for pair in matched
@@ -81,13 +80,13 @@ def judged(
 
 
 def _sides(connection: Connection, selectors: Sequence[str], baseline: str | None) -> tuple[Rows, Rows]:
-    """Return the rows that are judged, and those that they are set against, by label."""
+    """Return the new rows and the rows of the baseline, by label."""
     new = select_runs(connection, selectors, every_attempt=True)
     old = select_runs(connection, [baseline], every_attempt=True) if baseline else []
     old = [run for run in old if run not in new] or old
     new = [run for run in new if run not in old]
     if not new:
-        raise BadRequest(f"--baseline {baseline} names the attempts that it would be compared with")
+        raise BadRequest(f"--baseline {baseline} names the attempts to be compared with it")
     return _by_label(new), _by_label(old)
 
 
@@ -104,14 +103,14 @@ def _trial(condition: Condition, new: Sequence[RunInfo], old: Sequence[RunInfo] 
     for one in known[:1]:
         condition.check_unit(one.unit)
     groups = [_group(condition, side, figures) for side in sides]
-    example = known[0] if known else RunFigure(condition.figure, 0.0, "")
+    example = known[0] if known else RunValue(condition.figure, 0.0, "")
     return Trial(
         condition, example.key, example.unit, example.scope, groups[0], groups[1] if len(groups) > 1 else None,
         next(_problems(condition, groups, known), ""),
     )  # fmt: skip
 
 
-def _figure(condition: Condition, run: RunInfo, figures: Figures) -> RunFigure | None:
+def _figure(condition: Condition, run: RunInfo, figures: Figures) -> RunValue | None:
     return figures.get(run.run_id, {}).get(condition.figure)
 
 
@@ -126,28 +125,28 @@ def _group(condition: Condition, row: Sequence[RunInfo], figures: Figures) -> Gr
     )
 
 
-def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[RunFigure]) -> Iterator[str]:
-    """Yield why nothing can be concluded from what there is."""
+def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[RunValue]) -> Iterator[str]:
+    """Yield the reasons why nothing can be concluded."""
     if without := [group.row for group in groups if not group.values]:
         yield f"no finished attempt of {' and '.join(without)} has {condition.figure}"
     if condition.bound is None:
         if any(one.value <= 0 or not math.isfinite(one.value) for one in known):
-            yield f"{condition.figure} is 0 or less in some attempts, of which there is no relative change; a bound can be given"
+            yield f"{condition.figure} is 0 or less in some attempts, which has no relative change; use a bound"
         if len({one.idle for one in known}) > 1:
-            yield f"{condition.figure} has in some attempts, and has not in others, what GPUs draw with nothing to do"
+            yield f"{condition.figure} includes idle energy in some attempts only"
     if len(scopes := sorted({one.scope for one in known})) > 1:
-        yield f"{condition.figure} was measured of the {' and the '.join(scopes)}; --scope says which is meant"
+        yield f"{condition.figure} was measured in the scopes {' and '.join(scopes)}; --scope chooses one"
 
 
 def _unmatched(matched: Iterable[Pair]) -> Iterator[str]:
     for pair in matched:
-        if pair.by == "place":
-            yield f"{pair.new} is set against {pair.old}, which has its place and another configuration"
+        if pair.by == "position":
+            yield f"{pair.new} is compared with {pair.old}: same position, another configuration"
         elif pair.old is None and any(other.old is not None for other in matched):
-            yield f"{pair.new} is set against nothing: no row of the baseline has its configuration, or its place"
+            yield f"{pair.new} has no counterpart: no row of the baseline has its configuration or position"
 
 
 def _unfinished(rows: Iterable[Sequence[RunInfo]]) -> Iterator[str]:
     for row in rows:
         if left_out := sum(run.status != "finished" for run in row):
-            yield f"{left_out} of {len(row)} attempts of {row[0].label} did not finish, and do not count"
+            yield f"{left_out} of {len(row)} attempts of {row[0].label} did not finish and do not count"

@@ -15,27 +15,26 @@ from hypergauge.insight.regression.conditions import Condition
 
 __all__ = ["Trial", "adjusted", "method", "verdicts"]
 
-# What most people would want to see, and how surely.
+# Change that a test should detect, and its power.
 _VISIBLE = 0.05
 _POWER = 0.8
-# The spread of attempts that is assumed where nothing is known of it.
+# Assumed relative deviation of attempts if it is unknown.
 _SPREAD = 0.02
-# An end of an interval that nobody can tell from infinity: 10 to the 300th.
+# Logarithm of 10 to the 300th, which counts as infinity.
 _MOST = 690.0
-# What is not the run's own is said so.
 _WHOSE = {"device": " of the whole GPU", "host": " of the host"}
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A condition and the attempts that it is about; see `hypergauge.insight.comparison.verdicts.Verdict`.
+    """A condition and its attempts; see `hypergauge.insight.comparison.verdicts.Verdict`.
 
     Attributes
     ----------
     old
         ``None`` for a bound.
     problem
-        Why nothing can be concluded, where that is known beforehand.
+        Reason why nothing can be concluded, if known beforehand.
     """
 
     condition: Condition
@@ -48,7 +47,7 @@ class Trial:
 
     @property
     def figure(self) -> str:
-        """The name of the figure, and of what it is where that is not the run."""
+        """Name of the value, with the scope if it exceeds the run."""
         return self.condition.figure + _WHOSE.get(self.scope, "")
 
     @property
@@ -58,7 +57,7 @@ class Trial:
 
 
 def verdicts(trials: Sequence[Trial], alpha: float) -> list[Verdict]:
-    """Return the verdicts on trials in their order; `alpha` is the rate of any false alarm among those that are tests."""
+    """Return the verdicts on trials in order; `alpha` is the rate of any false alarm among tests."""
     tests = [_Test.of(trial) for trial in trials if trial.is_test]
     strictest = alpha / max(1, len(tests))
     changes = iter(
@@ -70,7 +69,7 @@ def verdicts(trials: Sequence[Trial], alpha: float) -> list[Verdict]:
 
 
 def adjusted(found: Sequence[float]) -> list[float]:
-    """Return p-values as they count among all of a family, after Holm."""
+    """Return Holm's adjusted p-values of a family of tests."""
     order = np.argsort(found)
     steps = np.minimum(1.0, np.asarray(found)[order] * np.arange(len(found), 0, -1))
     result = np.empty(len(found))
@@ -79,16 +78,13 @@ def adjusted(found: Sequence[float]) -> list[float]:
 
 
 def method(tests: int, alpha: float) -> Iterator[str]:
-    """Yield what is to be said of so many tests."""
+    """Yield the description of the method for a number of tests."""
     if tests:
         yield (
             "Welch's t of the logarithms of the attempts' figures, one-sided; H0: the change is not beyond the threshold. Where one side "
             "has more attempts than the other, Student's t has to agree."
         )
-        yield (
-            "It takes attempts as independent of each other and their logarithms as roughly normal. An attempt counts once, "
-            "whatever its steps and samples."
-        )
+        yield ("Attempts are assumed to be independent, with roughly normal logarithms. Each attempt counts once.")
         rate = f"{alpha:.3g}"
         yield (
             f"Among {tests} tests at once, Holm's method keeps the rate of any false alarm at {rate}."
@@ -99,7 +95,7 @@ def method(tests: int, alpha: float) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """Estimate of a change, in logarithms, with the feared direction above 0."""
+    """Estimate of a change in logarithms; a change for the worse is above 0."""
 
     sign: int
     threshold: float
@@ -113,7 +109,7 @@ class _Test:
         sign = 1 if trial.condition.rises else -1
         logs = [[math.log(value) for value in group.values.values()] for group in (trial.new, trial.old)]
         new, old = (statistics.fmean(some) for some in logs)
-        # Of equal figures the mean can differ from each by a rounding, which is no spread.
+        # Equal values have no variance; their mean may differ by rounding.
         variances = tuple(statistics.variance(some) if min(some) < max(some) else 0.0 for some in logs)
         return cls(
             sign, _threshold(trial.condition), sign * (new - old), (variances[0], variances[1]), (len(logs[0]), len(logs[1]))
@@ -148,7 +144,7 @@ def _threshold(condition: Condition) -> float:
 
 
 def _visible(sign: int, threshold: float) -> float:
-    """Return the change that a power is about: beyond the threshold in any case."""
+    """Return the change for the power, which exceeds the threshold."""
     return max(abs(math.log1p(sign * _VISIBLE)), 2 * threshold)
 
 
@@ -160,10 +156,10 @@ def _tested(trial: Trial, found: Change, alpha: float) -> Verdict:
     if found.p_adjusted <= alpha:
         return _verdict(trial, "failed", f"{changed}, {_threshold_words(trial)}: {_p_words(found.p_adjusted)}", found)
     enough = f"{found.repetitions} attempts" if found.repetitions else "more than 200 attempts"
-    weak = "" if found.power >= _POWER else f"; for a power of {_POWER:.0%} it takes {enough} of each"
+    weak = "" if found.power >= _POWER else f"; a power of {_POWER:.0%} takes {enough} each"
     reason = (
         f"{changed}, not shown to be {_threshold_words(trial)}: {_p_words(found.p_adjusted)}; "
-        f"{found.visible:+.1%} would be seen with a power of {found.power:.0%}{weak}"
+        f"the power for {found.visible:+.1%} is {found.power:.0%}{weak}"
     )
     return _verdict(trial, "passed", reason, found)
 
@@ -190,11 +186,11 @@ def _too_few(trial: Trial, strictest: float) -> str:
     sign, threshold = 1 if trial.condition.rises else -1, _threshold(trial.condition)
     visible = _visible(sign, threshold)
     number = welch.repetitions(visible - threshold, spread**2, strictest, _POWER)
-    enough = f"{number} attempts of each" if number else "more than 200 attempts of each"
+    enough = f"{number} attempts each" if number else "more than 200 attempts each"
     alone = " and ".join(group.row for group in (trial.new, trial.old) if len(group.values) == 1)
-    source = "that there is" if known else "of 2% between attempts"
+    source = "measured" if known else "of 2% assumed"
     return (
-        f"nothing can be concluded on {trial.figure} from one attempt of {alone}: with the spread {source}, {enough} would "
+        f"nothing can be concluded on {trial.figure} from one attempt of {alone}: with the deviation {source}, {enough} "
         f"show {math.expm1(sign * visible):+.1%} with a power of {_POWER:.0%} (bench schedule --repeat {number or 'N'})"
     )
 

@@ -1,8 +1,7 @@
 """Test of a difference between two small samples against a threshold, with interval and power.
 
-Welch's t allows the two to have spreads of their own. Where one of them has two or three values and the other many, it raises
-more false alarms than it says (7.5% instead of 5% for 2 against 10), so Student's t, which takes their spreads as one, has to agree:
-the larger p counts. Where both have as many values, it agrees by itself.
+Welch's t allows unequal variances. With two or three values against many, its false alarms exceed alpha (7.5% instead of 5% for
+2 against 10). Therefore Student's t, with a pooled variance, must agree: the larger p counts. For equal counts both agree.
 """
 
 from __future__ import annotations
@@ -22,26 +21,25 @@ Counts = tuple[int, int]
 Floats = npt.NDArray[np.float64]
 Figure = TypeVar("Figure", float, Floats)
 
-# Probabilities at which a variance that could have been seen is taken, and their weights: ten by ten give a power to 0.001.
+# Gauss-Legendre nodes and weights over the distribution of variances: ten by ten give a power to 0.001.
 _NODES, _WEIGHTS = (part / 2 for part in np.polynomial.legendre.leggauss(10))
-# More than anybody repeats.
+# Search limit.
 _MOST_REPETITIONS = 200
 
 
 def p_value(beyond: Figure, variances: tuple[Figure, Figure], counts: Counts) -> Figure:
-    """Return how likely a difference is so far beyond a threshold that is not exceeded, or farther: one-sided.
+    """Return the one-sided p-value of a difference beyond a threshold.
 
-    Where no value differs from another of its sample, it is how seldom chance alone would part them so, as a permutation
-    test counts it: 1 of 20 for three values each.
+    Samples without variance get the p-value of a permutation test: 1 of 20 for three values each.
 
     Parameters
     ----------
     beyond
-        The difference of the means, less the threshold; figures or arrays of one shape.
+        Difference of the means, less the threshold; numbers or arrays of one shape.
     variances
         Of each sample (n - 1).
     counts
-        How many values each has, two or more.
+        Sizes, two or more.
     """
     without_spread = np.where(np.asarray(beyond) > 0, 1 / math.comb(sum(counts), counts[0]), 1.0)
     found = [
@@ -52,7 +50,7 @@ def p_value(beyond: Figure, variances: tuple[Figure, Figure], counts: Counts) ->
 
 
 def margin(variances: tuple[Figure, Figure], counts: Counts, alpha: float) -> Figure:
-    """Return how far beyond a threshold a difference has to be for a p-value of `alpha`."""
+    """Return the difference beyond a threshold with a p-value of `alpha`."""
     return cast(
         "Figure",
         np.maximum(*(error * special.stdtrit(freedom, 1 - alpha) for error, freedom in _scales(variances, counts)))[()],
@@ -60,10 +58,9 @@ def margin(variances: tuple[Figure, Figure], counts: Counts, alpha: float) -> Fi
 
 
 def power(beyond: float, variances: tuple[float, float], counts: Counts, alpha: float) -> float:
-    """Return how often a true difference so far beyond the threshold has a p-value of `alpha` or less.
+    """Return the power: how often a true difference beyond the threshold has a p-value of `alpha` or less.
 
-    It is the mean over the variances that samples of these sizes can have where the true ones are `variances`: those that were
-    seen, which is what makes it an estimate.
+    It is the mean over the distribution of sample variances around `variances`. These are measured, so it is an estimate.
     """
     error = math.sqrt(sum(variance / count for variance, count in zip(variances, counts, strict=True)))
     if error == 0:
@@ -77,20 +74,20 @@ def power(beyond: float, variances: tuple[float, float], counts: Counts, alpha: 
 
 
 def repetitions(beyond: float, variance: float, alpha: float, wanted: float) -> int | None:
-    """Return how many values of each it takes for a power of `wanted`; ``None`` where 200 are too few."""
+    """Return the sample size for a power of `wanted`; ``None`` if 200 are too few."""
     numbers = range(2, _MOST_REPETITIONS + 1)
     at = bisect_left(numbers, wanted, key=lambda n: power(beyond, (variance, variance), (n, n), alpha))
     return numbers[at] if at < len(numbers) else None
 
 
 def effect_size(difference: float, variances: tuple[float, float], counts: Counts) -> float | None:
-    """Return a difference in standard deviations (Hedges' g with the mean of the variances); ``None`` where these are 0."""
+    """Return a difference in standard deviations (Hedges' g, mean variance); ``None`` without variance."""
     deviation = math.sqrt(sum(variances) / 2)
     return difference / deviation * (1 - 3 / (4 * (sum(counts) - 2) - 1)) if deviation else None
 
 
 def _scales(variances: tuple[Figure, Figure], counts: Counts) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the standard error of the difference and its degrees of freedom, as Welch and as Student have them."""
+    """Yield the standard error of the difference and its degrees of freedom, of Welch and of Student."""
     (new, old), (n_new, n_old) = (np.asarray(one, np.float64) for one in variances), counts
     parts = new / n_new + old / n_old
     of_parts = (new / n_new) ** 2 / (n_new - 1) + (old / n_old) ** 2 / (n_old - 1)

@@ -16,7 +16,7 @@ __all__ = ["ChosenRule", "ChosenRules"]
 
 @dataclass(frozen=True, slots=True)
 class ChosenRule:
-    """A rule that is asked, with the values of its parameters and what is done whenever it fires."""
+    """A rule with the values of its parameters and its actions."""
 
     rule: Rule
     values: Mapping[str, Value]
@@ -30,9 +30,9 @@ class ChosenRules:
     Attributes
     ----------
     known
-        All that there are, by name.
+        All rules by name.
     off
-        The names of those that are never asked.
+        Names of disabled rules.
     """
 
     settings: RuleSettings
@@ -40,25 +40,29 @@ class ChosenRules:
     off: tuple[str, ...]
 
     @property
-    def asked(self) -> tuple[ChosenRule, ...]:
-        """Those that are asked."""
+    def enabled(self) -> tuple[ChosenRule, ...]:
+        """Enabled rules."""
         return tuple(one for name, one in self.known.items() if name not in self.off)
 
     @classmethod
     def read(cls, file: Path | None, *, preset: str | None = None, folder: Path | None = None) -> ChosenRules:
-        """Read the rules of a ``bench.toml``; without one, all of ours with their defaults.
+        """Read the rules of a ``bench.toml``; without one, the built-in rules with their defaults.
 
         Parameters
         ----------
         preset, folder
-            Instead of those that the file names.
+            Instead of the file's.
 
         Raises
         ------
         BadRequest
-            The file is wrong, or a rule's, or there is no such rule, parameter or preset.
+            A file is invalid, or a rule, parameter or preset is unknown.
         """
-        settings = RuleSettings.read(file)
+        settings = RuleSettings()
+        if file is not None:
+            from hypergauge.core.config.rule_sections import read_rules  # pydantic would delay runs without a file
+
+            settings = read_rules(file)
         settings = replace(settings, preset=preset or settings.preset, folder=folder or settings.folder)
         own = settings.folder
         known = rules.load([own] if own is not None and (folder is not None or own.is_dir()) else [])

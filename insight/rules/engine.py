@@ -1,4 +1,4 @@
-"""Rule engine: evaluates rules on a host's running runs, and once more at the end of each run."""
+"""Rule engine: evaluation of rules on a host's running runs, and a final one after the end of each run."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["RuleEngine"]
 
 _log = logging.getLogger(__name__)
 
-# What was scraped can be read after this; a judgement of now is one of then.
+# Delay of samples: an evaluation of now covers the time until then.
 _LAG = timedelta(seconds=2)
-# In less there are no two scrapes, and nothing to be found.
+# A shorter run has no two scrapes.
 _SHORTEST = timedelta(seconds=2)
-# How long a rule that was too slow or failed is left alone: twice as long each time, up to the latter.
+# Pause of a slow or failed rule: doubled each time, up to the second value.
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 10.0, 600.0
 
 
@@ -42,8 +42,8 @@ class _Pause:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """Rules of a settings file, with the stamps of the files that it was read from."""
+class _Cached:
+    """Rules of a settings file, with the stamps of their files."""
 
     state: object
     chosen: ChosenRules
@@ -51,14 +51,14 @@ class _Kept:
 
 @dataclass
 class RuleEngine:
-    """Judges the runs of one home on one host.
+    """Rule engine of one home on one host.
 
     Parameters
     ----------
     host
         The host's name.
     runs_dir
-        Where the home's runs have their folders.
+        Folder of the home's runs.
     """
 
     host: str
@@ -66,30 +66,30 @@ class RuleEngine:
     metrics: RuleMetrics
     _due: dict[str, float] = field(default_factory=dict)
     _pauses: dict[Path, _Pause] = field(default_factory=dict)
-    _kept: dict[Path | None, _Kept] = field(default_factory=dict)
+    _cache: dict[Path | None, _Cached] = field(default_factory=dict)
 
     def look(
-        self, connection: Connection, reader: Connection, judged: Callable[[], None], *, until: float = math.inf
+        self, connection: Connection, reader: Connection, evaluated: Callable[[], None], *, until: float = math.inf
     ) -> list[str]:
-        """Judge the runs whose time has come; return those that had ended and are worth a further look.
+        """Evaluate the runs that are due; return ended ones that are long enough for highlights.
 
         Parameters
         ----------
         connection
-            Where firings are recorded.
+            Connection for firings.
         reader
-            Where rules are asked.
-        judged
+            Connection for rules.
+        evaluated
             Called after each run.
         until
-            Monotonic seconds when no further run is begun with.
+            Monotonic time after which no further run starts.
         """
         runs = [
             (run, folder) for run in runs_to_evaluate(connection, self.host) if (folder := self._folder(run.run_id))
         ]
-        going = {run.run_id for run, _ in runs if run.ended_at is None}
-        self._due = {run_id: due for run_id, due in self._due.items() if run_id in going}
-        self.metrics.runs.set(len(going))
+        running = {run.run_id for run, _ in runs if run.ended_at is None}
+        self._due = {run_id: due for run_id, due in self._due.items() if run_id in running}
+        self.metrics.runs.set(len(running))
         concluded: list[str] = []
         for run, folder in runs:
             now = time.monotonic()
@@ -97,29 +97,29 @@ class RuleEngine:
                 break
             if run.ended_at is None and now >= self._due.get(run.run_id, 0.0):
                 chosen = self._chosen(folder)
-                self._judge(connection, reader, run, chosen, datetime.now(UTC) - _LAG)
+                self._evaluate(connection, reader, run, chosen, datetime.now(UTC) - _LAG)
                 self._due[run.run_id] = time.monotonic() + chosen.settings.every.total_seconds()
-                judged()
+                evaluated()
             elif run.ended_at is not None and run.settled:
-                self._judge(connection, reader, run, self._chosen(folder), run.ended_at)
+                self._evaluate(connection, reader, run, self._chosen(folder), run.ended_at)
                 firings.end_with_run(connection, run.run_id)
                 mark_evaluated(connection, run.run_id)
                 if run.ended_at - run.started_at >= _SHORTEST:
                     concluded.append(run.run_id)
-                judged()
+                evaluated()
         return concluded
 
-    def _judge(
+    def _evaluate(
         self, connection: Connection, reader: Connection, run: RunToEvaluate, chosen: ChosenRules, stop: datetime
     ) -> None:
         if stop - run.started_at < _SHORTEST:
             return
         began = time.monotonic()
-        for one in chosen.asked:
-            stretch = one.rule.stretch(one.values) if run.ended_at is None else None
-            start = run.started_at if stretch is None else max(run.started_at, stop - stretch)
+        for one in chosen.enabled:
+            window = one.rule.window(one.values) if run.ended_at is None else None
+            start = run.started_at if window is None else max(run.started_at, stop - window)
             self._ask(connection, reader, run, one, chosen.settings.limit, start, stop)
-        self.metrics.judged.inc()
+        self.metrics.evaluated.inc()
         self.metrics.seconds.inc(time.monotonic() - began)
 
     def _ask(
@@ -137,10 +137,10 @@ class RuleEngine:
             self.metrics.skipped.labels(rule.name, "slow" if error.too_slow else "failed").inc()
             seconds = min(2 * pause.seconds, _LONGEST_PAUSE_SECONDS) if pause else _PAUSE_SECONDS
             self._pauses[rule.path] = _Pause(seconds, time.monotonic() + seconds)
-            _log.warning("%s (%s): %s; it is left alone for %.0f s", rule.name, rule.path, error, seconds)
+            _log.warning("%s (%s): %s; paused for %.0f s", rule.name, rule.path, error, seconds)
             return
         self._pauses.pop(rule.path, None)
-        # Together: what has fired and is asked for is done, even if this process ends in between.
+        # One transaction: a recorded firing has its actions, even if this process ends in between.
         with connection.transaction():
             new = firings.store(connection, run.run_id, rule.name, found, start=start, stop=stop)
             wanted = dict.fromkeys((*chosen.actions, *run.actions.get(rule.name, ())))
@@ -149,32 +149,30 @@ class RuleEngine:
         self.metrics.firings.labels(rule.name).inc(len(new))
 
     def _folder(self, run_id: str) -> RunFolder | None:
-        """Return a run's folder; that of another home on this host is that home's to judge."""
+        """Return a run's folder; ``None`` for a run of another home on this host."""
         folder = RunFolder(self.runs_dir / run_id)
         return folder if folder.path.is_dir() else None
 
     def _chosen(self, folder: RunFolder) -> ChosenRules:
-        """Return the rules of the ``bench.toml`` that a run was scheduled with, as it is by now."""
+        """Return the rules of the run's ``bench.toml`` in its current state."""
         name = folder.spec().get("config")
         file = Path(name) if name else None
-        kept = self._kept.get(file)
-        if kept is not None and kept.state == _state(file, kept.chosen):
-            return kept.chosen
+        cached = self._cache.get(file)
+        if cached is not None and cached.state == _state(file, cached.chosen):
+            return cached.chosen
         try:
             chosen = ChosenRules.read(file)
         except (BadRequest, OSError) as error:
-            # Half-written, or gone: as before, or as without it, rather than not at all.
+            # A half-written or deleted file keeps the previous rules, or the defaults.
             self.metrics.errors.labels("settings").inc()
-            chosen = kept.chosen if kept else ChosenRules.read(None)
-            _log.warning(
-                "%s; until it is mended, rules are asked %s", error, "as before" if kept else "with their defaults"
-            )
-        self._kept[file] = _Kept(_state(file, chosen), chosen)
+            chosen = cached.chosen if cached else ChosenRules.read(None)
+            _log.warning("%s; until this is fixed, rules are %s", error, "unchanged" if cached else "the defaults")
+        self._cache[file] = _Cached(_state(file, chosen), chosen)
         return chosen
 
 
 def _state(file: Path | None, chosen: ChosenRules) -> object:
-    """Return what changes when a settings file or the user's own rules do."""
+    """Return a value that changes with the settings file and the user's rules."""
     if file is None:
         return None
     found = [file, *sorted((chosen.settings.folder or file.parent / "rules").glob("*.sql"))]

@@ -11,13 +11,13 @@ from hypergauge.insight.rules.rule import Firing, Rule, RuleFailed, Value
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Judged", "Swept", "replay", "sweep"]
+__all__ = ["Evaluated", "Swept", "replay", "sweep"]
 
 Values = Mapping[str, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Evaluated:
     """Finding of a rule in a run, or the reason why it could not be evaluated."""
 
     run: RunInfo
@@ -33,11 +33,11 @@ class Swept:
     Attributes
     ----------
     fired, runs
-        On how many runs it fires, of how many that it was asked about.
+        Number of runs with a firing, and of evaluated runs.
     seconds
-        For how long it holds in all of them.
+        Total duration of the firings.
     failures
-        How many runs it could not be asked about.
+        Number of runs whose evaluation failed.
     """
 
     value: Value
@@ -49,41 +49,41 @@ class Swept:
 
 def replay(
     connection: Connection, chosen: Sequence[tuple[Rule, Values]], runs: Sequence[RunInfo], limit: timedelta
-) -> Iterator[Judged]:
-    """Yield what each rule finds in each of the runs that have started, run by run; one that goes on, until now."""
+) -> Iterator[Evaluated]:
+    """Yield the result of each rule for each started run, run by run; a running one counts until now."""
     for run in runs:
         for rule, values in chosen:
             if run.started_at is not None:
-                yield _judge(connection, rule, values, run, run.started_at, limit)
+                yield _evaluate(connection, rule, values, run, run.started_at, limit)
 
 
 def sweep(
     connection: Connection, rule: Rule, values: Values, parameter: str, others: Sequence[Value], runs: Sequence[RunInfo],
     limit: timedelta,
 ) -> Iterator[Swept]:  # fmt: skip
-    """Yield how a rule fares on the runs with each of some other values of a parameter."""
+    """Yield the result of a rule for each of some values of a parameter."""
     for value in others:
-        judged = list(replay(connection, [(rule, {**values, parameter: value})], runs, limit))
-        asked = [one for one in judged if one.failure is None]
+        evaluated = list(replay(connection, [(rule, {**values, parameter: value})], runs, limit))
+        succeeded = [one for one in evaluated if one.failure is None]
         yield Swept(
             value=value,
-            fired=sum(bool(one.firings) for one in asked),
-            runs=len(asked),
-            seconds=sum(_seconds(firing) for one in asked for firing in one.firings),
-            failures=len(judged) - len(asked),
+            fired=sum(bool(one.firings) for one in succeeded),
+            runs=len(succeeded),
+            seconds=sum(_seconds(firing) for one in succeeded for firing in one.firings),
+            failures=len(evaluated) - len(succeeded),
         )
 
 
-def _judge(
+def _evaluate(
     connection: Connection, rule: Rule, values: Values, run: RunInfo, started_at: datetime, limit: timedelta
-) -> Judged:
+) -> Evaluated:
     stop = run.ended_at or datetime.now(UTC)
     try:
         found = rules.evaluate(connection, rule, values, run.run_id, started_at, stop, limit)
     except RuleFailed as error:
-        return Judged(run, rule, (), str(error))
-    # What still held when the run ended has ended with it.
-    return Judged(run, rule, [replace(one, ended_at=one.ended_at or run.ended_at) for one in found])
+        return Evaluated(run, rule, (), str(error))
+    # A firing without an end ends with the run.
+    return Evaluated(run, rule, [replace(one, ended_at=one.ended_at or run.ended_at) for one in found])
 
 
 def _seconds(firing: Firing) -> float:

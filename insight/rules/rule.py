@@ -1,4 +1,4 @@
-"""Rule: a file with a header that describes it and one SQL statement that finds it in a run."""
+"""Rule: a file with a header of properties and one SQL statement that returns findings in a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 Value = float | timedelta
 
 BUILT_IN = Path(__file__).with_name("built_in")
-# The published sets of defaults; the first is what rules say themselves.
+# Published sets of defaults; the first holds the rules' own defaults.
 PRESETS = ("aws-docs", "smdebug")
 
 
@@ -46,12 +46,12 @@ class Parameter:
     help: str
 
     def value(self, given: object) -> Value:
-        """Return what was `given`, as a file or somebody on the command line writes it.
+        """Return the value of `given`, as written in a file or on the command line.
 
         Raises
         ------
         BadRequest
-            It is no duration, or no number.
+            `given` is not a duration, or not a number.
         """
         if isinstance(self.default, timedelta):
             if not isinstance(given, str):
@@ -68,20 +68,20 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Rule.
+    """Rule, read from its file.
 
     Attributes
     ----------
     means, advice
-        What it means where it holds, and what to do about it.
+        Meaning of a firing, and what users can do.
     severity
         ``info``, ``warning`` or ``critical``.
     lookback
-        How much of the time before now is judged while a run goes on; ``None`` for all of it. See `stretch`.
+        Evaluated time before now of a running run; ``None`` for all of it. See `window`.
     presets
-        By the name of a preset, the values that are others than the defaults.
+        Values that differ from the defaults, by preset.
     text, path, line
-        Its statement, and the file and line that it begins at.
+        Statement, and the file and line of its start.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Rule:
         Raises
         ------
         BadRequest
-            There is no such parameter, or the value is none.
+            A parameter is unknown, or a value is invalid.
         """
         made = {name: one.default for name, one in self.parameters.items()}
         made |= self.presets.get(preset or PRESETS[0], {})
@@ -119,16 +119,16 @@ class Rule:
         Raises
         ------
         BadRequest
-            There is none of that name.
+            The parameter is unknown.
         """
         if name not in self.parameters:
             raise BadRequest(f"{self.name} has no parameter {name!r}{did_you_mean(name, self.parameters)}")
         return self.parameters[name]
 
-    def stretch(self, values: Mapping[str, Value]) -> timedelta | None:
-        """Return how much of the time before now is to be judged while a run goes on; ``None`` for all of it.
+    def window(self, values: Mapping[str, Value]) -> timedelta | None:
+        """Return the evaluated time before now of a running run; ``None`` for all of it.
 
-        At least twice what its durations come to: what holds for a window has to be seen whole.
+        It is at least twice the sum of the durations, so that it holds whole windows.
         """
         if self.lookback is None:
             return None
@@ -137,12 +137,12 @@ class Rule:
 
 
 def load(folders: Iterable[Path] = ()) -> dict[str, Rule]:
-    """Return all rules by name: ours, then those of the files ``*.sql`` of the folders.
+    """Return all rules by name: built-in ones, then those in ``*.sql`` files of the folders.
 
     Raises
     ------
     BadRequest
-        A file is wrong, or of the name of another.
+        A file is invalid, or two rules share a name.
     """
     found: dict[str, Rule] = {}
     for folder in (BUILT_IN, *folders):
@@ -151,19 +151,19 @@ def load(folders: Iterable[Path] = ()) -> dict[str, Rule]:
         for path in sorted(folder.glob("*.sql")):
             rule = read(path)
             if rule.name in found:
-                where = f"there is a rule {rule.name} already, in {found[rule.name].path}; give this one another name"
+                where = f"the rule {rule.name} exists in {found[rule.name].path}; choose another name"
                 raise BadRequest(where, file=path)
             found[rule.name] = rule
     return found
 
 
 def read(path: Path) -> Rule:
-    """Return the rule that a file holds.
+    """Return the rule in a file.
 
     Raises
     ------
     BadRequest
-        It cannot be read; names the line.
+        The file is invalid; names the line.
     """
     file = rule_file.RuleFile.read(path)
     parameters = {name: _parameter(file, name) for name in file.table("parameters")}
@@ -210,24 +210,24 @@ def evaluate(
     connection: Connection, rule: Rule, values: Mapping[str, Value], run_id: str, start: datetime, stop: datetime,
     limit: timedelta,
 ) -> list[Firing]:  # fmt: skip
-    """Return where in a run, between `start` and `stop`, a rule holds; see `hypergauge.sql.runs.firings.evaluate`.
+    """Return the firings of a rule in a run between `start` and `stop`; see `hypergauge.sql.runs.firings.evaluate`.
 
     Raises
     ------
     RuleFailed
-        It could not be evaluated.
+        The evaluation failed.
     """
     found = firings.evaluate(connection, rule.text, {**values, "run": run_id, "start": start, "stop": stop}, limit)
     return [Firing(run_id, rule.name, began, ended, rule.severity, evidence) for began, ended, evidence in found]
 
 
 def check_preset(rules: Mapping[str, Rule], preset: str | None) -> None:
-    """Refuse a preset that no rule has.
+    """Refuse an unknown preset.
 
     Raises
     ------
     BadRequest
-        There is none of that name.
+        No preset has that name.
     """
     known: Sequence[str] = sorted({*PRESETS, *(name for rule in rules.values() for name in rule.presets)})
     if preset is not None and preset not in known:

@@ -25,16 +25,16 @@ _PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """A file as it was read; what is wrong in it is refused by its line.
+    """A rule's file. Errors name the line.
 
     Attributes
     ----------
     header
-        Its leading comment lines, without their dashes.
+        Leading comment lines without dashes.
     content
-        What these say.
+        The header as TOML.
     statement, statement_line
-        What follows, and the line that it begins at, from 1.
+        The statement, and the line of its start, from 1.
     """
 
     path: Path
@@ -50,7 +50,7 @@ class RuleFile:
         Raises
         ------
         BadRequest
-            It is no text, its header no TOML, it has an unknown key, or there is no statement.
+            The file is not UTF-8, its header is invalid, or it has no statement.
         """
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -82,10 +82,10 @@ class RuleFile:
         return name
 
     def words(self, key: str) -> str:
-        """Return a text that has to be there."""
+        """Return a required text."""
         text = self.content.get(key)
         if not isinstance(text, str) or not text.strip():
-            self.refuse(f'the header says no {key}: write -- {key} = "…"', key)
+            self.refuse(f'the header has no {key}: write -- {key} = "…"', key)
         return text
 
     def choice(self, key: str, choices: Collection[str]) -> str:
@@ -99,30 +99,30 @@ class RuleFile:
         return self.refusing(key, durations.parse, self.words(key))
 
     def table(self, key: str) -> dict[str, Any]:
-        """Return the tables of a kind by name; none where there is none."""
+        """Return the tables of a kind by name."""
         content = self.content.get(key, {})
         if not isinstance(content, dict):
-            self.refuse(f"{key} is no table: write [{key}.NAME]", key)
+            self.refuse(f"{key} is not a table: write [{key}.NAME]", key)
         return content
 
     def section(self, kind: str, name: str, known: Iterable[str]) -> dict[str, Any]:
-        """Return the table ``[kind.name]``, whose keys are known."""
+        """Return the table ``[kind.name]``; refuse unknown keys."""
         where = f"[{kind}.{name}]"
         content = self.content[kind][name]
         if not isinstance(content, dict):
-            self.refuse(f"{kind}.{name} is no table: write {where}", name)
+            self.refuse(f"{kind}.{name} is not a table: write {where}", name)
         self._known(content, known, where)
         return content
 
     def refusing(self, key: str, parse: Callable[[Any], T], value: object, after: str = "") -> T:
-        """Return `value` parsed; what is wrong with it is wrong at the line of `key` behind the line `after`."""
+        """Return `value` parsed; an error names the line of `key` after the line `after`."""
         try:
             return parse(value)
         except BadRequest as error:
             self.refuse(str(error), key, after)
 
     def check_placeholders(self, ours: Collection[str], parameters: Collection[str]) -> None:
-        """Refuse a value that the statement asks for and nobody gives, and a parameter that it does not use."""
+        """Refuse unknown placeholders and unused parameters."""
         known = (*ours, *parameters)
         used = set()
         for at, line in enumerate(self.statement.splitlines()):
@@ -137,12 +137,12 @@ class RuleFile:
                     )
         for name in parameters:
             if name in ours:
-                self.refuse(f"{name!r} is given to every rule, and no parameter", f"[parameters.{name}]")
+                self.refuse(f"{name!r} is a value that every rule has, not a parameter", f"[parameters.{name}]")
             if name not in used:
                 self.refuse(f"the statement does not use the parameter {name!r}", f"[parameters.{name}]")
 
     def refuse(self, message: str, key: str, after: str = "") -> NoReturn:
-        """Raise what is wrong, at the line of `key`, the first behind the line `after`; at the first where there is none."""
+        """Raise an error for the first line of `key` after the line `after`, or else for that line."""
         start = self.header.index(after) if after in self.header else 0
         begins = (
             at for at in range(start, len(self.header)) if re.match(rf"{re.escape(key)}(\s*=|$)", self.header[at])

@@ -1,4 +1,4 @@
-"""Concurrent runs, and runs alone: the data of interference."""
+"""Concurrent runs, and runs alone: the input of an interference analysis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ConcurrentRuns", "Configuration", "LeftOut", "concurrent_runs", "con
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Configuration of a run, apart from its neighbours. A simulated or profiled run never has the same."""
+    """Configuration of a run without its neighbours. Simulated and profiled runs have configurations of their own."""
 
     command: str
     params: str
@@ -32,7 +32,7 @@ def configuration(run: RunInfo) -> Configuration:
 
 @dataclass(frozen=True, slots=True)
 class ConcurrentRuns:
-    """Runs of a workload that were there at the same time, or one that was there alone; all have finished."""
+    """Simultaneous runs of a workload, or a run alone; all have finished."""
 
     runs: tuple[RunInfo, ...]
 
@@ -43,11 +43,11 @@ class ConcurrentRuns:
 
     @property
     def seconds(self) -> float:
-        """From the first start to the last end."""
+        """Seconds from the first start to the last end."""
         return max(end for _, end in map(times, self.runs)) - min(start for start, _ in map(times, self.runs))
 
     def together(self, run: RunInfo) -> tuple[float, float]:
-        """Return from when to when all were there, in seconds since the start of one of them; the end may be the sooner."""
+        """Return start and end of the overlap of all runs, in seconds since the start of `run`; the end may come first."""
         begins = max(start for start, _ in map(times, self.runs))
         ends = min(end for _, end in map(times, self.runs))
         return begins - times(run)[0], ends - times(run)[0]
@@ -55,39 +55,39 @@ class ConcurrentRuns:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Runs that were there together, or one alone, and cannot be judged."""
+    """Excluded concurrent runs with the reason."""
 
     runs: tuple[str, ...]
     reason: str
 
 
 def concurrent_runs(
-    runs: Sequence[RunInfo], strangers: Mapping[str, Sequence[str]]
+    runs: Sequence[RunInfo], other_runs: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[ConcurrentRuns, ...], tuple[LeftOut, ...]]:
-    """Return who sat together, and what of it cannot be judged.
+    """Return the concurrent runs, and those that the analysis excludes.
 
-    A sitting in which one run did not finish, or on whose GPU somebody else was, is left out as a whole: nobody in it ran
-    beside just these others.
+    If one run did not finish, or shared its GPU with a run of another workload, all of its concurrent runs are excluded:
+    none of them ran beside exactly these neighbours.
 
     Parameters
     ----------
     runs
         All attempts of all rows of some workloads.
-    strangers
-        By run id, runs of other workloads that were on its GPU meanwhile.
+    other_runs
+        Simultaneous runs of other workloads on the same GPU, by run id.
     """
-    sittings, left_out = [], []
+    found, left_out = [], []
     for group in _groups([run for run in runs if run.started_at is not None]):
-        sitting = ConcurrentRuns(group)
-        if reason := _problem(sitting, strangers):
+        concurrent = ConcurrentRuns(group)
+        if reason := _problem(concurrent, other_runs):
             left_out.append(LeftOut(tuple(run.full_label for run in group), reason))
         else:
-            sittings.append(sitting)
-    return tuple(sittings), tuple(left_out)
+            found.append(concurrent)
+    return tuple(found), tuple(left_out)
 
 
 def _groups(runs: Sequence[RunInfo]) -> Iterator[tuple[RunInfo, ...]]:
-    """Yield the runs of each workload that were there at the same time, or one after the other without a gap."""
+    """Yield the runs of each workload that overlap, directly or through others."""
     workloads: dict[tuple[int, int, str], list[RunInfo]] = {}
     for run in runs:
         workloads.setdefault((run.experiment_id, run.workload, run.host), []).append(run)
@@ -96,7 +96,7 @@ def _groups(runs: Sequence[RunInfo]) -> Iterator[tuple[RunInfo, ...]]:
 
 
 def passes(runs: Iterable[RunInfo]) -> Iterator[tuple[RunInfo, ...]]:
-    """Yield those of a workload's runs that were there at the same time, the first first; see `passes` in SQL."""
+    """Yield the overlapping runs of a workload in order of start; see `passes` in SQL."""
     group: list[RunInfo] = []
     for run in sorted(runs, key=lambda one: times(one)[0]):
         if group and times(run)[0] >= max(end for _, end in map(times, group)):
@@ -106,26 +106,26 @@ def passes(runs: Iterable[RunInfo]) -> Iterator[tuple[RunInfo, ...]]:
     yield tuple(sorted(group, key=lambda one: (one.position, one.attempt)))
 
 
-def _problem(sitting: ConcurrentRuns, strangers: Mapping[str, Sequence[str]]) -> str | None:
-    reasons = [reason for run in sitting.runs if (reason := _problem_of(run, strangers))]
+def _problem(concurrent: ConcurrentRuns, other_runs: Mapping[str, Sequence[str]]) -> str | None:
+    reasons = [reason for run in concurrent.runs if (reason := _problem_of(run, other_runs))]
     if reasons:
         return "; ".join(reasons)
-    begins, ends = sitting.together(sitting.runs[0])
-    return "they were never all there at the same time" if ends <= begins else None
+    begins, ends = concurrent.together(concurrent.runs[0])
+    return "the runs never overlapped all at once" if ends <= begins else None
 
 
-def _problem_of(run: RunInfo, strangers: Mapping[str, Sequence[str]]) -> str | None:
+def _problem_of(run: RunInfo, other_runs: Mapping[str, Sequence[str]]) -> str | None:
     if run.ended_at is None:
-        return f"{run.full_label} goes on"
+        return f"{run.full_label} is running"
     if run.status != "finished":
         how = "ran into its time limit" if run.status == "timeout" else run.status
         return f"{run.full_label} {how} after {run.duration or 0.0:.1f} s"
-    if found := strangers.get(run.run_id):
-        return f"{', '.join(found[:4])} used the GPU of {run.full_label} as well"
+    if found := other_runs.get(run.run_id):
+        return f"{', '.join(found[:4])} used the GPU of {run.full_label}, too"
     return None
 
 
 def times(run: RunInfo) -> tuple[float, float]:
-    """Return when a run began and ended, in Unix seconds; one that goes on ends never."""
+    """Return start and end of a run in Unix seconds; infinity for a running one."""
     assert run.started_at is not None
     return run.started_at.timestamp(), run.ended_at.timestamp() if run.ended_at else float("inf")

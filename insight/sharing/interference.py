@@ -11,7 +11,7 @@ from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
 
 __all__ = ["Against", "Alone", "Interference", "Member", "Set", "Slowdown"]
 
-# What is shorter or longer by less makes no difference.
+# Smaller changes count as none.
 _EVEN = 0.02
 
 
@@ -22,7 +22,7 @@ class Alone:
     Attributes
     ----------
     collocation
-        ``-`` where it had its devices as they are, else the MIG profile or the limit of MPS that it was alone under.
+        ``-`` for whole devices, else the MIG profile or MPS limit.
     runs
         Their labels.
     """
@@ -38,7 +38,7 @@ class Slowdown:
     Attributes
     ----------
     seconds, alone_seconds
-        The means of both, over the same work.
+        Means of both over the same work.
     """
 
     alone: Alone
@@ -54,22 +54,21 @@ class Member:
     Attributes
     ----------
     name, configuration
-        What it is called: in a set that shares in several ways with how it does, and without that.
+        Display name, with the collocation if the set has several; and without it.
     collocation
         As in the experiment file: ``-``, ``MPS``, ``MPS:50``, ``3g.20gb``.
     count
-        How many runs of it there are in the set.
+        Number of its runs in the set.
     runs
         Labels of its runs, in all repetitions.
     over
-        What its times are of: the ``whole`` run, or the part of it in which all others were there (``together``).
+        Basis of its times: the ``whole`` run, or the overlap with all others (``together``).
     together
-        The least share of a run of it in which all others were there.
+        Smallest share of a run that overlaps with all others.
     slowdown
-        Against the configuration alone on devices that nobody divides; where it was never there like that, alone on such
-        an instance. ``None`` where it was never alone.
+        Against the configuration alone on whole devices, or else alone on such an instance. ``None`` if it was never alone.
     on_instance
-        Against it alone on such an instance, where it was there as well.
+        Slowdown against the configuration alone on such an instance, if `slowdown` is against whole devices.
     """
 
     name: str
@@ -86,13 +85,13 @@ class Member:
 
     @property
     def diluted(self) -> bool:
-        """Return whether its times are also of a part in which it had fewer neighbours, or none."""
+        """Return whether its times include parts with fewer neighbours."""
         return self.over == "whole" and self.together < 1
 
 
 @dataclass(frozen=True, slots=True)
 class Against:
-    """A figure of a set side by side, and of its runs one after the other: means, and their ratio."""
+    """A value of a set side by side, and of its runs one after the other: means and their ratio."""
 
     together: float
     one_by_one: float
@@ -101,19 +100,19 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """Configurations that were there at the same time.
+    """Concurrent configurations.
 
     Attributes
     ----------
     sharing
-        ``naive`` for a GPU shared as it is, ``host`` for runs that had no device in common, else ``MPS``, ``MPS:50``, MIG
-        profiles; several are joined by ``+``.
+        ``naive`` for a GPU shared without isolation, ``host`` for runs without a common device, else ``MPS``, ``MPS:50``, MIG
+        profiles, joined by ``+``.
     makespan
-        In seconds; ``None`` where one of its configurations was never alone.
+        In seconds; ``None`` if a configuration was never alone.
     energy
-        All that the boards used, in joules, idle included; ``None`` where that is not known of each.
+        Joules of the whole GPUs, idle included; ``None`` if unknown for one of them.
     work
-        How many ``runs`` it has, and ``steps`` and ``epochs`` where all of them count them.
+        Numbers of ``runs``, and of ``steps`` and ``epochs`` if all runs track them.
     """
 
     sharing: str
@@ -135,14 +134,14 @@ class Set:
         return " + ".join(names)
 
     def rates(self, what: str) -> tuple[float, float] | None:
-        """Return how many of one kind of its work are done a second: side by side, and one after the other."""
+        """Return the rates of one kind of work: side by side, and one after the other."""
         if self.makespan is None:
             return None
         return self.work[what] / self.makespan.together, self.work[what] / self.makespan.one_by_one
 
     @property
     def judgement(self) -> str | None:
-        """Return whether it paid, by its makespan: ``collocate``, ``apart``, ``even``, ``unsure``; ``None`` where none is known."""
+        """Return the recommendation by makespan: ``collocate``, ``apart``, ``even``, ``unsure``; ``None`` without one."""
         if self.makespan is None:
             return None
         found = self.makespan.ratio
@@ -159,11 +158,11 @@ class Interference:
     Attributes
     ----------
     metric
-        What slowdowns are of: ``duration``, ``step_time`` or ``epoch_time``.
+        Metric of the slowdowns: ``duration``, ``step_time`` or ``epoch_time``.
     sets
-        In the order in which they were first there.
+        In order of first start.
     left_out
-        What was there at the same time, or alone, and cannot be judged.
+        Excluded runs.
     """
 
     metric: str
@@ -171,7 +170,7 @@ class Interference:
     left_out: tuple[LeftOut, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as it is written to JSON."""
+        """Return the JSON object."""
         return {
             "metric": self.metric,
             "confidence": CONFIDENCE,

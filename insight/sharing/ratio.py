@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio of means, and the interval that it lies in; none where one of the means is of a single repetition."""
+    """Ratio of means with its interval; no interval if a mean has a single repetition."""
 
     value: float
     low: float | None = None
@@ -28,9 +28,9 @@ def ratio(mine: Sequence[float], others: Sequence[Sequence[float]]) -> Ratio:
 
     The interval is on the logarithm, where the relative variances of the means add up (the delta method). It is the wider
     one of Welch's, with Satterthwaite's degrees of freedom, and Student's, which takes all relative spreads as one: Welch's
-    alone is too narrow where one mean is of two or three repetitions and the other of many. It asks for independent
-    repetitions, roughly normal, and spreads that are small against their means. With ``[12, 13]`` and ``[[10, 11]]`` the ratio is
-    1.19, from 0.90 to 1.57: two repetitions say little, and the interval says so.
+    alone is too narrow if one mean has two or three repetitions and the other many. The interval assumes independent,
+    roughly normal repetitions, and spreads that are small against their means. With ``[12, 13]`` and ``[[10, 11]]`` the ratio is
+    1.19, from 0.90 to 1.57: two repetitions give a wide interval.
     """
     base = math.fsum(statistics.fmean(other) for other in others)
     value = statistics.fmean(mine) / base

@@ -16,11 +16,10 @@ from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["Measured", "sets_of", "uneven"]
 
-# Runs of a workload are released together, but do not end at the same moment: what a neighbour costs is missing by no
-# more than this part of itself.
+# Runs start together but end at different moments. Up to this share without overlap, a slowdown is off by that share at most.
 _ALL_BUT = 0.05
 
-# A configuration as it shares: with the collocation of its row.
+# A configuration with the collocation of its row.
 _Kind = tuple[Configuration, str]
 
 
@@ -31,11 +30,11 @@ class Measured:
     Attributes
     ----------
     progress
-        How far they were when, by steps or epochs.
+        Progress by steps or epochs.
     energy
-        What their boards used, in joules, idle included.
+        Joules of their whole GPUs, idle included.
     counts
-        How many ``steps`` and ``epochs`` they had.
+        Numbers of ``steps`` and ``epochs``.
     """
 
     progress: Mapping[str, Progress] = field(default_factory=dict)
@@ -47,34 +46,34 @@ _NOTHING = Measured()
 
 
 def sets_of(
-    sittings: Sequence[ConcurrentRuns], measured: Measured = _NOTHING, *, paced: bool = False
+    concurrent: Sequence[ConcurrentRuns], measured: Measured = _NOTHING, *, paced: bool = False
 ) -> tuple[Set, ...]:
-    """Return the sets that there were, each against its configurations alone.
+    """Return the sets, each against its configurations alone.
 
     Parameters
     ----------
     paced
-        Whether times are those of a step, and not of whole runs.
+        Whether times are those of a step, not of whole runs.
     """
     solos: dict[_Kind, list[RunInfo]] = {}
     groups: dict[tuple[_Kind, ...], list[ConcurrentRuns]] = {}
-    for sitting in sittings:
-        kinds = _kinds(sitting)
+    for repetition in concurrent:
+        kinds = _kinds(repetition)
         if len(kinds) == 1:
-            solos.setdefault(kinds[0], []).append(sitting.runs[0])
+            solos.setdefault(kinds[0], []).append(repetition.runs[0])
         else:
-            groups.setdefault(kinds, []).append(sitting)
-    names = _names(sittings)
+            groups.setdefault(kinds, []).append(repetition)
+    names = _names(concurrent)
     return tuple(_Group(names, solos, some, measured, paced).as_set() for some in groups.values())
 
 
-def uneven(sitting: ConcurrentRuns) -> bool:
-    """Return whether one of its runs was there for longer than another."""
-    return min(_share(sitting, run) for run in sitting.runs) < 1 - _ALL_BUT
+def uneven(repetition: ConcurrentRuns) -> bool:
+    """Return whether one of its runs lasted longer than another."""
+    return min(_share(repetition, run) for run in repetition.runs) < 1 - _ALL_BUT
 
 
-def _share(sitting: ConcurrentRuns, run: RunInfo) -> float:
-    begins, ends = sitting.together(run)
+def _share(repetition: ConcurrentRuns, run: RunInfo) -> float:
+    begins, ends = repetition.together(run)
     return (ends - begins) / (run.duration or ends - begins)
 
 
@@ -82,15 +81,15 @@ def _kind(run: RunInfo) -> _Kind:
     return configuration(run), run.collocation or "-"
 
 
-def _kinds(sitting: ConcurrentRuns) -> tuple[_Kind, ...]:
-    return tuple(sorted(map(_kind, sitting.runs), key=repr))
+def _kinds(repetition: ConcurrentRuns) -> tuple[_Kind, ...]:
+    return tuple(sorted(map(_kind, repetition.runs), key=repr))
 
 
-def _names(sittings: Iterable[ConcurrentRuns]) -> dict[Configuration, str]:
-    """Return what each configuration is called; where that is the name of several, with the first run of each."""
+def _names(concurrent: Iterable[ConcurrentRuns]) -> dict[Configuration, str]:
+    """Return the name of each configuration, with its first run if the name is ambiguous."""
     first: dict[Configuration, RunInfo] = {}
-    for sitting in sittings:
-        for run in sitting.runs:
+    for repetition in concurrent:
+        for run in repetition.runs:
             first.setdefault(configuration(run), run)
     shared = Counter(run.name for run in first.values())
     return {one: run.name if shared[run.name] == 1 else f"{run.name} ({run.full_label})" for one, run in first.items()}
@@ -98,39 +97,40 @@ def _names(sittings: Iterable[ConcurrentRuns]) -> dict[Configuration, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """The `sittings` of one set, and what they are set against."""
+    """The `repetitions` of one set, and the runs alone for comparison."""
 
     names: Mapping[Configuration, str]
     solos: Mapping[_Kind, Sequence[RunInfo]]
-    sittings: Sequence[ConcurrentRuns]
+    repetitions: Sequence[ConcurrentRuns]
     measured: Measured
     paced: bool
 
     def as_set(self) -> Set:
         """Return the set."""
-        first = self.sittings[0]
+        first = self.repetitions[0]
         order = list(self.names)
         kinds = sorted(set(map(_kind, first.runs)), key=lambda kind: (order.index(kind[0]), kind[1]))
         mixed = len({collocation for _, collocation in kinds}) > 1
         members = [self._member(kind, mixed=mixed) for kind in kinds]
         return Set(
             sharing=_sharing(first),
-            workloads=tuple(dict.fromkeys(sitting.workload for sitting in self.sittings)),
-            repetitions=len(self.sittings),
+            workloads=tuple(dict.fromkeys(repetition.workload for repetition in self.repetitions)),
+            repetitions=len(self.repetitions),
             members=tuple(members),
-            makespan=self._against([sitting.seconds for sitting in self.sittings], lambda run: run.duration),
+            makespan=self._against([repetition.seconds for repetition in self.repetitions], lambda run: run.duration),
             energy=self._against(
-                [self._energy(sitting) for sitting in self.sittings], lambda run: self.measured.energy.get(run.run_id)
+                [self._energy(repetition) for repetition in self.repetitions],
+                lambda run: self.measured.energy.get(run.run_id),
             ),
             work=dict(self._work()),
         )
 
     def _runs(self, kind: _Kind) -> list[list[RunInfo]]:
-        """Return the runs of a configuration in each sitting."""
-        return [[run for run in sitting.runs if _kind(run) == kind] for sitting in self.sittings]
+        """Return the runs of a configuration in each repetition."""
+        return [[run for run in repetition.runs if _kind(run) == kind] for repetition in self.repetitions]
 
     def _alone(self, kind: _Kind) -> tuple[str, Sequence[RunInfo]]:
-        """Return what is meant by alone: on devices that nobody divides, or else on such an instance."""
+        """Return the runs alone: on whole devices, or else on such an instance."""
         whole = (kind[0], "-")
         found = whole if whole in self.solos else kind
         return found[1], self.solos.get(found, ())
@@ -138,7 +138,9 @@ class _Group:
     def _member(self, kind: _Kind, *, mixed: bool) -> Member:
         runs = self._runs(kind)
         name = self.names[kind[0]]
-        shares = [_share(sitting, run) for sitting, some in zip(self.sittings, runs, strict=True) for run in some]
+        shares = [
+            _share(repetition, run) for repetition, some in zip(self.repetitions, runs, strict=True) for run in some
+        ]
         together = 1.0 if min(shares) >= 1 - _ALL_BUT else min(shares)
         alone = self._alone(kind)
         own = (kind[1], self.solos[kind]) if kind[1] != alone[0] and kind in self.solos else None
@@ -157,10 +159,12 @@ class _Group:
     ) -> Slowdown | None:
         if not solos or (self.paced and over == "whole"):
             return None
-        times = [self._times(sitting, some, solos, over) for sitting, some in zip(self.sittings, runs, strict=True)]
+        times = [
+            self._times(repetition, some, solos, over) for repetition, some in zip(self.repetitions, runs, strict=True)
+        ]
         if not all(min(mine, *alone) > 0 for mine, alone in times):
             return None
-        # Each repetition may be over another part of the work. Its times are brought to that of the mean one.
+        # Repetitions may cover different parts of the work, so times are scaled to the mean part.
         parts = [statistics.fmean(alone) for _, alone in times]
         size = statistics.fmean(parts)
         mine = [size * mine / part for (mine, _), part in zip(times, parts, strict=True)]
@@ -172,16 +176,16 @@ class _Group:
         return Slowdown(Alone(collocation, tuple(run.full_label for run in solos)), statistics.fmean(mine), size, found)
 
     def _times(
-        self, sitting: ConcurrentRuns, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str
+        self, repetition: ConcurrentRuns, runs: Sequence[RunInfo], solos: Sequence[RunInfo], over: str
     ) -> tuple[float, list[float]]:
-        """Return how long the runs of one configuration took in a sitting, and each solo run for the same work.
+        """Return how long the runs of one configuration took in a repetition, and each solo run for the same work.
 
-        Where nothing was done, it took no time.
+        Without work, the time is 0.
         """
         if over == "whole":
             return statistics.fmean(run.duration or 0.0 for run in runs), [run.duration or 0.0 for run in solos]
         progress = self.measured.progress
-        windows = [(progress[run.run_id], *sitting.together(run)) for run in runs]
+        windows = [(progress[run.run_id], *repetition.together(run)) for run in runs]
         alone = [progress[run.run_id] for run in solos]
         if self.paced:
             paces = [one.pace(begins, ends) for one, begins, ends in windows]
@@ -193,8 +197,8 @@ class _Group:
         ]
 
     def _against(self, together: Sequence[float | None], figure: Callable[[RunInfo], float | None]) -> Against | None:
-        """Set a figure of the sittings against the sum of those of the runs alone."""
-        counts = Counter(map(_kind, self.sittings[0].runs))
+        """Compare a value of the repetitions with the sum of the runs alone."""
+        counts = Counter(map(_kind, self.repetitions[0].runs))
         alone = [[figure(run) for run in self._alone(kind)[1]] for kind in counts]
         known = [value for value in together if value]
         samples = [
@@ -206,30 +210,30 @@ class _Group:
             return None
         return Against(statistics.fmean(known), sum(map(statistics.fmean, samples)), ratio(known, samples))
 
-    def _energy(self, sitting: ConcurrentRuns) -> float | None:
-        """Return what the boards of a sitting used: those that runs share once, by the run that was there the longest."""
+    def _energy(self, repetition: ConcurrentRuns) -> float | None:
+        """Return the energy of a repetition's GPUs; a shared GPU counts once, by its longest run."""
         boards: dict[str, list[RunInfo]] = {}
-        for run in sitting.runs:
+        for run in repetition.runs:
             boards.setdefault(run.devices, []).append(run)
         if any(set(one.split("+")) & set(other.split("+")) for one, other in combinations(boards, 2)):
-            return None  # some share a part of their boards: nobody knows whose the rest was when
+            return None  # with partly shared GPUs, the energy of the rest is unknown
         longest = [max(runs, key=lambda run: run.duration or 0.0) for runs in boards.values()]
         known = [self.measured.energy[run.run_id] for run in longest if run.run_id in self.measured.energy]
         return sum(known) if len(known) == len(longest) else None
 
     def _work(self) -> Iterator[tuple[str, float]]:
-        runs = [run for sitting in self.sittings for run in sitting.runs]
-        yield "runs", len(runs) / len(self.sittings)
+        runs = [run for repetition in self.repetitions for run in repetition.runs]
+        yield "runs", len(runs) / len(self.repetitions)
         for what in ("steps", "epochs"):
             counts = [self.measured.counts.get(run.run_id, {}).get(what, 0) for run in runs]
             if all(counts):
-                yield what, sum(counts) / len(self.sittings)
+                yield what, sum(counts) / len(self.repetitions)
 
 
-def _sharing(sitting: ConcurrentRuns) -> str:
-    """Return in which way the runs of a sitting share."""
-    ways = {run.collocation or "-" for run in sitting.runs}
+def _sharing(repetition: ConcurrentRuns) -> str:
+    """Return how the runs of a repetition share devices."""
+    ways = {run.collocation or "-" for run in repetition.runs}
     if ways != {"-"}:
         return "+".join(sorted("naive" if way == "-" else way for way in ways))
-    devices = [set(filter(None, run.devices.split("+"))) for run in sitting.runs]
+    devices = [set(filter(None, run.devices.split("+"))) for run in repetition.runs]
     return "naive" if any(one & other for one, other in combinations(devices, 2)) else "host"

@@ -21,12 +21,12 @@ BOARDS: Mapping[str, Callable[[], Json]] = {
 
 
 def board(uid: str) -> Json:
-    """Return the dashboard of a uid.
+    """Return the dashboard with a uid.
 
     Raises
     ------
     BadRequest
-        There is none.
+        There is no such dashboard.
     """
     if uid not in BOARDS:
         raise BadRequest(f"there is no dashboard {uid!r}{did_you_mean(uid, BOARDS)}")

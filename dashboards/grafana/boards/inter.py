@@ -5,7 +5,16 @@ from __future__ import annotations
 from hypergauge.dashboards.grafana import choices, curves, parts
 from hypergauge.dashboards.grafana.choices import WORKLOADS
 from hypergauge.dashboards.grafana.model import panels
-from hypergauge.dashboards.grafana.model.fields import by_label, color, for_name, for_regexp, link, thresholds
+from hypergauge.dashboards.grafana.model.fields import (
+    by_label,
+    color,
+    for_name,
+    for_regexp,
+    hidden,
+    link,
+    partition,
+    thresholds,
+)
 from hypergauge.dashboards.grafana.model.layout import Row, aligned_dashboard, board_link, fit_link
 from hypergauge.dashboards.grafana.queries import Json, query, texts
 
@@ -14,7 +23,8 @@ __all__ = ["board"]
 _UID = "bench-inter"
 _RUNS = f"runs_of({WORKLOADS})"
 _METRIC = texts("metric")
-# Blue and orange, not green and red: more is better of some figures and worse of others.
+_TOTALS = f"workload_totals({WORKLOADS}, ${{throughput:sqlstring}})"
+# Blue and orange, not green and red: more is better for some metrics and worse for others.
 _CHANGE: Json = {
     "unit": "percentunit",
     "decimals": 1,
@@ -28,15 +38,15 @@ def board() -> Json:
     """Return the dashboard."""
     return aligned_dashboard(
         _UID,
-        "Inter-workload: workloads against each other",
+        "Inter-workload: comparison of workloads",
         [
             parts.notices({"": parts.workload_notices(WORKLOADS, _METRIC)}, width=24, height=6),
             _table(),
             _throughput(),
             _durations(),
-            Row("$metric", [_curves(), _figures()], repeat="metric"),
+            Row("$metric", [_curves(), _values()], repeat="metric"),
         ],
-        description="Workloads by the aggregate of their runs, of each row the latest attempt; all runs begin at 00:00.",
+        description="Workloads by the aggregate of their runs, latest attempts only. All runs start at 00:00.",
         variables=[
             choices.experiment(),
             choices.workload(),
@@ -54,36 +64,32 @@ def board() -> Json:
     )
 
 
-def _against_baseline(figure: str, of: str = "") -> str:
-    """Return the change of a column against that of the baseline, in SQL; only where both have the same in a column `of`."""
+def _against_baseline(value: str, of: str = "") -> str:
+    """Return the SQL change of a column against the baseline; null if their columns `of` differ."""
     among = f"partition by {of}" if of else ""
-    base = f"max({figure}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ({among})"
-    return f"{figure} / nullif({base}, 0) - 1"
+    base = f"max({value}) filter (where workload_id::text = ${{baseline:sqlstring}}) over ({among})"
+    return f"{value} / nullif({base}, 0) - 1"
 
 
 def _table() -> Json:
     to_runs = link(
-        "Its runs",
+        "Runs",
         "/d/bench-intra?var-workload=${__data.fields.workload_id}&var-experiment=${__data.fields.experiment_id}"
         "&from=1970-01-01T00:00:00.000Z&to=${fit}",
     )
     return panels.table(
-        "Workloads, and how they differ from the baseline",
-        [
-            query(
-                f"""
-                select title as "Workload", runs as "Runs",
-                       seconds as "Duration", {_against_baseline("seconds")} as "Δ duration",
-                       throughput as "Throughput", {_against_baseline("throughput")} as "Δ throughput",
-                       energy as "GPU energy", {_against_baseline("energy", "energy_of")} as "Δ energy",
-                       energy / runs as "Energy per run", {_against_baseline("(energy / runs)", "energy_of")} as "Δ per run",
-                       energy_of as "Energy from", workload_id, experiment_id
-                from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})
-                """
-            )
-        ],
+        "Workloads against the baseline",
+        f"""
+            select title as "Workload", runs as "Runs",
+                   seconds as "Duration", {_against_baseline("seconds")} as "Δ duration",
+                   throughput as "Throughput", {_against_baseline("throughput")} as "Δ throughput",
+                   energy as "GPU energy", {_against_baseline("energy", "energy_of")} as "Δ energy",
+                   energy / runs as "Energy per run", {_against_baseline("(energy / runs)", "energy_of")} as "Δ per run",
+                   energy_of as "Energy from", workload_id, experiment_id
+            from {_TOTALS}
+        """,
         overrides=[
-            parts.NO_WORDS,
+            parts.NO_PLACEHOLDER,
             for_name("Workload", links=[to_runs], custom__width=300, custom__wrapText=True),
             for_name("Runs", custom__width=60),
             for_name("Duration", unit="dthms"),
@@ -91,7 +97,7 @@ def _table() -> Json:
             for_regexp("/^Δ/", **_CHANGE),
             for_name("Δ throughput", custom__width=120),
             for_name("Energy from", custom__width=120),
-            *(for_name(name, custom__hideFrom__viz=True) for name in ("workload_id", "experiment_id")),
+            *hidden("workload_id", "experiment_id"),
         ],
         empty=curves.CHOOSE,
         width=24,
@@ -102,30 +108,12 @@ def _table() -> Json:
 def _throughput() -> Json:
     return panels.xychart(
         "Throughput ($throughput) against GPU energy",
-        [
-            query(
-                curves.or_words(
-                    f"""
-                    select title, color, stroke, energy, throughput
-                    from workload_totals({WORKLOADS}, ${{throughput:sqlstring}}) where energy is not null
-                    """,
-                    "select *",
-                    "select 'No energy of a GPU is known of any of these workloads.', '0', '0', 0, 0",
-                )
-            )
-        ],
-        [],
-        transformations=[
-            {
-                "id": "partitionByValues",
-                "options": {
-                    "fields": ["title", "color", "stroke"],
-                    "keepFields": False,
-                    "naming": {"asLabels": True},
-                },
-            }
-        ],
-        options={"mapping": "auto"},
+        curves.or_placeholder(
+            f"select title, color, stroke, energy, throughput from {_TOTALS} where energy is not null",
+            "select *",
+            "select 'No GPU energy was measured.', '0', '0', 0, 0",
+        ),
+        transformations=[partition("title", "color", "stroke")],
         overrides=[
             *by_label()[:-1],
             for_regexp("/^energy/", unit="joule", custom__axisLabel="GPU energy", custom__axisSoftMin=0),
@@ -144,7 +132,7 @@ def _throughput() -> Json:
 def _durations() -> Json:
     return panels.bargauge(
         "Duration",
-        [query(f"select title, seconds from workload_totals({WORKLOADS}, ${{throughput:sqlstring}})")],
+        f"select title, seconds from {_TOTALS}",
         unit="dthms",
         defaults={"color": color("blue")},
         empty=curves.CHOOSE,
@@ -155,9 +143,8 @@ def _durations() -> Json:
 
 def _curves() -> Json:
     return panels.timeseries(
-        "$metric over time: mean of the runs, range of all samples",
-        [*curves.workload_curves(WORKLOADS, _METRIC), parts.unit_query(_METRIC)],
-        transformations=[parts.unit_applied()],
+        "$metric over time: mean of runs, range of samples",
+        **parts.in_unit_of(_METRIC, *curves.workload_curves(WORKLOADS, _METRIC)),
         overrides=curves.bands(),
         empty=curves.CHOOSE,
         width=14,
@@ -165,26 +152,25 @@ def _curves() -> Json:
     )
 
 
-def _figures() -> Json:
+def _values() -> Json:
     return panels.table(
-        "$metric of the runs, against the baseline",
-        [
+        "$metric against the baseline",
+        **parts.in_unit_of(
+            _METRIC,
             query(
                 f"""
-                select title as "Workload", mean as "Mean", {_against_baseline("mean")} as "Δ mean", lowest as "Lowest",
-                       highest as "Highest"
+                select title as "Workload", mean as "Mean", {_against_baseline("mean")} as "Δ mean", lowest as "Minimum",
+                       highest as "Maximum"
                 from workload_figures({WORKLOADS}, {_METRIC})
                 """
             ),
-            parts.unit_query(_METRIC),
-        ],
-        transformations=[parts.unit_applied()],
+        ),
         overrides=[
-            parts.NO_WORDS,
+            parts.NO_PLACEHOLDER,
             for_name("Workload", custom__width=170, custom__wrapText=True),
             for_name("Mean", **parts.bar("blue")),
             for_regexp("/^Δ/", **_CHANGE),
-            for_regexp("/^(Lowest|Highest)$/", custom__width=85),
+            for_regexp("/^(Minimum|Maximum)$/", custom__width=85),
         ],
         empty=curves.CHOOSE,
         width=10,

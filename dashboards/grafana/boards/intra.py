@@ -20,7 +20,7 @@ def board() -> Json:
     """Return the dashboard."""
     return aligned_dashboard(
         _UID,
-        "Intra-workload: runs against each other",
+        "Intra-workload: comparison of runs",
         [
             parts.notices({"": parts.run_notices(RUNS, _METRIC)}, width=24, height=6),
             parts.run_table(RUNS, width=24, height=8),
@@ -28,7 +28,7 @@ def board() -> Json:
             Row("$metric by step and by epoch", [_by("step"), _by("epoch")], collapsed=True, repeat="metric"),
             Row("Logged: $software", [_software_by_time(), _software_by_step()], repeat="software"),
         ],
-        description="The runs of one workload against each other: all begin at 00:00.",
+        description="The runs of one workload on a common time axis. All start at 00:00.",
         variables=[
             choices.experiment(),
             choices.workload(["newest"]),
@@ -51,8 +51,7 @@ def board() -> Json:
 def _curve() -> Json:
     return panels.timeseries(
         "$metric over time",
-        [curves.run_curves(RUNS, _METRIC), parts.unit_query(_METRIC)],
-        transformations=[parts.unit_applied()],
+        **parts.in_unit_of(_METRIC, curves.run_curves(RUNS, _METRIC)),
         overrides=by_label(),
         empty=curves.CHOOSE,
         width=16,
@@ -62,12 +61,10 @@ def _curve() -> Json:
 
 def _bars() -> Json:
     return panels.table(
-        "$metric: mean and p95 of the whole run",
-        [
-            query(f'select title as "Run", mean as "Mean", p95 from run_figures({RUNS}, {_METRIC})'),
-            parts.unit_query(_METRIC),
-        ],
-        transformations=[parts.unit_applied()],
+        "$metric: mean and p95",
+        **parts.in_unit_of(
+            _METRIC, query(f'select title as "Run", mean as "Mean", p95 from run_figures({RUNS}, {_METRIC})')
+        ),
         overrides=[for_name("Mean", **parts.bar("blue")), for_name("p95", **parts.bar("light-blue"))],
         empty=curves.CHOOSE,
         width=8,
@@ -77,9 +74,8 @@ def _bars() -> Json:
 
 def _heatmap() -> Json:
     return panels.heatmap(
-        "$metric: each run a line",
-        [curves.run_lines(RUNS, _METRIC), parts.unit_query(_METRIC)],
-        transformations=[parts.unit_applied()],
+        "$metric by run",
+        **parts.in_unit_of(_METRIC, curves.run_lines(RUNS, _METRIC)),
         empty=curves.CHOOSE,
         points=240,
         width=24,
@@ -87,12 +83,12 @@ def _heatmap() -> Json:
     )
 
 
-def _by(place: str) -> Json:
+def _by(axis: str) -> Json:
     return parts.by_number(
-        f"$metric by {place}",
-        curves.run_places(RUNS, _METRIC, place),
-        description=curves.FIRST_PLACES,
-        x=place,
+        f"$metric by {axis}",
+        curves.run_points(RUNS, _METRIC, axis),
+        description=curves.FIRST_RUNS,
+        x=axis,
         metric=_METRIC,
         width=12,
         height=9,
@@ -115,7 +111,7 @@ def _software_by_time() -> Json:
 def _software_by_step() -> Json:
     return parts.by_number(
         "$software by step",
-        curves.software_places(RUNS, _SOFTWARE),
+        curves.software_points(RUNS, _SOFTWARE),
         x="step",
         legend=("lastNotNull",),
         width=12,

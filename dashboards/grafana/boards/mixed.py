@@ -1,4 +1,4 @@
-"""Dashboard *Mixed*: four charts, each with a metric and runs of its own choice."""
+"""Dashboard *Mixed*: four charts, each with its own metric and runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypergauge.dashboards.grafana.queries import Json, texts
 __all__ = ["board"]
 
 _UID = "bench-mixed"
-# What each chart shows at first, of that what there is.
+# The initial metric of each chart, if the runs have it.
 _SLOTS = {"1": "gpu_utilization", "2": "gpu_power", "3": "cpu_usage", "4": "memory_used"}
 _ALL_RUNS = " || ".join(texts(f"run_{slot}") for slot in _SLOTS)
 
@@ -32,8 +32,7 @@ def board() -> Json:
                 f"({_ALL_RUNS})", chosen={slot: texts(f"run_{slot}") for slot in _SLOTS}, width=24, height=8
             ),
         ],
-        description="Four charts, each with runs and a metric of its own; experiment and workload say which runs there are to "
-        "choose from. All runs begin at 00:00.",
+        description="Four charts, each with its own metric and runs. All runs start at 00:00.",
         variables=[
             choices.experiment(),
             choices.workload(),
@@ -62,8 +61,7 @@ def _curves(slot: str) -> Json:
     metric = texts(f"metric_{slot}")
     return panels.timeseries(
         f"{slot}: $metric_{slot}",
-        [curves.run_curves(texts(f"run_{slot}"), metric), parts.unit_query(metric)],
-        transformations=[parts.unit_applied()],
+        **parts.in_unit_of(metric, curves.run_curves(texts(f"run_{slot}"), metric)),
         overrides=by_label(),
         empty=curves.CHOOSE,
         width=12,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hypergauge.dashboards.grafana import parts
 from hypergauge.dashboards.grafana.boards import pipeline_charts
 from hypergauge.dashboards.grafana.boards.pipeline_charts import ANY, COLORED, EVERY, own
@@ -13,13 +15,13 @@ from hypergauge.dashboards.grafana.queries import Json, query
 __all__ = ["board"]
 
 _SAMPLES = "suffix: samples/s"
-_NO_TARGETS = (
-    "No target was scraped within the chosen time: `bench up` starts a collector, `bench status` shows how it fares."
-)
+_NO_TARGETS = "No target was scraped in this time range. `bench up` starts a collector, `bench status` shows its state."
 _LATE = thresholds((None, "green"), (5, "orange"), (30, "red"))
-# One scrape of thirty may be a moment late, and be counted with the next step.
+# One scrape of thirty may be late and count with the next step.
 _LACK = thresholds((None, "red"), (0.5, "orange"), (0.95, "green"))
 _LACK_EVERY = "30s"
+
+_stat = partial(panels.stat, width=3, height=4)
 
 
 def board() -> Json:
@@ -37,10 +39,10 @@ def board() -> Json:
             _spool(),
             _targets(),
             _scrapes(),
-            Row("The collector", pipeline_charts.collector()),
-            Row("The database", pipeline_charts.database()),
+            Row("Collector", pipeline_charts.collector()),
+            Row("Database", pipeline_charts.database()),
         ],
-        description="Whether all is scraped, written and kept in order: lag, gaps, spool, failed scrapes, jobs, size.",
+        description="Health of scraping, writing and storage: lag, gaps, spool, failed scrapes, jobs, size.",
         links=[board_link("Hosts and GPUs", "bench-fleet", keep_time=True)],
         refresh="10s",
     )
@@ -55,100 +57,74 @@ def _together(quantity: str) -> Json:
 
 
 def _targets_up() -> Json:
-    return panels.stat(
-        "Targets up",
-        [_health("count(*) filter (where up) || ' of ' || count(*) as up")],
-        text=True,
-        width=3,
-        height=4,
-    )
+    return _stat("Targets up", [_health("count(*) filter (where up) || ' of ' || count(*) as up")], text=True)
 
 
 def _lag() -> Json:
-    return panels.stat(
-        "Longest lag",
+    return _stat(
+        "Maximum lag",
         [_health("max(greatest(lag - interval_seconds, 0)) filter (where up) as lag")],
         unit="s",
         defaults={"color": {"mode": "thresholds"}, "thresholds": _LATE, "decimals": 1},
-        description="Of the targets that are up: how long the next sample that can be read is overdue.",
-        empty="—",
-        width=3,
-        height=4,
+        description="Of targets that are up: how long the next readable sample is overdue.",
     )
 
 
 def _samples() -> Json:
-    return panels.stat(
+    return _stat(
         "Written",
         [_together("samples")],
         unit=_SAMPLES,
         sparkline=True,
         options={"colorMode": "none"},
         interval=EVERY,
-        empty="—",
         width=5,
-        height=4,
     )
 
 
 def _missed() -> Json:
-    return panels.stat(
-        "Scrapes missing",
+    return _stat(
+        "Scrapes missed",
         [_health("sum(missed) as missed")],
         defaults={"color": {"mode": "thresholds"}, "thresholds": ANY, "decimals": 0},
-        empty="—",
-        width=3,
-        height=4,
     )
 
 
 def _trouble(title: str, what: str) -> Json:
-    return panels.stat(
+    return _stat(
         title,
-        [
-            query(
-                f"""
-                select coalesce(sum(times), 0) as times from collector_troubles($__timeFrom(), $__timeTo())
-                where what = '{what}'
-                """
-            )
-        ],
+        f"""
+            select coalesce(sum(times), 0) as times from collector_troubles($__timeFrom(), $__timeTo())
+            where what = '{what}'
+        """,
         defaults={"color": {"mode": "thresholds"}, "thresholds": ANY, "decimals": 0},
-        width=3,
-        height=4,
     )
 
 
 def _spool() -> Json:
-    return panels.stat(
+    return _stat(
         "Spool",
         [_together("spool_size")],
         unit="bytes",
         sparkline=True,
         options={"colorMode": "none"},
         interval=EVERY,
-        empty="—",
         width=4,
-        height=4,
     )
 
 
 def _targets() -> Json:
     return panels.table(
         "Targets",
-        [
-            query(
-                """
-                select target as "Target", host as "Host", case when up then 'up' else 'down' end as "State", lag as "Lag",
-                       interval_seconds as "Every", greatest(lag - interval_seconds, 0) as "Overdue", series as "Series", came as "Scrapes", missed as "Did not come",
-                       clock_offset as "Clock ahead by", url as "Address"
-                from target_health($__timeFrom(), $__timeTo())
-                """
-            )
-        ],
-        description="Lag: now, less the time of the newest sample that can be read.",
+        """
+            select target as "Target", host as "Host", case when up then 'up' else 'down' end as "State", lag as "Lag",
+                   interval_seconds as "Interval", greatest(lag - interval_seconds, 0) as "Overdue", series as "Series", came as "Scrapes", missed as "Missed",
+                   clock_offset as "Clock offset", url as "Address"
+            from target_health($__timeFrom(), $__timeTo())
+        """,
+        description="Lag: time since the newest readable sample.",
         overrides=[
-            parts.NO_WORDS,
+            parts.NO_PLACEHOLDER,
             for_name(
                 "State",
                 mappings=values({"up": ("up", "green"), "down": ("down", "red")}),
@@ -157,9 +133,9 @@ def _targets() -> Json:
             ),
             for_name("Lag", unit="s", decimals=1, noValue="over an hour", custom__width=110),
             for_name("Overdue", unit="s", decimals=1, **COLORED, thresholds=_LATE),
-            for_name("Every", unit="s", custom__width=80),
-            for_name("Did not come", decimals=0, **COLORED, thresholds=ANY),
-            for_name("Clock ahead by", unit="s", decimals=3),
+            for_name("Interval", unit="s", custom__width=80),
+            for_name("Missed", decimals=0, **COLORED, thresholds=ANY),
+            for_name("Clock offset", unit="s", decimals=3),
             for_name("Address", custom__width=330),
         ],
         empty=_NO_TARGETS,
@@ -170,12 +146,12 @@ def _targets() -> Json:
 
 def _scrapes() -> Json:
     return panels.state_timeline(
-        "Scrapes that came, of those that should have",
+        "Successful scrapes",
         [
             query(
                 f"""
-                select time, target as metric, share
-                from target_scrapes({parts.RANGE}, {parts.MAX_SERIES})
+                    select time, target as metric, share
+                    from target_scrapes({parts.RANGE}, {parts.MAX_SERIES})
                 """,
                 series=True,
             )
@@ -183,8 +159,8 @@ def _scrapes() -> Json:
         defaults={"color": {"mode": "thresholds"}, "thresholds": _LACK, "unit": "percentunit"},
         options={"showValue": "never"},
         description=(
-            "Nothing stands where nobody asked: before a target's first scrape, or while no collector ran. "
-            f"Of more than {parts.MAX_SERIES} targets, the first in the table above."
+            "Empty before a target's first scrape, and without a collector. "
+            f"The first {parts.MAX_SERIES} targets of the table above."
         ),
         empty=_NO_TARGETS,
         points=200,

@@ -1,4 +1,4 @@
-"""Charts of one run: its own metrics, and those of its devices and host."""
+"""Charts of one run: metrics of the run, its devices and its host."""
 
 from __future__ import annotations
 
@@ -9,48 +9,52 @@ from hypergauge.dashboards.grafana import choices, parts
 from hypergauge.dashboards.grafana.model import panels
 from hypergauge.dashboards.grafana.model.fields import by_label, color, for_regexp
 from hypergauge.dashboards.grafana.queries import Json, query, texts
-from hypergauge.dashboards.grafana.states import named, shares
+from hypergauge.dashboards.grafana.states import colored_by_name, ratio_heatmap
 
 __all__ = ["RUN", "any_quantity", "curve", "gpus", "host", "training"]
 
-# The run that is chosen, as a text in SQL.
+# The chosen run as an SQL text.
 RUN = "${run:sqlstring}"
-_NOT_MEASURED = "Not measured of this run within the chosen time."
+_NOT_MEASURED = "Not measured in this time range."
 _OWN_AND_WHOLE = (for_regexp("/this run/", color=color("#3274D9")), for_regexp("/whole/", color=color("#8E8E9A")))
 
 
 def training() -> list[Json]:
-    """Return charts of its steps, and of each figure that it has logged."""
+    """Return charts of steps and of each software metric."""
     return [_steps(), _logged()]
 
 
 def gpus() -> list[Json]:
-    """Return charts of its GPUs: which of them when, and what of them is its own."""
+    """Return charts of the run's GPUs and of its own share of them."""
     return [
         _heatmap(),
         _chart(
-            "Share of time with kernels: own and the whole GPU's",
-            [_own("gpu_sm_utilization"), _around("gpu_utilization", "the whole GPU or instance")],
+            "GPU utilization: run and whole GPU",
+            [_own("gpu_sm_utilization"), _around("gpu_utilization", "whole GPU or instance")],
             unit="percentunit",
-            description="The driver tells no run's own share on a MIG instance, which is the run's alone.",
+            description="On a MIG instance the driver reports no utilization of processes; the instance is the run's alone.",
         ),
         _chart(
             "GPU memory",
             [
                 _own("gpu_memory_used"),
-                _around("gpu_memory_used", "the whole GPU or instance"),
-                _around("gpu_memory_total", "there is", "C"),
+                _around("gpu_memory_used", "whole GPU or instance"),
+                _around("gpu_memory_total", "capacity", "C"),
             ],
             unit="bytes",
         ),
         _chart(
             "Power",
-            [_own("gpu_energy_attributed", "this run, beyond idle"), _around("gpu_power", "the whole GPUs")],
+            [_own("gpu_energy_attributed", "this run, above idle"), _around("gpu_power", "whole GPUs")],
             unit="watt",
         ),
         _chart(
             "Power of each GPU",
-            [named(f"select time, device, value from run_devices_chart({RUN}, 'gpu_power', {parts.RANGE})", "device")],
+            [
+                colored_by_name(
+                    f"select time, device, value from run_devices_chart({RUN}, 'gpu_power', {parts.RANGE})", "device"
+                )
+            ],
             unit="watt",
             overrides=by_label(),
         ),
@@ -58,21 +62,21 @@ def gpus() -> list[Json]:
 
 
 def host() -> list[Json]:
-    """Return charts of what it uses of its host, and the whole host beside it."""
+    """Return charts of the run's host usage and of the whole host."""
     return [
-        _chart("CPU", [_own("cpu_usage"), _around("cpu_usage", "the whole host")], unit="suffix: cores"),
+        _chart("CPU", [_own("cpu_usage"), _around("cpu_usage", "whole host")], unit="suffix: cores"),
         _chart(
             "Memory",
             [_own("memory_used"), _around("memory_available", "available on the host")],
             unit="bytes",
         ),
         _chart(
-            "Disk, this run's own",
+            "Disk of the run",
             [_own("disk_read", "read"), _own("disk_write", "written", "B")],
             unit="binBps",
         ),
         _chart(
-            "Network, the whole host's",
+            "Network of the host",
             [_around("network_receive", "received", "A"), _around("network_transmit", "sent")],
             unit="binBps",
         ),
@@ -80,14 +84,14 @@ def host() -> list[Json]:
 
 
 def any_quantity() -> Json:
-    """Return a chart of any quantity, in the narrowest scope that the run has."""
+    """Return a chart of any quantity in the run's narrowest scope."""
     return panels.timeseries(
         "$metric",
         [
             query(
                 f"""
-                select time, scope as metric, value
-                from run_chart({choices.RUNS}, {texts("metric")}, {parts.RANGE}, false, {parts.MAX_SERIES}) order by time
+                    select time, scope as metric, value
+                    from run_chart({choices.RUNS}, {texts("metric")}, {parts.RANGE}, false, {parts.MAX_SERIES}) order by time
                 """,
                 series=True,
             ),
@@ -101,11 +105,11 @@ def any_quantity() -> Json:
 
 
 def curve(quantity: str, name: str, scopes: str = "null", ref: str = "A") -> Json:
-    """Return the query of a quantity of the run under a name: in the narrowest scope that it has, or in some."""
+    """Return the query of a quantity of the run under a name; by default in its narrowest scope."""
     return query(
         f"""
-        select time, '{name}' as metric, value
-        from run_chart({choices.RUNS}, array['{quantity}'], {parts.RANGE}, false, {parts.MAX_SERIES}, {scopes}) order by time
+            select time, '{name}' as metric, value
+            from run_chart({choices.RUNS}, array['{quantity}'], {parts.RANGE}, false, {parts.MAX_SERIES}, {scopes}) order by time
         """,
         series=True,
         ref=ref,
@@ -117,14 +121,14 @@ def _steps() -> Json:
         "Steps a second",
         [query(f"select time, source as metric, value from run_steps({RUN}, {parts.RANGE})", series=True)],
         unit="suffix: /s",
-        description="By the spans of its steps; where it tracks none, by the steps of what it logs most often.",
-        empty="No steps within the chosen time: `with track.step(n)` in the script, or a metric that is logged by step.",
+        description="From step spans; without spans, from the steps of the most frequent software metric.",
+        empty="No steps in this time range: the script needs `with track.step(n)` or metrics logged by step.",
         width=24,
     )
 
 
 def _logged() -> Json:
-    """Return a chart of each figure that was logged."""
+    """Return a chart of each software metric."""
     return panels.timeseries(
         "Logged: $software",
         [
@@ -134,7 +138,7 @@ def _logged() -> Json:
             )
         ],
         custom={"spanNulls": True, "showPoints": "auto"},
-        empty="Nothing was logged within the chosen time.",
+        empty="Nothing was logged in this time range.",
         repeat="software",
         max_per_row=3,
         width=8,
@@ -143,12 +147,12 @@ def _logged() -> Json:
 
 
 def _heatmap() -> Json:
-    # Without the step that the run begins in: Grafana makes all cells as wide as the shortest distance of two times.
-    return shares(
-        "Utilization of its GPUs and instances",
+    # Without the run's first bucket: Grafana makes all cells as wide as the shortest distance of two times.
+    return ratio_heatmap(
+        "Utilization of GPUs and instances",
         f"""
-        select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})
-        where time > (select started_at from runs where run_id = {RUN})
+            select time, device as metric, value from run_devices_chart({RUN}, 'gpu_utilization', {parts.RANGE})
+            where time > (select started_at from runs where run_id = {RUN})
         """,
         empty="No GPU was measured",
         height=6,

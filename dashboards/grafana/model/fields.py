@@ -13,16 +13,19 @@ __all__ = [
     "by_label",
     "color",
     "for_name",
+    "for_names",
     "for_query",
     "for_regexp",
+    "hidden",
     "link",
+    "partition",
     "thresholds",
     "values",
 ]
 
-# By a hash of the name: stable, but two of eight names often get the same. For what is no run and no workload.
+# Hash of the name: stable, but two of eight names often share a color. Not for runs and workloads.
 BY_NAME: Json = {"mode": "palette-classic-by-name"}
-# In the order of `chart_style`. Told apart with most kinds of colour blindness, and to be seen on white and on black.
+# In the order of `chart_style`. Distinct with most kinds of color blindness, on white and on black.
 COLORS = (
     "#3274D9", "#E69F00", "#009E73", "#D55E00", "#A352CC", "#56B4E9",
     "#CC79A7", "#8C6D31", "#E0245E", "#7EB026", "#00A6A6", "#7F7F9F",
@@ -31,58 +34,74 @@ _STROKES = ({"fill": "dash", "dash": [10, 6]}, {"fill": "dot", "dash": [2, 5]})
 
 
 def color(name: str) -> Json:
-    """Return one colour for everything."""
+    """Return one color for all fields."""
     return {"mode": "fixed", "fixedColor": name}
 
 
 def for_name(name: str, **properties: Any) -> Json:
-    """Return what holds for the field of a name only.
+    """Return options of the field with this name.
 
-    Properties are the names of Grafana with ``__`` for each dot: ``unit="s"``, ``custom__width=80``.
+    Properties are Grafana's names, with ``__`` for each dot: ``unit="s"``, ``custom__width=80``.
     """
     return _override("byName", name, properties)
 
 
+def for_names(*names: str, **properties: Any) -> list[Json]:
+    """Return the options of several fields, one override each; see `for_name`."""
+    return [for_name(name, **properties) for name in names]
+
+
+def hidden(*names: str) -> list[Json]:
+    """Return overrides that keep columns for links, but do not show them."""
+    return for_names(*names, custom__hideFrom__viz=True)
+
+
 def for_regexp(expression: str, **properties: Any) -> Json:
-    """Return what holds for the fields whose names match an expression, such as ``/^min/``, only; see `for_name`."""
+    """Return options of the fields whose names match an expression such as ``/^min/``; see `for_name`."""
     return _override("byRegexp", expression, properties)
 
 
 def for_query(ref: str, **properties: Any) -> Json:
-    """Return what holds for the fields of one query only; see `for_name`."""
+    """Return options of the fields of one query; see `for_name`."""
     return _override("byFrameRefID", ref, properties)
 
 
 def by_label() -> list[Json]:
-    """Return what gives each curve the colour and stroke of its labels `color` and `stroke`, and its label `title` as name.
+    """Return overrides that take a curve's color, stroke and name from its labels `color`, `stroke` and `title`.
 
-    So a run has its colour on every panel, and keeps it when others are chosen beside it or no more: the query gives it.
+    The query sets the labels, so a run keeps its color on every panel and with every selection.
     """
     return [
         *(for_regexp(f'/color="{number}"/', color=color(value)) for number, value in enumerate(COLORS)),
         *(for_regexp(f'/stroke="{number}"/', custom__lineStyle=style) for number, style in enumerate(_STROKES, 1)),
-        # Last: with this name, the others are no longer to be seen.
+        # Last, because the new name hides the labels that the others match.
         _override("byType", "number", {"displayName": "${__field.labels.title}"}),
     ]
 
 
 def link(title: str, url: str, *, new_tab: bool = False) -> Json:
-    """Return a link of a field: from a point of a curve or a cell of a table."""
+    """Return a link from a point of a curve or a cell of a table."""
     return {"title": title, "url": url, "targetBlank": new_tab}
 
 
 def thresholds(*steps: tuple[float | None, str]) -> Json:
-    """Return thresholds: from which value on which colour; the first value is ``None``."""
+    """Return thresholds as pairs of lowest value and color; the first value is ``None``."""
     return {"mode": "absolute", "steps": [{"value": value, "color": name} for value, name in steps]}
 
 
 def values(texts: Mapping[str, tuple[str, str]]) -> list[Json]:
-    """Return a mapping of values to texts and colours: ``{"finished": ("finished", "green")}``."""
+    """Return a mapping of values to texts and colors: ``{"finished": ("finished", "green")}``."""
     options = {
         value: {"text": text, "color": name, "index": index}
         for index, (value, (text, name)) in enumerate(texts.items())
     }
     return [{"type": "value", "options": options}]
+
+
+def partition(*columns: str) -> Json:
+    """Return the transformation that makes a frame of each group of rows, labelled with the columns that group them."""
+    labels = {"fields": list(columns), "keepFields": False, "naming": {"asLabels": True}}
+    return {"id": "partitionByValues", "options": labels}
 
 
 def _override(matcher: str, options: str, properties: Mapping[str, Any]) -> Json:

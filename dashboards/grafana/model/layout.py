@@ -19,7 +19,7 @@ _COLUMNS = 24
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A headline with the panels below it; `collapsed` until somebody opens it, `repeat`-ed for each value of a variable."""
+    """A headline and its panels: initially hidden if `collapsed`, once for each value of the variable `repeat`."""
 
     title: str
     panels: Sequence[Json]
@@ -42,18 +42,18 @@ def dashboard(
     timezone: str = "browser",
     tags: Sequence[str] = (TAG,),
 ) -> Json:
-    """Return a dashboard, its panels placed from left to right and from top to bottom, in the order of `content`.
+    """Return a dashboard, with panels placed from left to right and from top to bottom.
 
     Parameters
     ----------
     content
         Panels, and rows of them.
     start, stop
-        The range of time that it opens with.
+        The initial time range.
     refresh
-        How often it asks again by itself, such as ``10s``; empty for never.
+        The interval of automatic refresh, such as ``10s``; empty for none.
     timezone
-        ``utc`` where times count from 1970.
+        ``utc`` if times count from 1970.
     """
     return {
         "uid": uid,
@@ -82,16 +82,8 @@ def dashboard(
 def aligned_dashboard(
     uid: str, title: str, content: Sequence[Json | Row], *, seconds: float = 3600, **more: Any
 ) -> Json:
-    """Return a dashboard on which all runs begin at 00:00, which Grafana takes to be in 1970, and that shows so many seconds."""
-    return dashboard(
-        uid,
-        title,
-        content,
-        start=_moment(0),
-        stop=_moment(seconds),
-        timezone="utc",
-        **more,
-    )
+    """Return a dashboard on which all runs start at 00:00 (in 1970, to Grafana) and that shows `seconds`."""
+    return dashboard(uid, title, content, start=_moment(0), stop=_moment(seconds), timezone="utc", **more)
 
 
 def _moment(seconds: float) -> str:
@@ -99,7 +91,7 @@ def _moment(seconds: float) -> str:
 
 
 def board_link(title: str, uid: str, *, keep_time: bool = False) -> Json:
-    """Return a link to another dashboard, which keeps what is chosen."""
+    """Return a link to another dashboard that keeps the selection."""
     return {
         "title": title,
         "type": "link",
@@ -115,17 +107,17 @@ def board_link(title: str, uid: str, *, keep_time: bool = False) -> Json:
 
 
 def fit_link(uid: str) -> Json:
-    """Return a link to the same dashboard over the whole of the longest run; it needs the variable `choices.fit`."""
+    """Return a link that fits the time range to the longest run; it needs the variable `choices.fit`."""
     return {
         **board_link("Fit to the longest run", uid),
         "url": f"/d/{uid}?from=1970-01-01T00:00:00.000Z&to=${{fit}}",
         "icon": "bolt",
-        "tooltip": "The range of time from the runs' start to the end of the longest",
+        "tooltip": "Time range of the longest run",
     }
 
 
 def annotation(name: str, statement: str, *, color: str = "rgba(120, 120, 120, 0.6)", enabled: bool = True) -> Json:
-    """Return spans of time that a query gives: ``time``, ``timeend``, ``text`` and ``tags``."""
+    """Return annotations from a query's ``time``, ``timeend``, ``text`` and ``tags``."""
     return {
         "name": name,
         "datasource": DATASOURCE,
@@ -143,15 +135,15 @@ def annotation(name: str, statement: str, *, color: str = "rgba(120, 120, 120, 0
 
 
 def _placed(content: Sequence[Json | Row]) -> Iterator[Json]:
-    """Yield panels, and rows as Grafana has them, with their ids and places."""
-    place = _Place()
+    """Yield panels and Grafana rows with their ids and positions."""
+    place = _Placement()
     for item in content:
         if not isinstance(item, Row):
             yield place.panel(item)
             continue
         header = place.row(item)
         panels = [place.panel(one) for one in item.panels]
-        # A collapsed row holds its panels, and what follows moves up to it; one that is open is followed by them.
+        # A collapsed row contains its panels and takes one line; an open row precedes them.
         yield {**header, "panels": panels if item.collapsed else []}
         if item.collapsed:
             place.continue_below(header)
@@ -159,8 +151,8 @@ def _placed(content: Sequence[Json | Row]) -> Iterator[Json]:
             yield from panels
 
 
-class _Place:
-    """Where the next panel goes."""
+class _Placement:
+    """Position of the next panel."""
 
     def __init__(self) -> None:
         self._last_id = 0

@@ -2,125 +2,132 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hypergauge.dashboards.grafana.model.fields import BY_NAME, color, thresholds
-from hypergauge.dashboards.grafana.queries import DATASOURCE, Json
+from hypergauge.dashboards.grafana.queries import DATASOURCE, Json, query
 
 __all__ = [
-    "ANSWERED",
+    "KEEP_FIELDS",
     "VERSION",
-    "barchart",
     "bargauge",
     "heatmap",
     "panel",
     "stat",
     "state_timeline",
     "table",
-    "text",
     "timeseries",
     "trend",
     "xychart",
 ]
 
-# The Grafana whose options these are: a newer one migrates them, and without a version some panels misread them.
+Targets = str | Sequence[Json]
+
+# These options belong to this version: a newer Grafana migrates them. Without a version, some panels misread them.
 VERSION = "12.2.0"
-_TOOLTIP: Json = {"mode": "multi", "sort": "desc"}
 _PLAIN = thresholds((None, "green"))
-# An answer without rows has no fields, which timelines of states and heat maps call an error; this takes it away.
-ANSWERED: Json = {"id": "filterFieldsByName", "options": {"include": {"pattern": ".*"}}}
+# A response without rows has no fields, which state timelines and heat maps report as an error. This filter avoids it.
+KEEP_FIELDS: Json = {"id": "filterFieldsByName", "options": {"include": {"pattern": ".*"}}}
 
 
 def panel(
     kind: str,
     title: str,
-    targets: Sequence[Json] = (),
+    targets: Targets,
     *,
-    width: int = 12,
-    height: int = 8,
-    options: Json | None = None,
-    defaults: Json | None = None,
+    fields: Json,
+    drawn: Json,
+    unit: str | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     overrides: Sequence[Json] = (),
     transformations: Sequence[Json] = (),
+    width: int = 12,
+    height: int = 8,
     description: str = "",
     empty: str | None = None,
-    links: Sequence[Json] = (),
     repeat: str | None = None,
     max_per_row: int | None = None,
     interval: str | None = None,
     points: int | None = None,
     time_from: str | None = None,
-    transparent: bool = False,
 ) -> Json:
-    """Return a panel of any kind; the functions below know what each kind needs.
+    """Return a panel of any kind.
 
     Parameters
     ----------
+    targets
+        Queries, or one statement that gives a table.
+    fields, drawn
+        Field and panel options that the kind starts from.
+    unit
+        Grafana's name of the unit. For a unit that follows a variable, see `parts.in_unit_of`.
+    defaults, options
+        Field and panel options that replace those of the kind.
+    overrides
+        Options of some fields only; see `hypergauge.dashboards.grafana.model.fields`.
     width, height
         In units of the dashboard's grid, which is 24 wide.
-    defaults, overrides
-        How fields look, and what holds for some of them only; see `hypergauge.dashboards.grafana.model.fields`.
     empty
-        What stands there where a query gives no rows: what to do about it.
-    links
-        Links behind the title.
+        Text for an empty result: what the user can do about it.
     repeat
-        The variable for each of whose values the panel is repeated, `max_per_row` beside each other.
+        Variable whose values each get a panel, `max_per_row` side by side.
     interval
-        The least distance of points, such as ``1s``.
+        Smallest distance of points, such as ``1s``.
     points
-        How many points a curve has at most; by default as many as there are pixels.
+        Largest number of points of a curve; by default the number of pixels.
     time_from
-        From when on, whatever range the dashboard shows: ``now/d`` is today.
+        Start of the panel's own time range: ``now/d`` is today.
     """
-    fields: Json = {**({"noValue": empty} if empty else {}), **(defaults or {})}
     made: Json = {
         "id": 0,
         "type": kind,
         "title": title,
         "gridPos": {"h": height, "w": width, "x": 0, "y": 0},
         "pluginVersion": VERSION,
+        "datasource": DATASOURCE,
+        "targets": [query(targets)] if isinstance(targets, str) else list(targets),
+        "fieldConfig": {
+            "defaults": {
+                **({"noValue": empty} if empty else {}),
+                **fields,
+                **({"unit": unit} if unit else {}),
+                **(defaults or {}),
+            },
+            "overrides": list(overrides),
+        },
+        "options": {**drawn, **(options or {})},
     }
-    if targets:
-        made |= {"datasource": DATASOURCE, "targets": list(targets)}
-    made |= {"fieldConfig": {"defaults": fields, "overrides": list(overrides)}, "options": options or {}}
     more: Json = {
         "description": description,
         "transformations": list(transformations),
-        "links": list(links),
         "interval": interval,
         "maxDataPoints": points,
         "timeFrom": time_from,
-        "transparent": transparent,
+        "repeat": repeat,
+        "repeatDirection": "h" if repeat else None,
+        "maxPerRow": max_per_row,
     }
-    made |= {key: value for key, value in more.items() if value}
-    if repeat:
-        made |= {"repeat": repeat, "repeatDirection": "h", **({"maxPerRow": max_per_row} if max_per_row else {})}
-    return made
+    return made | {key: value for key, value in more.items() if value}
 
 
 def timeseries(
     title: str,
-    targets: Sequence[Json],
+    targets: Targets,
     *,
-    unit: str | None = None,
-    custom: Json | None = None,
-    defaults: Json | None = None,
+    custom: Mapping[str, Any] | None = None,
     legend: Sequence[str] = (),
-    tooltip: Json = _TOOLTIP,
     **more: Any,
 ) -> Json:
     """Return curves over time.
 
     Parameters
     ----------
-    unit
-        As Grafana calls it; where it depends on what is chosen, see `parts.unit_query`.
     custom
-        How curves are drawn, where that differs.
+        Drawing options that differ from the default.
     legend
-        What the legend says of each curve besides its name, such as ``mean``.
+        Values that the legend shows beside each name, such as ``mean``.
     """
     drawn: Json = {
         "drawStyle": "line",
@@ -132,76 +139,44 @@ def timeseries(
         "axisSoftMin": 0,
         **(custom or {}),
     }
-    fields: Json = {"color": BY_NAME, "custom": drawn, **({"unit": unit} if unit else {}), **(defaults or {})}
-    shown: Json = {
-        "showLegend": True,
-        "displayMode": "list",
-        "placement": "bottom",
-        "calcs": list(legend),
-    }
-    return panel("timeseries", title, targets, defaults=fields, options={"legend": shown, "tooltip": tooltip}, **more)
+    return panel(
+        "timeseries",
+        title,
+        targets,
+        fields={"color": BY_NAME, "custom": drawn},
+        drawn={"legend": _legend(calcs=list(legend)), "tooltip": {"mode": "multi", "sort": "desc"}},
+        **more,
+    )
 
 
-def barchart(
-    title: str,
-    targets: Sequence[Json],
-    *,
-    x: str,
-    unit: str | None = None,
-    options: Json | None = None,
-    defaults: Json | None = None,
-    legend: bool = True,
-    **more: Any,
-) -> Json:
-    """Return bars: a group for each row, named by the column `x`, a bar in it for each column of numbers."""
-    fields: Json = {
-        "color": {"mode": "palette-classic"},
-        "custom": {"fillOpacity": 80, "lineWidth": 0, "axisSoftMin": 0},
-        **({"unit": unit} if unit else {}),
-        **(defaults or {}),
-    }
-    drawn: Json = {
-        "xField": x,
-        "orientation": "auto",
-        "showValue": "auto",
-        "stacking": "none",
-        "groupWidth": 0.7,
-        "barWidth": 0.9,
-        "barRadius": 0,
-        "fullHighlight": False,
-        "text": {"valueSize": 10},
-        "xTickLabelRotation": 0,
-        "xTickLabelSpacing": 0,
-        "legend": {"showLegend": legend, "displayMode": "list", "placement": "bottom", "calcs": []},
-        "tooltip": {"mode": "multi", "sort": "none"},
-        **(options or {}),
-    }
-    return panel("barchart", title, targets, defaults=fields, options=drawn, **more)
+def trend(title: str, targets: Targets, *, x: str, **more: Any) -> Json:
+    """Return curves over the number `x`, which cannot be zoomed. See `timeseries`."""
+    made = timeseries(title, targets, **more)
+    return {**made, "type": "trend", "options": {**made["options"], "xField": x}}
 
 
 def heatmap(
     title: str,
-    targets: Sequence[Json],
+    targets: Targets,
     *,
     unit: str | None = None,
     scheme: str = "Viridis",
     ends: tuple[float, float] | None = None,
-    options: Json | None = None,
     **more: Any,
 ) -> Json:
-    """Return a heat map of rows: a line for each series, its value at each time as a colour.
+    """Return a heat map: one row for each series, its value at each time as a color.
 
     Parameters
     ----------
     ends
-        The values of the first and the last colour, on a linear scale; by default those that there are, of which the small
-        ones have more colours.
+        Values of the first and the last color, on a linear scale. By default the data's own, with more colors for
+        small values.
     """
     drawn: Json = {
         "calculate": False,
         "rowsFrame": {"layout": "auto"},
         "cellGap": 0,
-        "cellValues": {**({"unit": unit} if unit else {})},
+        "cellValues": {"unit": unit} if unit else {},
         "color": {
             "mode": "scheme",
             "scheme": scheme,
@@ -218,34 +193,25 @@ def heatmap(
         "showValue": "never",
         "tooltip": {"mode": "single", "showColorScale": True, "yHistogram": False},
         "yAxis": {"axisPlacement": "left", "reverse": True},
-        **(options or {}),
     }
     custom: Json = {
         "hideFrom": {"legend": False, "tooltip": False, "viz": False},
         "scaleDistribution": {"type": "linear"},
     }
-    return panel("heatmap", title, targets, defaults={"custom": custom}, options=drawn, **more)
+    return panel("heatmap", title, targets, fields={"custom": custom}, drawn=drawn, **more)
 
 
 def stat(
     title: str,
-    targets: Sequence[Json],
+    targets: Targets,
     *,
-    unit: str | None = None,
     sparkline: bool = False,
     text: bool = False,
     calc: str = "lastNotNull",
-    defaults: Json | None = None,
-    options: Json | None = None,
+    empty: str = "—",
     **more: Any,
 ) -> Json:
-    """Return one figure, large, with the curve behind it where `sparkline`, or a `text` that a query gives."""
-    fields: Json = {
-        "color": {"mode": "thresholds"} if text else color("text"),
-        "thresholds": thresholds((None, "text")),
-        **({"unit": unit} if unit else {}),
-        **(defaults or {}),
-    }
+    """Return one large value, with its curve behind it if `sparkline`, or a `text` from a query."""
     drawn: Json = {
         "colorMode": "value",
         "graphMode": "area" if sparkline else "none",
@@ -256,31 +222,19 @@ def stat(
         "showPercentChange": False,
         "textMode": "value" if text else "auto",
         "wideLayout": True,
-        **(options or {}),
     }
-    return panel("stat", title, targets, defaults=fields, options=drawn, **more)
-
-
-def bargauge(
-    title: str,
-    targets: Sequence[Json],
-    *,
-    unit: str | None = None,
-    defaults: Json | None = None,
-    options: Json | None = None,
-    **more: Any,
-) -> Json:
-    """Return a horizontal bar for each row of a table with a name and a number."""
     fields: Json = {
-        "color": BY_NAME,
-        "thresholds": _PLAIN,
-        "min": 0,
-        **({"unit": unit} if unit else {}),
-        **(defaults or {}),
+        "color": {"mode": "thresholds"} if text else color("text"),
+        "thresholds": thresholds((None, "text")),
     }
+    return panel("stat", title, targets, fields=fields, drawn=drawn, empty=empty, **more)
+
+
+def bargauge(title: str, targets: Targets, **more: Any) -> Json:
+    """Return a horizontal bar for each row of a table with a name and a number."""
     drawn: Json = {
         "displayMode": "basic",
-        "legend": {"showLegend": False, "displayMode": "list", "placement": "bottom", "calcs": []},
+        "legend": _legend(shown=False, calcs=[]),
         "maxVizHeight": 300,
         "minVizHeight": 16,
         "minVizWidth": 8,
@@ -291,113 +245,55 @@ def bargauge(
         "sizing": "auto",
         "text": {"titleSize": 12, "valueSize": 14},
         "valueMode": "color",
-        **(options or {}),
     }
-    return panel("bargauge", title, targets, defaults=fields, options=drawn, **more)
+    fields: Json = {"color": BY_NAME, "thresholds": _PLAIN, "min": 0}
+    return panel("bargauge", title, targets, fields=fields, drawn=drawn, **more)
 
 
-def table(
-    title: str,
-    targets: Sequence[Json],
-    *,
-    sort: str | None = None,
-    descending: bool = False,
-    defaults: Json | None = None,
-    options: Json | None = None,
-    **more: Any,
-) -> Json:
-    """Return a table, in the order of its rows or sorted by a column."""
+def table(title: str, targets: Targets, **more: Any) -> Json:
+    """Return a table, in the order of its rows."""
     fields: Json = {
         "custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "inspect": False},
         "thresholds": _PLAIN,
         "color": {"mode": "thresholds"},
-        **(defaults or {}),
     }
-    drawn: Json = {
-        "cellHeight": "sm",
-        "showHeader": True,
-        "sortBy": [{"displayName": sort, "desc": descending}] if sort else [],
-        **(options or {}),
-    }
-    return panel("table", title, targets, defaults=fields, options=drawn, **more)
+    drawn: Json = {"cellHeight": "sm", "showHeader": True, "sortBy": []}
+    return panel("table", title, targets, fields=fields, drawn=drawn, **more)
 
 
 def state_timeline(
-    title: str,
-    targets: Sequence[Json],
-    *,
-    defaults: Json | None = None,
-    options: Json | None = None,
-    transformations: Sequence[Json] = (),
-    **more: Any,
+    title: str, targets: Targets, *, legend: bool = True, transformations: Sequence[Json] = (), **more: Any
 ) -> Json:
-    """Return states over time: a line for each series, its text as a colour."""
+    """Return states over time: one row for each series, its text as a color."""
     fields: Json = {
         "color": {"mode": "palette-classic"},
         "custom": {"fillOpacity": 70, "lineWidth": 1, "spanNulls": False},
         "thresholds": _PLAIN,
-        **(defaults or {}),
     }
     drawn: Json = {
         "alignValue": "left",
-        "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom"},
+        "legend": _legend(shown=legend),
         "mergeValues": True,
         "rowHeight": 0.9,
         "showValue": "auto",
         "tooltip": {"mode": "single", "sort": "none"},
-        **(options or {}),
     }
-    return panel(
-        "state-timeline",
-        title,
-        targets,
-        defaults=fields,
-        options=drawn,
-        transformations=[ANSWERED, *transformations],
-        **more,
-    )
+    transformations = [KEEP_FIELDS, *transformations]
+    return panel("state-timeline", title, targets, fields=fields, drawn=drawn, transformations=transformations, **more)
 
 
-def trend(
-    title: str,
-    targets: Sequence[Json],
-    *,
-    x: str,
-    unit: str | None = None,
-    custom: Json | None = None,
-    legend: Sequence[str] = (),
-    **more: Any,
-) -> Json:
-    """Return curves over a number, `x`, which is no time; they cannot be zoomed. See `timeseries`."""
-    made = timeseries(title, targets, unit=unit, custom=custom, legend=legend, **more)
-    return {**made, "type": "trend", "options": {**made["options"], "xField": x}}
-
-
-def xychart(
-    title: str,
-    targets: Sequence[Json],
-    series: Sequence[Json],
-    *,
-    defaults: Json | None = None,
-    options: Json | None = None,
-    **more: Any,
-) -> Json:
-    """Return points of two numbers; each of `series` says by which columns."""
+def xychart(title: str, targets: Targets, **more: Any) -> Json:
+    """Return points of two numbers, a series for each frame."""
     fields: Json = {
         "color": {"mode": "palette-classic"},
         "custom": {"show": "points", "pointSize": {"fixed": 10}, "pointShape": "circle", "fillOpacity": 60},
-        **(defaults or {}),
     }
-    drawn: Json = {
-        "mapping": "manual",
-        "series": list(series),
-        "legend": {"showLegend": True, "displayMode": "list", "placement": "bottom", "calcs": []},
-        "tooltip": {"mode": "single", "sort": "none"},
-        **(options or {}),
-    }
-    return panel("xychart", title, targets, defaults=fields, options=drawn, **more)
+    tooltip: Json = {"mode": "single", "sort": "none"}
+    drawn: Json = {"mapping": "auto", "series": [], "legend": _legend(calcs=[]), "tooltip": tooltip}
+    return panel("xychart", title, targets, fields=fields, drawn=drawn, **more)
 
 
-def text(content: str, *, title: str = "", **more: Any) -> Json:
-    """Return a panel of Markdown."""
-    return panel("text", title, options={"mode": "markdown", "content": content}, **more)
+def _legend(*, shown: bool = True, calcs: Sequence[str] | None = None) -> Json:
+    """Return a legend below the panel; `calcs` are the values that it shows beside each name."""
+    legend: Json = {"showLegend": shown, "displayMode": "list", "placement": "bottom"}
+    return legend if calcs is None else {**legend, "calcs": list(calcs)}

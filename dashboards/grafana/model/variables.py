@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hypergauge.dashboards.grafana.queries import DATASOURCE, Json
 
-__all__ = ["choice", "custom", "hidden", "textbox"]
+__all__ = ["choice", "custom", "textbox"]
 
 _ON_LOAD = 1
 
@@ -21,19 +21,19 @@ def choice(
     description: str = "",
     hide: bool = False,
 ) -> Json:
-    """Return a variable whose values a query gives, in its order.
+    """Return a variable with the values of a query, in its order.
 
     Parameters
     ----------
     statement
-        Gives ``__value`` and ``__text``, or one column that is both. Dimension tables only: it runs at each load, and again
-        whenever a variable that it names changes.
+        Returns ``__value`` and ``__text``, or one column for both. It reads dimension tables only: Grafana runs it at each
+        load and whenever a variable in it changes.
     several
-        Whether more than one value can be chosen, or All.
+        Whether users can choose several values, or All.
     start
-        What is chosen at first, of that what there is; by default All, or the first value where only one can be chosen.
+        Initial values, as far as they exist; by default All, or the first value of a single choice.
     hide
-        Whether it is not shown, but can be set by a link.
+        Whether it is invisible and set by links only.
     """
     statement = " ".join(statement.split())
     made: Json = {
@@ -63,7 +63,7 @@ def _current(start: Sequence[str], *, several: bool) -> Json:
 
 
 def custom(name: str, label: str, options: Mapping[str, str], *, description: str = "") -> Json:
-    """Return a variable of fixed values: one is chosen of `options`, value → text, at first the first."""
+    """Return a variable with one of the fixed `options`, value → text; initially the first."""
     made = [
         {"text": text, "value": value, "selected": position == 0}
         for position, (value, text) in enumerate(options.items())
@@ -84,7 +84,7 @@ def custom(name: str, label: str, options: Mapping[str, str], *, description: st
 
 
 def textbox(name: str, label: str, value: str = "", *, description: str = "") -> Json:
-    """Return a variable that people type."""
+    """Return a variable with typed text."""
     return {
         "name": name,
         "label": label,
@@ -94,19 +94,4 @@ def textbox(name: str, label: str, value: str = "", *, description: str = "") ->
         "options": [{"text": value, "value": value, "selected": True}],
         "hide": 0,
         **({"description": description} if description else {}),
-    }
-
-
-def hidden(name: str, values: Sequence[str]) -> Json:
-    """Return a variable that is not shown and has fixed values, all of them chosen: what a saved view holds."""
-    options = [{"text": value, "value": value, "selected": True} for value in values]
-    return {
-        "name": name,
-        "type": "custom",
-        "query": ",".join(values),
-        "multi": True,
-        "includeAll": False,
-        "current": {"text": list(values), "value": list(values)},
-        "options": options,
-        "hide": 2,
     }

@@ -1,4 +1,4 @@
-"""Values of runs by the names in conditions."""
+"""Values of runs, by their names in conditions."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from hypergauge.insight.comparison.entry import Entry
 from hypergauge.sql.queries.axes import Pace, paces
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["RunFigure", "check_name", "run_figures"]
+__all__ = ["RunValue", "check_name", "run_values"]
 
 _SHORT = {"duration": "duration_seconds", "energy": ENERGY_KEY}
 _PACED = {"step_time": "step", "epoch_time": "epoch", "throughput": "step"}
-# What a run may have, though those that were asked about do not.
+# Names that any run may have: short ones, and columns of a comparison.
 _KNOWN = (*_SHORT, *_PACED, "duration_seconds", *(column.key for column in COLUMNS))
 _UNITS = {"cpu_utilization": "cores", "gpu_utilization": "ratio", "gpu_sm_active": "ratio"}
 _SUFFIXES = ("seconds", "bytes", "watts", "joules")
 
 
 @dataclass(frozen=True, slots=True)
-class RunFigure:
-    """A figure of a run.
+class RunValue:
+    """A value of a run.
 
     Attributes
     ----------
     key
-        The column of a comparison that shows it, else the name that it was asked for by.
+        Column of a comparison, else the name in the condition.
     scope
-        The scope that it was measured in; empty where it has none.
+        Scope of the measurement, if any.
     idle
-        Whether it is an energy with what GPUs draw when they have nothing to do.
+        Whether it is an energy that includes idle energy.
     """
 
     key: str
@@ -43,15 +43,15 @@ class RunFigure:
     idle: bool = False
 
 
-def run_figures(connection: Connection, found: Comparison) -> dict[str, dict[str, RunFigure]]:
-    """Return by run id what each run of a comparison of runs has, by name; what is left without a name has no value.
+def run_values(connection: Connection, found: Comparison) -> dict[str, dict[str, RunValue]]:
+    """Return the values of each run of a comparison by run id and name.
 
-    A name that several things have means the short name first, then the column, the mean of the quantity, and what was logged
-    last.
+    An ambiguous name means the short name first, then the column, the mean of the quantity, and the last value of a software
+    metric.
     """
-    stretches = found.window.stretches if found.window else {}
+    intervals = found.window.intervals if found.window else {}
     ids = [run.run_id for entry in found.entries for run in entry.runs]
-    by_kind = {kind: paces(connection, ids, kind, stretches) for kind in ("step", "epoch")}
+    by_kind = {kind: paces(connection, ids, kind, intervals) for kind in ("step", "epoch")}
     return {
         run.run_id: _of_run(entry, {kind: some.get(run.run_id) for kind, some in by_kind.items()})
         for entry in found.entries
@@ -59,32 +59,32 @@ def run_figures(connection: Connection, found: Comparison) -> dict[str, dict[str
     }
 
 
-def check_name(name: str, figures: Mapping[str, Mapping[str, RunFigure]]) -> None:
-    """Refuse a name that no figure has.
+def check_name(name: str, figures: Mapping[str, Mapping[str, RunValue]]) -> None:
+    """Refuse an unknown name.
 
     Raises
     ------
     BadRequest
-        It is no column, quantity or software metric of these runs.
+        No column, quantity or software metric of these runs has that name.
     """
     known = dict.fromkeys((*_KNOWN, *(one for some in figures.values() for one in some)))
     if name not in known:
-        raise BadRequest(f"--fail-on: the runs have no figure {name!r}{did_you_mean(name, known)}")
+        raise BadRequest(f"--fail-on: the runs have no metric {name!r}{did_you_mean(name, known)}")
 
 
-def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunFigure]:
-    found = {key: RunFigure(key, value, "") for key, value in entry.software.items() if value is not None}
+def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunValue]:
+    found = {key: RunValue(key, value, "") for key, value in entry.software.items() if value is not None}
     for name, quantity in entry.quantities.items():
         if quantity["mean"] is not None:
-            found[name] = RunFigure(name, quantity["mean"], quantity["unit"], quantity["scope"])
+            found[name] = RunValue(name, quantity["mean"], quantity["unit"], quantity["scope"])
     for key, value in entry.figures.items():
         idle = key == ENERGY_KEY and entry.has_idle_energy
-        found[key] = RunFigure(key, value, _unit(key), entry.scopes.get(key, ""), idle)
+        found[key] = RunValue(key, value, _unit(key), entry.scopes.get(key, ""), idle)
     found |= {name: found[key] for name, key in _SHORT.items() if key in found}
     for name, kind in _PACED.items():
         if one := pace[kind]:
             value, unit = (one.rate, "steps/s") if name == "throughput" else (one.seconds, "seconds")
-            found[name] = RunFigure(name, value, unit)
+            found[name] = RunValue(name, value, unit)
     return found
 
 
