@@ -10,29 +10,15 @@ from typing import Annotated
 
 import typer
 
-from benchmarks import (
-    capsules,
-    commands,
-    dashboards,
-    faults,
-    gpu,
-    ingest,
-    overhead,
-    parse,
-    query,
-    replica,
-    scale,
-    schedule,
-    soak,
-    spans,
-    storage,
-    tracking,
-)
-from benchmarks.servers import Kind
+from benchmarks.campaign import faults
+from benchmarks.database import capsules, dashboards, ingest, query, replica, storage, tracking
+from benchmarks.measurement import gpu, overhead, parse, scale, soak
+from benchmarks.scheduling import commands, schedule, spans
+from benchmarks.support.servers import Kind
 from hypergauge.core.errors import BadRequest, did_you_mean
 
-Figures = Mapping[str, float | str]
-BENCHMARKS: dict[str, Callable[..., Figures]] = {
+Results = Mapping[str, float | str]
+BENCHMARKS: dict[str, Callable[..., Results]] = {
     name: module.measure
     for name, module in {
         "parse": parse,
@@ -61,40 +47,40 @@ def main(
     minutes: Annotated[
         float | None,
         typer.Option(
-            help="How long `soak` and `faults` go on (60), each part of `scale` (5), or `overhead` tries to resolve the slow-down (20)."
+            help="Duration of `soak` and `faults` (60), of each part of `scale` (5), or limit of `overhead` for resolving the slow-down (20)."
         ),
     ] = None,
     server: Annotated[
         Kind | None,
-        typer.Option(help="The database's server: with our settings, or stock, as a package installs it."),
+        typer.Option(help="Database server: with our settings, or stock as its package installs it."),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="What `faults` draws from; another one each time by default.")
-    ] = None,
-    only: Annotated[str | None, typer.Option(help="Some of the faults of `faults`, such as clock,server.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of `faults`; random by default.")] = None,
+    only: Annotated[str | None, typer.Option(help="Faults for `faults` to use, such as clock,server.")] = None,
 ) -> None:
-    """Run one benchmark and print its figures."""
+    """Run one benchmark and print its results."""
     if name not in BENCHMARKS:
         raise BadRequest(f"there is no benchmark {name!r}{did_you_mean(name, BENCHMARKS)}")
     given = {"minutes": minutes, "server": server, "seed": seed, "only": only}
     options = {option: value for option, value in given.items() if value is not None}
     for option in options:
         if option not in inspect.signature(BENCHMARKS[name]).parameters:
-            takers = (other for other, measure in BENCHMARKS.items() if option in inspect.signature(measure).parameters)
-            raise BadRequest(f"--{option} is for {', '.join(takers)}")
+            supporting = (
+                other for other, measure in BENCHMARKS.items() if option in inspect.signature(measure).parameters
+            )
+            raise BadRequest(f"--{option} is for {', '.join(supporting)}")
     measured = BENCHMARKS[name](**options)
-    figures: dict[str, float | str] = {
+    results: dict[str, float | str] = {
         "benchmark": name,
         "python": platform.python_version(),
         **({"server": server.value} if server else {}),
         **measured,
     }
     if as_json:
-        print(json.dumps(figures, indent=2))
+        print(json.dumps(results, indent=2))
     else:
-        for key, value in figures.items():
+        for key, value in results.items():
             print(f"{key:<28} {value:,.3f}" if isinstance(value, float) else f"{key:<28} {value}")
-    if figures.get("resolved") == "not resolved" or figures.get("findings"):
+    if results.get("resolved") == "not resolved" or results.get("findings"):
         raise typer.Exit(1)
 
 

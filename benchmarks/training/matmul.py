@@ -1,7 +1,6 @@
-"""Multiply two bfloat16 matrices on the GPU, over and over: work of a known number of operations.
+"""Repeated product of two bfloat16 matrices on the GPU: work with a known number of operations.
 
-It says ``ready`` once the GPU is warm, and at the end in JSON how many products there were, in how many seconds, and the
-FLOP/s that this makes.
+It prints ``ready`` once the GPU is warm, and at the end in JSON the number of products, the seconds, and the FLOP/s.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ SIZE = 8192
 
 
 def main() -> None:
-    """Multiply for some seconds, or so many times."""
+    """Multiply for some seconds, or a number of times."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seconds", type=float, default=float("inf"))
     arguments.add_argument("--products", type=int, default=1 << 60)

@@ -1,6 +1,6 @@
-"""Learn to read handwritten digits, in the phases that any training has: load, train, evaluate, save.
+"""Training on handwritten digits, in the usual phases: load, train, evaluate, save.
 
-It stops after some epochs, or after some seconds. The data come with scikit-learn.
+It stops after some epochs, or after some seconds. The data are part of scikit-learn.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
-LOAD_SECONDS = 3.0  # as long as a bigger set would take to read
+LOAD_SECONDS = 3.0  # as long as reading a larger data set
 SAVE_EVERY = 15
 
 
 def main() -> None:
-    """Train, and print the accuracy on images that were not seen in training."""
+    """Train, and print the accuracy on images outside the training set."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--hidden", type=int, default=256, help="neurons in the hidden layer")
-    arguments.add_argument("--copies", type=int, default=8, help="of each image, each with noise of its own")
+    arguments.add_argument("--copies", type=int, default=8, help="copies of each image, each with noise of its own")
     arguments.add_argument("--epochs", type=int, default=1_000_000)
     arguments.add_argument("--seconds", type=float, default=float("inf"))
     options = arguments.parse_args()

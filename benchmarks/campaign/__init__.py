@@ -1,0 +1,1 @@
+"""Campaign of random faults over a site, audited against independent logs."""

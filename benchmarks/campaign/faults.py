@@ -1,0 +1,259 @@
+"""Campaign of random faults over schedules, audited against independent logs.
+
+Runs and exporters keep logs of their own. After the campaign the database must agree with them: end and duration of each
+run, and each answer of the exporters once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.campaign.audit import audit
+from benchmarks.campaign.disturbed_server import DisturbedServer
+from benchmarks.campaign.site import Site
+from benchmarks.support.servers import Kind
+from hypergauge.core.system.uptime import uptime
+
+__all__ = ["measure"]
+
+_FULL_MINUTES = 15.0  # a shorter campaign has fewer workloads, and shorter faults
+
+
+class NotNow(Exception):
+    """Nothing can be disturbed now."""
+
+
+@contextmanager
+def _collector(site: Site, _: random.Random) -> Iterator[str]:
+    site.kill_collector()
+    try:
+        yield "the collector is killed"
+    finally:
+        site.start_collector()
+
+
+@contextmanager
+def _measuring(site: Site, _: random.Random) -> Iterator[str]:
+    # Not while the stack starts: the end of a service then also ends the command.
+    if not site.scheduling or not site.running() or (service := site.measuring()) is None:
+        raise NotNow
+    begun_at = site.sheets[-1].begun_at
+    os.kill(service.pid, signal.SIGKILL)
+    yield "the stack's collector is killed"
+    goes_on = site.scheduling and site.sheets[-1].begun_at == begun_at
+    if goes_on and site.measuring() in (None, service):
+        site.report("the stack's collector is not started again")
+
+
+@contextmanager
+def _scheduler(site: Site, _: random.Random) -> Iterator[str]:
+    if not site.scheduling:
+        raise NotNow
+    site.kill_schedule()
+    try:
+        yield f"the scheduler of experiment {site.sheets[-1].experiment} is killed"
+    finally:
+        site.start_schedule()
+
+
+@contextmanager
+def _supervisor(site: Site, chance: random.Random) -> Iterator[str]:
+    if not (running := site.running()):
+        raise NotNow
+    folder = chance.choice(running)
+    state = folder.state()
+    assert state is not None
+    site.killed[folder.run_id] = uptime()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(state.pid, signal.SIGKILL)
+    yield f"the supervisor of run {folder.run_id[:8]} is killed"
+
+
+@contextmanager
+def _server(site: Site, _: random.Random) -> Iterator[str]:
+    with site.server.killed():
+        yield "the server is killed"
+
+
+@contextmanager
+def _frozen(site: Site, _: random.Random) -> Iterator[str]:
+    with site.server.frozen():
+        yield "the server is stopped by SIGSTOP"
+
+
+@contextmanager
+def _read_only(site: Site, _: random.Random) -> Iterator[str]:
+    with site.server.read_only():
+        yield "the server is read-only"
+
+
+@contextmanager
+def _spool(site: Site, chance: random.Random) -> Iterator[str]:
+    frozen = chance.random() < 0.5
+    ballast = site.second / "spool" / "ballast"
+    with site.server.frozen() if frozen else contextlib.nullcontext():
+        try:
+            _fill(ballast)
+            yield f"the spool's disk is full{', and the server stopped' if frozen else ''}"
+        finally:
+            ballast.unlink(missing_ok=True)
+
+
+@contextmanager
+def _clock(site: Site, chance: random.Random) -> Iterator[str]:
+    seconds = chance.choice((-7200, 7200))  # longer than a campaign, or times would coincide
+    site.set_clock(seconds)
+    try:
+        yield f"the clock is set by {seconds:+} s"
+    finally:
+        site.set_clock(0)
+
+
+@contextmanager
+def _network(site: Site, _: random.Random) -> Iterator[str]:
+    site.set_network(False)
+    try:
+        yield "a host's network is unreachable"
+    finally:
+        site.set_network(True)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Kind of fault, with bounds of its random duration in seconds."""
+
+    begin: Callable[[Site, random.Random], AbstractContextManager[str]]
+    least: float
+    most: float
+    whole: bool = False  # also in a short campaign
+
+
+FAULTS = {
+    "collector": Fault(_collector, 0, 6),
+    "measuring": Fault(_measuring, 30, 30, whole=True),
+    "scheduler": Fault(_scheduler, 0, 8),
+    "supervisor": Fault(_supervisor, 0, 0),
+    "server": Fault(_server, 0, 10),
+    "frozen": Fault(_frozen, 30, 30),
+    "read_only": Fault(_read_only, 20, 20),
+    "spool": Fault(_spool, 20, 30),
+    "clock": Fault(_clock, 10, 40),
+    "network": Fault(_network, 60, 60),
+}
+
+
+def measure(
+    minutes: float = 60.0, server: Kind | None = None, seed: int | None = None, only: str | None = None
+) -> dict[str, float | str]:
+    """Return the number of each fault, of checks, and the findings."""
+    seed = random.randrange(2**32) if seed is None else seed
+    chance = random.Random(seed)
+    folder = Path(tempfile.mkdtemp(prefix="bench-faults-"))
+    folder.chmod(0o755)  # the server may run as another user
+    workloads = 30 if minutes >= _FULL_MINUTES else max(3, round(2 * minutes))
+    kind = server or Kind.POSTGRESQL
+    site = Site(folder, DisturbedServer(kind.make(folder / "server")), workloads, chance)
+    results: dict[str, float | str] = {"seed": float(seed), "minutes": minutes}
+    for sent in (signal.SIGINT, signal.SIGTERM):  # a shell's background processes ignore the first
+        signal.signal(sent, signal.default_int_handler)
+    try:
+        site.open(timescaledb=kind in (Kind.TIMESCALEDB, Kind.STOCK_TIMESCALEDB))
+        campaign = Campaign(site, chance, minutes * 60, only.split(",") if only else None)
+        campaign.run()
+        results |= {f"{name}_faults": float(campaign.made[name]) for name in FAULTS}
+        results |= {f"{name}_left_out": why for name, why in site.left_out.items()}
+        results |= audit(site, campaign.excused)
+        for number, (at, problem) in enumerate(site.problems, 1):
+            results[f"finding_{number}"] = f"{problem} ({campaign.before(at)})"
+    finally:
+        site.close()
+    if site.problems:
+        results["kept"] = str(folder)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {**results, "findings": float(len(site.problems))}
+
+
+class Campaign:
+    """Sequence of faults during the campaign; the last schedule then ends by itself."""
+
+    def __init__(self, site: Site, chance: random.Random, seconds: float, only: list[str] | None) -> None:
+        self.made: Counter[str] = Counter()
+        self._site, self._chance = site, chance
+        self._began = uptime()
+        self._until = self._began + seconds
+        self._share = min(seconds / 60 / _FULL_MINUTES, 1.0)
+        self._names = [name for name in only or FAULTS if name not in site.left_out]
+        self._deck: list[str] = []
+        self._log: list[tuple[float, str, str]] = []
+
+    def run(self) -> None:
+        """Run the campaign."""
+        active = contextlib.ExitStack()
+        ends = next_at = self._began + self._pause()
+        disturbed = False
+        with active:
+            while self._site.tick(more=uptime() < self._until):
+                now = uptime()
+                if disturbed and now >= ends:
+                    active.close()
+                    self._site.count_lost()
+                    disturbed, next_at = False, uptime() + self._pause()
+                elif not disturbed and next_at <= now < self._until:
+                    lasts = self._begin(active)
+                    disturbed, ends = lasts is not None, now + (lasts or 0)
+                    next_at = now + 1
+                time.sleep(0.1)
+
+    def before(self, at: float) -> str:
+        """Return the last fault before a time."""
+        made = [f"{moment - self._began:.0f} s: {what}" for moment, _, what in self._log if moment <= at]
+        return f"at {at - self._began:.0f} s, after {made[-1]}" if made else "before any fault"
+
+    def excused(self, since: float, until: float) -> bool:
+        """Return whether scrapes were impossible between two times: the collector was killed, or a network unreachable."""
+        names = ("collector", "network")
+        return any(name in names and since - 5 <= at <= until + 5 for at, name, _ in self._log)
+
+    def _begin(self, active: contextlib.ExitStack) -> float | None:
+        """Start the next possible fault; return its duration."""
+        if not self._deck:
+            self._deck = self._chance.sample(self._names, len(self._names))
+        for name in self._deck:
+            fault = FAULTS[name]
+            at = uptime()
+            try:
+                what = active.enter_context(fault.begin(self._site, self._chance))
+            except NotNow:
+                continue
+            self._deck.remove(name)
+            self.made[name] += 1
+            self._log.append((at, name, what))
+            lasts = self._chance.uniform(fault.least, fault.most) * (1.0 if fault.whole else self._share)
+            print(f"{at - self._began:7.1f} s  {what}, for {lasts:.1f} s", file=sys.stderr, flush=True)
+            return lasts
+        return None
+
+    def _pause(self) -> float:
+        return self._chance.uniform(4, 16) * max(self._share, 0.5)
+
+
+def _fill(ballast: Path) -> None:
+    """Leave no room on a disk."""
+    with ballast.open("wb") as file:
+        free = os.statvfs(ballast.parent)
+        for size in (free.f_bavail * free.f_frsize, free.f_frsize):
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, size)

@@ -1,0 +1,1 @@
+"""Benchmarks of the database: writing, querying, storing and moving samples."""

@@ -1,0 +1,148 @@
+"""Whole path in process, from a response to committed rows, against a bare binary COPY of the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from benchmarks.database.freshness import freshness
+from benchmarks.measurement.parse import SERIES, body
+from benchmarks.support.servers import Kind, own_database
+from hypergauge.collector.convert.exposition import Parser
+from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
+from hypergauge.collector.write.writer import Writer
+from hypergauge.sql.ingest import samples, targets
+from hypergauge.sql.schema.flavour import Flavour, inspect
+from hypergauge.sql.server.database import Connection, Database
+
+__all__ = ["WholePath", "measure"]
+
+SCRAPES = 1200
+ROUNDS = 3
+HOUR = 3600
+BODIES = [body(seed) for seed in range(10)]
+
+
+def measure(server: Kind | None = None) -> dict[str, float | str]:
+    """Return speeds and memory with a database of its own, by default on an embedded server; `server` names another kind.
+
+    Speeds are medians of alternating rounds; a round of the whole path begins with known series.
+    """
+    with (
+        own_database("ingest", server) as database,
+        database.session() as connection,
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+    ):
+        flavour = inspect(connection).flavour
+        with WholePath(database, connection, Path(folder)) as path:
+            whole, bare, compressed = [], [], []
+            path.write(1)  # creates the series
+            for _ in range(ROUNDS):
+                whole.append(path.write(SCRAPES))
+                bare.append(path.copy(SCRAPES))
+                if flavour is Flavour.TIMESCALEDB:
+                    compressed.append(path.copy(SCRAPES, compressed=True))
+            early, late = path.memory()
+        rows = SCRAPES * SERIES
+        results = {
+            "flavour": flavour.value,
+            "rows": rows,
+            "rows_per_second": rows / statistics.median(whole),
+            "bare_copy_rows_per_second": rows / statistics.median(bare),
+            "ratio": statistics.median(bare) / statistics.median(whole),
+            "memory_after_10_minutes_mib": early / 2**20,
+            "memory_after_an_hour_mib": late / 2**20,
+        }
+        if compressed:
+            results["direct_compress_rows_per_second"] = rows / statistics.median(compressed)
+            results["direct_compress_ratio"] = statistics.median(bare) / statistics.median(compressed)
+        return {**results, **freshness(database, Path(folder))}
+
+
+class WholePath:
+    """Parser, rates, spool and writer for one target, connected as in the collector."""
+
+    def __init__(self, database: Database, connection: Connection, folder: Path) -> None:
+        self._connection = connection
+        self._target = targets.register_target(connection, host="benchmark", listener="ingest", instance="", url="none")
+        self._parser, self._rates, self._lock = Parser(), Rates(1.0), threading.Lock()
+        self._spool = Spool(folder / "spool")
+        self._definitions: dict[int, SeriesDefinition] = {}
+        self._metrics = CollectorMetrics()
+        self._writer = Writer(database, self._spool, self._lock, self._metrics)
+        # From an hour ago on: not in the future, and too young to be compressed meanwhile.
+        self._clock = itertools.count(int(time.time()) - 8 * HOUR)
+        self._written = 0
+
+    def __enter__(self) -> WholePath:
+        self._writer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.stop()
+        self._spool.close()
+        self._connection.execute("set timescaledb.max_tuples_decompressed_per_dml_transaction = 0")
+        self._connection.execute(
+            "delete from samples where series_id in (select series_id from series where target_id = %s)",
+            (self._target,),
+        )
+        self._connection.execute("delete from targets where target_id = %s", (self._target,))
+
+    def write(self, scrapes: int, each: Callable[[int], object] = lambda _: None) -> float:
+        """Send `scrapes` responses through the whole path, and return the seconds until the last row is committed."""
+        began = time.perf_counter()
+        for number in range(scrapes):
+            scrape = self._parser.parse(BODIES[number % len(BODIES)])
+            for ref, series in scrape.new.items():
+                self._definitions[ref] = SeriesDefinition(self._target, series.metric, series.kind, dict(series.labels))
+            found = self._rates.samples(scrape, float(next(self._clock)))
+            with self._lock:
+                self._spool.append(SpoolRecord(found.times, found.refs, found.values, found.dts, self._definitions))
+            each(number)
+        self._written += scrapes * SERIES
+        while self._metrics.samples._value.get() < self._written:
+            time.sleep(0.001)
+        return time.perf_counter() - began
+
+    def copy(self, scrapes: int, *, compressed: bool = False) -> float:
+        """Copy the same number of rows of the same series into the same table, in one transaction, and return the seconds."""
+        ids = self._connection.execute("select series_id from series where target_id = %s", (self._target,)).fetchall()
+        series = np.array([row[0] for row in ids], np.int32)
+        count = scrapes * len(series)
+        columns = samples.Columns(
+            np.repeat([float(next(self._clock)) for _ in range(scrapes)], len(series)),
+            np.tile(series, scrapes),
+            np.zeros(count, np.int32),
+            np.random.default_rng(0).random(count).round(6),
+            np.ones(count, np.float32),
+        )
+        began = time.perf_counter()
+        with self._connection.transaction():
+            samples.copy_samples(self._connection, columns, compressed=compressed)
+        return time.perf_counter() - began
+
+    def memory(self) -> tuple[float, float]:
+        """Send an hour of data at 1 Hz, and return the process's memory after 10 minutes and at the end."""
+        process = psutil.Process()
+        seen: dict[int, int] = {}
+
+        def look(number: int) -> None:
+            if number + 1 in (HOUR // 6, HOUR):
+                seen[number + 1] = process.memory_info().rss
+            if number % 60 == 59:  # at 1 Hz it would never be behind
+                while self._spool.depth > 60:
+                    time.sleep(0.01)
+
+        self.write(HOUR, look)
+        return seen[HOUR // 6], seen[HOUR]

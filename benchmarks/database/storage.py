@@ -1,0 +1,268 @@
+"""Bytes per sample after compression: real runs of 60 s and of 10 min in TimescaleDB.
+
+The exporters ``host`` and ``process`` are replayed from a recording of real runs; responses of ``dcgm`` and ``nvml``
+are simulated. All samples pass through the collector's parser, rates, spool and writer into one
+day's chunk, which is then compressed. A host's series continue from run to run, a run's process series are its own.
+
+``bytes_per_sample`` is that of a day with four times the recording: 32 runs of 60 s and four of 10 min, an hour and a
+quarter of scraping at 1 Hz. ``60s`` and ``10min`` are the eight short runs alone and the long one alone: there the catalog
+and batches of fewer than 1000 rows weigh most.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.support import recording, telemetry
+from benchmarks.support.recording import Body, RecordedRun, Recording
+from benchmarks.support.servers import Kind, own_database
+from hypergauge.collector.convert.exposition import Parser
+from hypergauge.collector.convert.rates import Rates
+from hypergauge.collector.metrics import CollectorMetrics
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
+from hypergauge.collector.write.writer import Writer
+from hypergauge.core.files.run_folder import RunEnd
+from hypergauge.sql.ingest import targets
+from hypergauge.sql.maintenance.aggregates import refresh
+from hypergauge.sql.runs import experiments, runs
+from hypergauge.sql.server.database import Connection, Database
+
+__all__ = ["measure"]
+
+HOST = "node1"
+# Runs of the recording by their planned seconds, and repetitions.
+LAYOUTS = {"60s": ((60,), 1), "10min": ((600,), 1), "day": ((60, 600), 4)}
+# Recorded time of a host before and after its runs.
+_AROUND = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Bytes and samples of one layout, by exporter."""
+
+    samples: dict[str, int]
+    bytes: dict[str, float]
+    rows_bytes: int
+    catalog_bytes: int
+    aggregates_bytes: int
+    columns: dict[str, float]
+
+
+def measure(server: Kind | None = None) -> dict[str, float | str]:
+    """Return bytes per sample, in total and by exporter, from runs of each length and of both."""
+    taken = recording.read()
+    results: dict[str, float | str] = {}
+    for layout, (lengths, passes) in LAYOUTS.items():
+        with own_database("storage", server, default=Kind.TIMESCALEDB) as database:
+            stored = _store(database, _repeated(_of(taken, lengths), passes))
+        results |= _figures(layout, stored)
+    return {"bytes_per_sample": results["day"], **results}
+
+
+def _figures(layout: str, stored: _Stored) -> dict[str, float | str]:
+    total = sum(stored.samples.values())
+    compressed = sum(stored.bytes.values())
+    results: dict[str, float | str] = {
+        layout: (compressed + stored.catalog_bytes) / total,
+        f"{layout}_samples": float(total),
+        f"{layout}_catalog": stored.catalog_bytes / total,
+        f"{layout}_row_store": stored.rows_bytes / total,
+        f"{layout}_aggregates": stored.aggregates_bytes / total,
+    }
+    for listener in dict.fromkeys(key.partition(" ")[0] for key in stored.samples):
+        keys = [key for key in stored.samples if key.startswith(listener)]
+        results[f"{layout}_{listener}"] = sum(stored.bytes[key] for key in keys) / sum(
+            stored.samples[key] for key in keys
+        )
+        for key in keys:
+            results[f"{layout}_{key.replace(' ', '_')}"] = stored.bytes[key] / stored.samples[key]
+    results |= {f"{layout}_column_{name}": size / total for name, size in stored.columns.items()}
+    return results
+
+
+def _of(taken: Recording, lengths: tuple[int, ...]) -> Recording:
+    """Return the part of a recording with runs of these lengths."""
+    wanted = [run for run in taken.runs if run.seconds in lengths]
+    began, ended = wanted[0].started_at - _AROUND, wanted[-1].ended_at + _AROUND
+    return Recording(wanted, [body for body in taken.bodies if began <= body.time <= ended])
+
+
+def _repeated(taken: Recording, passes: int) -> Recording:
+    """Return a recording repeated `passes` times, each time with other runs."""
+    length = int(taken.bodies[-1].time - taken.bodies[0].time) + 2
+    runs, bodies = [], []
+    for number in range(passes):
+        shift = number * length
+        ids = {run.run_id: run.run_id if not number else uuid.uuid4().hex for run in taken.runs}
+        runs += [
+            RecordedRun(ids[run.run_id], run.started_at + shift, run.ended_at + shift, run.seconds)
+            for run in taken.runs
+        ]
+        bodies += [
+            Body(body.listener, body.time + shift, _moved(body.text, ids, shift)) if number else body
+            for body in taken.bodies
+        ]
+    return Recording(runs, bodies)
+
+
+def _moved(text: bytes, ids: dict[str, str], shift: int) -> bytes:
+    """Return a response with other runs, `shift` seconds later."""
+    text = re.sub(rb'(?<=run_id=")\w{32}', lambda found: ids.get(found[0].decode(), found[0].decode()).encode(), text)
+    text = re.sub(rb" (\d{13})$", lambda found: b" %d" % (int(found[1]) + shift * 1000), text, flags=re.MULTILINE)
+    return re.sub(
+        rb"^(bench_process_start_time_seconds\S* )(\S+)",
+        lambda found: found[1] + repr(float(found[2]) + shift).encode(),
+        text,
+        flags=re.MULTILINE,
+    )
+
+
+def _store(database: Database, taken: Recording) -> _Stored:
+    with database.session() as connection:
+        _place_runs(connection, taken.runs)
+        _ingest(database, connection, taken)
+        refresh(connection)
+        # A bulk write is compressed directly; live samples stay in the row store for a day. These count as live.
+        connection.execute("select public.decompress_chunk(c, true) from public.show_chunks('bench.samples') c")
+        row = connection.execute("select public.hypertable_size('bench.samples')").fetchone()
+        assert row is not None
+        connection.execute(
+            "select public.compress_chunk(c, if_not_compressed => true) from public.show_chunks('bench.samples') c"
+        )
+        connection.execute("vacuum full series, run_sets, places")
+        return _measured(connection, row[0])
+
+
+def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
+    """Insert the runs with their placements, on the host and on every GPU and instance."""
+    experiments.claim_experiment(connection, 1, name="storage", source="storage", into=True)
+    for number, run in enumerate(taken, start=1):
+        workload = experiments.open_workload(connection, 1, number)
+        runs.create_runs(
+            connection,
+            [
+                runs.NewRun(
+                    run_id=run.run_id, mlflow_run_id=run.run_id, workload_id=workload, position=1, attempt=1, name="train",
+                    owner="", command="", environment="-", collocation="-", devices="", params={}, host=HOST,
+                    fingerprint=run.run_id,
+                )
+            ],
+        )  # fmt: skip
+        places = [
+            runs.Placement(run.run_id, HOST, gpu_uuid=gpu.uuid, gpu_instance_id=part.gi)
+            for gpu in telemetry.Host().gpus
+            for part in gpu.parts
+        ]
+        runs.start_runs(connection, workload, [runs.Placement(run.run_id, HOST), *places], run.started_at)
+        runs.end_run(connection, run.run_id, RunEnd("finished", run.started_at, run.ended_at, 0, None, 0.0, 0, 0, 0))
+
+
+def _ingest(database: Database, connection: Connection, taken: Recording) -> None:
+    definitions: dict[int, SeriesDefinition] = {}
+    with_folder = Path(database.settings.home) / "spool"
+    spool, lock = Spool(with_folder), threading.Lock()
+    for listener, bodies in _by_listener(taken).items():
+        target = targets.register_target(connection, host=HOST, listener=listener, instance="", url=listener)
+        parser, rates, base = Parser(), Rates(1.0), len(definitions)
+        for at, text in bodies:
+            scrape = parser.parse(text)
+            for ref, series in scrape.new.items():
+                definitions[base + ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
+            found = rates.samples(scrape, at)
+            spool.append(SpoolRecord(found.times, np.uint32(base) + found.refs, found.values, found.dts, definitions))
+    writer = Writer(database, spool, lock, CollectorMetrics())
+    writer.start()
+    writer.stop(timeout=600)
+    if spool.depth:
+        raise RuntimeError("the writer did not write all records")
+    spool.close()
+
+
+def _by_listener(taken: Recording) -> dict[str, list[tuple[float, bytes]]]:
+    found: dict[str, list[tuple[float, bytes]]] = defaultdict(list)
+    for body in taken.bodies:
+        found[body.listener].append((body.time, body.text))
+    found["nvml"], found["dcgm"] = [], []
+    for at, dcgm, nvml in _simulated(taken):
+        found["dcgm"].append((at, dcgm))
+        found["nvml"].append((at, nvml))
+    return dict(found)
+
+
+def _simulated(taken: Recording) -> Iterator[tuple[float, bytes, bytes]]:
+    """Yield time and both responses for each second of the recording, each at its own phase of the second."""
+    host = telemetry.Host()
+    first = int(taken.bodies[0].time)
+    for at in range(first, int(taken.bodies[-1].time)):
+        host.tick(next((at - run.started_at for run in taken.runs if run.started_at <= at < run.ended_at), None))
+        yield at + 0.414, host.dcgm(), host.nvml()
+
+
+def _measured(connection: Connection, rows_bytes: int) -> _Stored:
+    """Return sizes. A chunk's pages and index are split in proportion to each series' batches."""
+    [(total,)] = connection.execute("select public.hypertable_size('bench.samples')").fetchall()
+    [(catalog,)] = connection.execute(
+        "select sum(pg_total_relation_size(name::regclass)) from unnest(array['series', 'run_sets', 'places']) name"
+    ).fetchall()
+    [(aggregates,)] = connection.execute(
+        "select sum(public.hypertable_size(name::regclass)) from unnest(array['samples_10s', 'samples_1m', 'samples_10m']) name"
+    ).fetchall()
+    constant: dict[int, bool] = dict(
+        connection.execute(
+            "select series_id, min(value) is not distinct from max(value) from samples group by series_id"
+        ).fetchall()
+    )
+    listeners: dict[int, str] = dict(
+        connection.execute("select series_id, listener from series join targets using (target_id)").fetchall()
+    )
+    counts: dict[str, int] = defaultdict(int)
+    sizes: dict[str, float] = defaultdict(float)
+    columns: dict[str, float] = defaultdict(float)
+    for chunk in _compressed_chunks(connection):
+        for series, count, size, *parts in connection.execute(
+            f"""
+            select series_id, _ts_meta_count, pg_column_size(c.*) + 4, pg_column_size("time"),
+                   pg_column_size(runset_id), pg_column_size(value), pg_column_size(dt) from {chunk} c
+            """.encode()
+        ):
+            key = f"{listeners[series]} {'constant' if constant[series] else 'changing'}"
+            counts[key] += count
+            sizes[key] += size
+            for name, part in zip(("time", "runset_id", "value", "dt"), parts, strict=True):
+                columns[name] += part or 0
+            columns["batch"] += size - sum(part or 0 for part in parts)
+    held = sum(sizes.values())
+    columns["pages"] = total - held
+    return _Stored(
+        dict(counts),
+        {key: size * total / held for key, size in sizes.items()},
+        rows_bytes,
+        int(catalog),
+        int(aggregates),
+        dict(columns),
+    )
+
+
+def _compressed_chunks(connection: Connection) -> list[str]:
+    return [
+        row[0]
+        for row in connection.execute(
+            """
+            select format('%I.%I', n.nspname, k.relname)
+            from timescaledb_information.chunks c
+            join _timescaledb_catalog.compression_settings s
+              on s.relid = format('%I.%I', c.chunk_schema, c.chunk_name)::regclass
+            join pg_class k on k.oid = s.compress_relid join pg_namespace n on n.oid = k.relnamespace
+            where c.hypertable_schema = 'bench' and c.hypertable_name = 'samples'
+            """
+        )
+    ]

@@ -1,0 +1,1 @@
+"""Benchmarks of exporters and collector: cost, limits and accuracy."""

@@ -1,0 +1,1 @@
+"""Benchmarks of the scheduler, its commands and spans."""

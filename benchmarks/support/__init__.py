@@ -1,0 +1,1 @@
+"""Servers, exporters and recorded or generated samples that benchmarks share."""
