@@ -1,4 +1,4 @@
-"""Real databases for the tests: the embedded PostgreSQL always, TimescaleDB Community wherever one can be found."""
+"""Real databases for the tests: the embedded PostgreSQL, and TimescaleDB Community where there is one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from psycopg import conninfo
 
-from benchmarks.servers import installed_timescale
+from benchmarks.support.servers import installed_timescale
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.server.database import Database

@@ -1,4 +1,4 @@
-"""One stack for all end-to-end tests of a process, held up from the first to the last."""
+"""One stack for all end-to-end tests of a process."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cluster.slurm import Site, site_in
+from tests.support.data.tags import all_tags_are_true
 from tests.support.home import Home
-from tests.support.slurm import Site, site_in
-from tests.support.tags import all_tags_are_true
 
 
 @pytest.fixture(scope="session")

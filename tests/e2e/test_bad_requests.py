@@ -1,4 +1,4 @@
-"""Bad input: the contract's exit status, the place, nothing started, nothing changed."""
+"""Bad input: exit status 2, the place of the error, nothing started or changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharing a GPU: MIG instances and MPS daemons that are made for runs, and gone when these are over, whatever happens."""
+"""GPU sharing: MIG instances and MPS daemons, provisioned for runs and removed after any end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from hypergauge.gpu import inventory, load
 from hypergauge.gpu.mig import MigControl
-from tests.support import fake_mps
+from tests.support.fakes import mps as fake_mps
 from tests.support.home import Home, Sheet, Started, environment_of, supervisor_of
 from tests.support.waiting import wait_for
 
@@ -53,7 +53,7 @@ class HomeWithGpus(Home):
 
     def nothing_is_left(self) -> None:
         """Check that there is nothing that was not there before."""
-        assert self.ask("select * from owned_devices") == []
+        assert self.ask("select * from provisioned_devices") == []
         assert [self.instances(gpu) for gpu in range(3)] == [[], [], [("1g.5gb", 0)]]
         assert self.daemons() == []
 
@@ -172,7 +172,7 @@ def test_runs_that_nobody_schedules_any_more_leave_nothing(place: HomeWithGpus) 
     place.running(56, 3)
     schedule.kill()
     gate.touch()
-    wait_for(lambda: not place.ask("select from owned_devices"), "the end of what was made")
+    wait_for(lambda: not place.ask("select from provisioned_devices"), "the end of what was made")
     place.nothing_is_left()
 
 

@@ -1,4 +1,4 @@
-"""A schedule, its supervisors and their leases live through whatever becomes of the database."""
+"""Outages of the database: schedules, supervisors and leases survive them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
 from tests.support.home import Home, Sheet, processes_of
-from tests.support.servers import OwnServer, own_server
+from tests.support.servers.databases import OwnServer, own_server
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.flavours
@@ -115,7 +115,7 @@ def test_an_end_that_the_database_refuses_is_recorded_when_it_does_not(home: Awa
     sheet, gates = home.gates(4)
     schedule = home.start("schedule", sheet.path)
     [run] = home.running(4)
-    ends_by = "alter function bench.{}(text, text, timestamptz, integer, text) rename to {}"
+    ends_by = "alter function bench_internal.{}(text, text, timestamptz, integer, text) rename to {}"
     home.statement(ends_by.format("end_run", "missing"))  # as in the middle of what somebody mends by hand
     try:
         gates[0].touch()

@@ -1,4 +1,4 @@
-"""What a run finds in its interpreter: its own packages, the client, none of ours, and MLflow without a change."""
+"""The interpreter of a run: its own packages, the client, MLflow without a change, and nothing else of ours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import NewFolder
-from tests.support import fake_conda, fake_docker
+from tests.support.fakes import conda as fake_conda
+from tests.support.fakes import docker as fake_docker
 from tests.support.home import SCRIPTS, Home, processes_of
 from tests.support.waiting import wait_for
 
@@ -216,7 +217,7 @@ def test_a_run_is_repeated_from_its_record(equipped: Home, elsewhere: dict[str, 
     before = sheet.read_bytes()
     label = f"33/1/{elsewhere['conda']['position']}"
     said = equipped.bench("schedule", "--from-run", label)
-    assert "It had another run beside it, which is not repeated." in said
+    assert "shared its workload with 1 other run" in said
     again = equipped.runs(33)[elsewhere["conda"]["position"]]
     assert (again["attempt"], again["status"], again["command"]) == (2, "finished", elsewhere["conda"]["command"])
     assert surroundings(equipped, again)["arguments"] == ["--lr", "0.1"]

@@ -1,4 +1,4 @@
-"""How runs fail, what is said of them, which are repeated, and what becomes of the others."""
+"""Failing runs: their reasons, retries, and the runs beside them."""
 
 from __future__ import annotations
 

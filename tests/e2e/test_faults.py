@@ -1,4 +1,4 @@
-"""The campaign of faults, in short: each kind that this machine allows at most once, and nothing to be found."""
+"""The campaign of faults, in short: each kind at most once, without a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiment files that were written for radT, and in the form of its paper, run as they stand."""
+"""Experiment files of radT and of its paper, run unchanged."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import NewFolder
-from tests.support.fake_mps import installed_mps
+from tests.support.fakes.mps import installed_mps
 from tests.support.home import SCRIPTS, Home, Sheet
 
 EXPERIMENTS = SCRIPTS.parent / "experiments"

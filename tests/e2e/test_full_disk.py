@@ -1,4 +1,4 @@
-"""A full disk, under the spool and under the database: what is lost is counted, the oldest first, and all goes on."""
+"""A full disk under the spool and the database: losses are counted, the oldest first, and work continues."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.support.account import PATIENCE, Account
+from tests.support.data.account import LIMIT_SECONDS, Account
+from tests.support.data.spools import fill_spool
 from tests.support.disks import fill, small_disk
-from tests.support.scripted import Collector, scripted
-from tests.support.servers import own_server
-from tests.support.spools import fill_spool
+from tests.support.exporters.scripted import Collector, scripted
+from tests.support.servers.databases import own_server
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
             collector.start()
         server.stop("fast")
         ballast = fill(disk, leave=MEGABYTE // 2)
-        wait_for(lambda: collector.alive and lost(collector) > 0, "a loss that is counted", PATIENCE)
+        wait_for(lambda: collector.alive and lost(collector) > 0, "a loss that is counted", LIMIT_SECONDS)
         ballast.unlink()
         collector.wait_for_scrapes(exporter, 3)
         server.start()
@@ -53,7 +53,7 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
             kept = scrapes - int(lost(collector)) // series
             return kept if account.ask(backlog) == [(kept * series, scrapes - kept)] else None
 
-        kept = wait_for(newer, "the newer of the backlog", PATIENCE)
+        kept = wait_for(newer, "the newer of the backlog", LIMIT_SECONDS)
         assert 0 < kept < scrapes
         assert lost(collector) == (scrapes - kept) * series
         collector.stop()
@@ -75,7 +75,9 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
             ballast = fill(disk, leave=MEGABYTE)
             before = collector.figures()["bench_collector_write_errors_total"]
             wait_for(
-                lambda: collector.figures()["bench_collector_write_errors_total"] > before, "a failed write", PATIENCE
+                lambda: collector.figures()["bench_collector_write_errors_total"] > before,
+                "a failed write",
+                LIMIT_SECONDS,
             )
             collector.wait_for_scrapes(exporter, 5)
             ballast.unlink()

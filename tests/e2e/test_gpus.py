@@ -1,4 +1,4 @@
-"""Simulated GPUs through the whole pipeline: each run sees what is its own, and the parts of the energy add up."""
+"""Simulated GPUs through the whole pipeline: each run has its own part, and the energy adds up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypergauge.gpu import inventory
 from hypergauge.simulation import World
 from tests.conftest import NewFolder
-from tests.support.fake_mps import installed_mps
+from tests.support.fakes.mps import installed_mps
 from tests.support.home import Home
 from tests.support.waiting import wait_for
 
@@ -64,9 +64,7 @@ def place(new_folder: NewFolder) -> Iterator[GpuHome]:
 
 def settled(home: Home) -> None:
     """Wait until all that runs had to say is written."""
-    query = (
-        "select from runs where started_at is not null having bool_and(summarised) and not exists (select from retags)"
-    )
+    query = "select from runs where started_at is not null having bool_and(summarised) and not exists (select from retag_queue)"
     wait_for(lambda: home.ask(query), "the last sample")
 
 
@@ -97,7 +95,7 @@ def total(home: Home, run: dict[str, Any], quantity: str, scope: str) -> dict[st
 
 def test_all_rows_finish_and_nothing_is_left(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     assert {run["status"] for run in runs.values()} == {"finished"}
-    assert place.ask("select * from owned_devices") == []
+    assert place.ask("select * from provisioned_devices") == []
     assert [len(gpu.mig) for gpu in inventory(GPUS, place.path).gpus] == [0, 0, 0, 0]
 
 

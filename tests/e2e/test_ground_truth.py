@@ -1,4 +1,4 @@
-"""Tags and totals against what the runs know of themselves, through the whole pipeline, in both flavours."""
+"""Tags and totals against the runs' own records, through the whole pipeline, in both flavours."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
+from tests.support.data.tags import settled, tags_are_true
 from tests.support.home import SCRIPTS, Home
-from tests.support.tags import settled, tags_are_true
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.quiet, pytest.mark.slow]

@@ -1,4 +1,4 @@
-"""What `bench interference` says of a small real experiment, against clocks that the runs themselves have read."""
+"""`bench interference` on a small real experiment, against the runs' own clocks."""
 
 from __future__ import annotations
 

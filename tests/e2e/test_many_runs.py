@@ -1,4 +1,4 @@
-"""Many short runs leave nothing behind: no processes, descriptors, connections, files, and no memory."""
+"""Many short runs: no process, descriptor, connection, file or memory is left."""
 
 from __future__ import annotations
 

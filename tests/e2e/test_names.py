@@ -1,4 +1,4 @@
-"""What keeps its name when files are edited: no run is ever attributed to another row."""
+"""Edited files: no run is ever attributed to another row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_an_experiment_belongs_to_its_file(home: Home, started: dict[int, tuple[
     assert other.path.read_bytes() == before
     assert len(home.runs(41)) == 1
     said = home.bench("schedule", other.path, "--into")
-    assert "Of another file: 41/1. The workloads of this one are 41/2." in said
+    assert "41/1 belong to another file; this file's workloads are 41/2." in said
     assert [(run["workload"], run["position"], run["attempt"], run["name"]) for run in home.runs(41)] == [
         (1, 1, 1, "first"), (2, 1, 1, "other"),
     ]  # fmt: skip

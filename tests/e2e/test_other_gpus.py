@@ -1,4 +1,4 @@
-"""A stack that is up, and commands that want other GPUs measured than it does."""
+"""A running stack, and commands that need other GPUs measured."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_listeners_are_started_anew_for_other_gpus_while_nobody_needs_them(place
 
     place.simulate = GPUS
     said = " ".join(place.bench("up").split())
-    assert f"started with no BENCH_SIMULATE; starting them anew with BENCH_SIMULATE={GPUS}" in said
+    assert f"started with no BENCH_SIMULATE; starting them again with BENCH_SIMULATE={GPUS}" in said
     assert place.pid("exporter-host") != host
     assert place.pid("collector") == collector
     wait_for(lambda: place.ask("select from series where metric = 'bench_gpu_power_watts'"), "an exporter's samples")
@@ -68,6 +68,6 @@ def test_listeners_are_started_anew_for_other_gpus_while_nobody_needs_them(place
     wait_for(lambda: place.ask("select from runs where status = 'running'"), "the run")
     place.simulate = "2xH100"
     said = " ".join(place.bench("up", status=2).split())
-    assert f"were started with BENCH_SIMULATE={GPUS}, and 1 run may need them so; this command has" in said
+    assert f"were started with BENCH_SIMULATE={GPUS}, and 1 run may need them; this command has" in said
     run.interrupt()
     run.wait(status=1)

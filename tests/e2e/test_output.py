@@ -1,4 +1,4 @@
-"""What a run writes shows while it goes on, and stays within bounds wherever it is kept."""
+"""Output of a run: shown live, and limited in size."""
 
 from __future__ import annotations
 

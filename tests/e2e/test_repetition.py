@@ -1,4 +1,4 @@
-"""Workloads that are run several times, in turn."""
+"""Repeated workloads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_workloads_take_turns_and_each_repetition_is_an_attempt(home: Home) -> N
     sheet = home.sheet("turns", HEADER, [f"80,1,first,{CLOCKED}", f"80,2,second,{CLOCKED}", f"80,2,third,{CLOCKED}"])
     planned = home.bench("schedule", sheet.path, "--repeat", "2", "--dry-run")
     assert planned.count("1-2") == 3
-    assert "The workloads are run in turn, 2 times each." in planned
+    assert "The workloads run in turn, 2 times each." in planned
     said = home.bench("schedule", sheet.path, "--repeat", "2")
     runs = home.runs(80)
     order = [(run["workload"], run["attempt"]) for run in sorted(runs, key=lambda run: run["started"])]
@@ -48,7 +48,7 @@ def test_workloads_take_turns_and_each_repetition_is_an_attempt(home: Home) -> N
 def test_columns_of_the_users_own_are_named_once(home: Home) -> None:
     rows = [f"84,1,first,{CLOCKED},warm,today", f"84,1,second,{CLOCKED},cold,today"]
     sheet = home.sheet("columns", f"{HEADER},Notes,Date", rows)
-    notice = "Unknown columns, kept as they are: Notes, Date\n"
+    notice = "Unknown columns, kept unchanged: Notes, Date\n"
     for words in (["--dry-run"], []):
         said = home.bench("schedule", sheet.path, *words)
         assert said.count(notice) == said.count("Date") == 1

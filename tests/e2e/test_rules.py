@@ -1,4 +1,4 @@
-"""Rules that fire while runs go on, and what is done then: only what was asked for, once, and on record."""
+"""Rules that fire on running runs: the requested actions alone, once, on record."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_a_run_is_judged_as_a_whole_when_it_has_ended(over: Scene) -> None:
     assert scene.ended("idle")["status"] == "finished"
     assert scene.ended("short")["status"] in ("finished", "stopped")
     ids = [run["run_id"] for run in scene.home.runs(95)]
-    judged = "select count(*) as n from runs where judged and run_id = any(%s)"
+    judged = "select count(*) as n from runs where evaluated and run_id = any(%s)"
     wait_for(lambda: scene.home.ask(judged, ids)[0]["n"] == 4, "judgement")
     found = scene.home.ask("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
     assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "told", "short")}

@@ -1,4 +1,4 @@
-"""Workloads as jobs of a real Slurm: measured as on this host, and ended by Slurm in every way that it has."""
+"""Workloads as jobs of a real Slurm: measured as on this host, and ended in every way that Slurm has."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import fake_mps
+from tests.support.cluster.slurm import HEADER, Site, site_in
+from tests.support.data.tags import all_tags_are_true
+from tests.support.fakes import mps as fake_mps
 from tests.support.home import Sheet, environment_of, open_gate
-from tests.support.slurm import HEADER, Site, site_in
-from tests.support.tags import all_tags_are_true
 from tests.support.waiting import wait_for
 
 # The first waits for a cluster and a stack, and for limits that Slurm looks at every half minute.
@@ -28,7 +28,7 @@ ROWS = [
     "300,1,left,0,--mem=3G,{scripts}/clocked.py,--seconds 8 --megabytes 96",
     "300,1,right,0,--mem=3G,{scripts}/clocked.py,--seconds 8 --megabytes 32",
     "300,2,cancelled,,,{scripts}/gate.py,never",
-    "300,3,late,,time=00:01:00,{scripts}/gate.py,never",
+    "300,3,late,,time=00:02:00,{scripts}/gate.py,never",
     "300,4,hog,,--mem=1G,{scripts}/hog.py,",
     "300,4,neighbour,,--mem=1G,{scripts}/clocked.py,--seconds 12",
     "300,5,repeated,,,{scripts}/gate.py,open",
@@ -242,7 +242,7 @@ def test_a_controller_may_be_away(site: Site) -> None:
 ROW = "305,{workload},run,{devices},{words},{{scripts}}/clocked.py,--seconds 0"
 NOT_OURS = {
     ("GPU-12345678-1234-1234-1234-123456789012", ""): "is one GPU of one host",
-    ("", "--nodes=2"): "--nodes is not for rows to say",
+    ("", "--nodes=2"): "--nodes is reserved",
 }
 REFUSED = {
     ("", "partition=mian"): "Slurm has no partition 'mian' (did you mean 'main'?)",

@@ -1,4 +1,4 @@
-"""Where no server is configured but a store, a server of our own keeps runs in it."""
+"""Configured stores without a server: our own MLflow server keeps the runs in them."""
 
 from __future__ import annotations
 

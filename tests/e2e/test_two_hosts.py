@@ -1,4 +1,4 @@
-"""A database and a collector on one host, exporters and runs on others, each with a name and a network of its own."""
+"""A database and a collector on one host, exporters and runs on others, each in its own network."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from psycopg import conninfo
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.services import Stack
 from hypergauge.sql.schema.flavour import Flavour
+from tests.support.cluster.hosts import Host, another_clock, hosts
 from tests.support.home import Home, Started
-from tests.support.hosts import Host, another_clock, hosts
 from tests.support.waiting import wait_for
 
-RELAY = Path(__file__).parents[1] / "support" / "relay.py"
+RELAY = Path(__file__).parents[1] / "support" / "servers" / "relay.py"
 TARGETS = "scrape_configs: [{job_name: site, announced_sd_configs: [{refresh_interval: 1s}]}]"
 LISTENER = ("exporter", "run", "host", "--bind", "0.0.0.0", "--insecure", "--port", "9701")
 pytestmark = [
@@ -53,7 +53,9 @@ class Site:
 
     def ask(self, query: str, *values: object) -> list[tuple[object, ...]]:
         """Ask the database."""
-        with psycopg.connect(self.dsn, options="-csearch_path=bench") as connection:
+        with psycopg.connect(
+            self.dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
+        ) as connection:
             return connection.execute(query.encode(), values).fetchall()
 
     def up(self) -> list[tuple[object, ...]]:
@@ -104,7 +106,7 @@ def test_a_run_on_another_host_is_measured_from_here(site: Site) -> None:
     [going] = wait_for(lambda: server.json("status")["runs"], "the run, seen from the server")
     assert server.json("status")["unmeasured"] == []
     run_id = going["run_id"]
-    assert f"goes on at host {node.name}; stop it there" in server.bench("stop", run_id, status=2)
+    assert f"is running on host {node.name}; stop it there" in server.bench("stop", run_id, status=2)
     assert node.name in server.bench("logs", run_id, status=1)
     services = there.json("status")["services"]
     assert "exporter-process" in services

@@ -1,4 +1,4 @@
-"""`bench watch` on real runs: at a terminal, where nobody watches, and for programs."""
+"""`bench watch` on real runs: at a terminal, in a pipe, and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the local stack opens to others on its host: nothing of what it writes, and of ports those of the host itself alone."""
+"""Exposure of the local stack: private files, and ports on loopback alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small worlds in real databases, in each flavour, and what becomes of them."""
+"""Small worlds in real databases, in each flavour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.transfer.backup import backup
 from tests.conftest import own_database
-from tests.support.backups import Empty
+from tests.support.data.backups import Empty
 from tests.support.world import World
 
 

@@ -1,4 +1,4 @@
-"""A real browser for tests of pages: Chromium without a window, driven by its own protocol."""
+"""Real browser for tests of pages: headless Chromium, driven by its own protocol."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import base64
 import contextlib
 import shutil
 import subprocess
-import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +14,13 @@ from typing import Any, TypeVar
 import aiohttp
 import pytest
 
-from tests.support.waiting import HUNG_SECONDS
+from tests.support.waiting import HUNG_SECONDS, wait_for
 
 T = TypeVar("T")
 
 
 class Browser:
-    """One page of a browser, what it asked the network for, and what it complained of."""
+    """Page of a browser, with its network requests and console errors."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._loop, self._socket, self._number = loop, socket, 0
@@ -30,35 +29,32 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol; events that come meanwhile are kept."""
+        """Call a method of the protocol; keep the events that arrive before its response."""
         return self._run(self._call(method, parameters))
 
     def open(self, path: Path) -> None:
-        """Open a file, and wait until it has been drawn."""
+        """Open a file, and wait until it is drawn."""
         self._events.clear()
         self.call("Page.navigate", url=path.as_uri())
         self.until("document.readyState === 'complete'")
         self.frame()
 
     def frame(self) -> None:
-        """Wait until what was asked for is on the screen."""
+        """Wait until the next frame is drawn."""
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def run(self, script: str) -> Any:
-        """Return what an expression of JavaScript gives."""
+        """Return the value of an expression of JavaScript."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def until(self, condition: str) -> None:
         """Wait until an expression of JavaScript is true."""
-        deadline = time.monotonic() + HUNG_SECONDS
-        while not self.run(condition):
-            assert time.monotonic() < deadline, f"never: {condition}"
-            time.sleep(0.02)
+        wait_for(lambda: self.run(condition), condition)
 
     def screen(self, width: int, height: int = 900, *, dark: bool = False, mobile: bool = False) -> None:
-        """Give the page a size and a colour scheme."""
+        """Set the size and the color scheme of the page."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -73,7 +69,7 @@ class Browser:
         self.frame()
 
     def mouse(self, kind: str, x: float, y: float, *, clicks: int = 0) -> None:
-        """Do with the mouse what `kind` says: mouseMoved, mousePressed or mouseReleased."""
+        """Send a mouse event of `kind` mouseMoved, mousePressed or mouseReleased."""
         button = {"button": "left", "buttons": 1, "clickCount": clicks} if clicks else {}
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **button)
         self.frame()
@@ -86,23 +82,23 @@ class Browser:
         return tuple(found)
 
     def picture(self, path: Path) -> None:
-        """Write what the whole page looks like."""
+        """Write a screenshot of the whole page."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def pdf(self) -> bytes:
-        """Return the page as it would be printed."""
+        """Return the printed page."""
         return base64.b64decode(self.call("Page.printToPDF", preferCSSPageSize=True)["data"])
 
     @property
     def requests(self) -> list[str]:
-        """What the page has asked the network for."""
+        """URLs of the page's network requests."""
         urls = [event["request"]["url"] for name, event in self._events if name == "Network.requestWillBeSent"]
         return [url for url in urls if not url.startswith(("file:", "data:"))]
 
     @property
     def complaints(self) -> list[str]:
-        """Errors and warnings of its console."""
+        """Errors and warnings of the console."""
         found = [str(event) for name, event in self._events if name in ("Runtime.exceptionThrown", "Log.entryAdded")]
         calls = [event for name, event in self._events if name == "Runtime.consoleAPICalled"]
         return found + [str(event) for event in calls if event["type"] in ("error", "warning", "assert")]
@@ -130,7 +126,7 @@ def _code(key: str) -> dict[str, int]:
 
 @contextlib.contextmanager
 def browser(folder: Path) -> Iterator[Browser]:
-    """Start a browser; skip where there is none."""
+    """Start a browser; skip without one."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     program = next((found for name in names if (found := shutil.which(name))), None)
     if program is None:
@@ -143,11 +139,8 @@ def browser(folder: Path) -> Iterator[Browser]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            deadline = time.monotonic() + HUNG_SECONDS
-            while not port.exists() or not port.read_text().strip():
-                assert process.poll() is None, f"{program} ended with status {process.returncode}"
-                assert time.monotonic() < deadline, f"{program} did not come up"
-                time.sleep(0.05)
+            wait_for(lambda: process.poll() is not None or (port.exists() and port.read_text().strip()), program)
+            assert process.poll() is None, f"{program} ended with status {process.returncode}"
             with asyncio.Runner() as runner:
                 runner.run(asyncio.sleep(0))
                 yield from _connected(runner.get_loop(), port.read_text().split()[0])

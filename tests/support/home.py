@@ -1,4 +1,4 @@
-"""The real command on a home of its own, with its database, MLflow and processes."""
+"""Home of a test for the real command, with database, MLflow and processes."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from psycopg.rows import dict_row
 from tests.support.waiting import HUNG_SECONDS, wait_for
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "scripts"
-# What does not listen is killed after so many seconds, if it is not killed at once.
+# Processes that ignore the signal are killed after this time.
 GRACE = 120.0
 GRACEFUL = ["env", f"BENCH_GRACE={GRACE:g}"]
-# Safe path (-P): the working directory must not lend its modules to the command, as it does not to `bench`.
+# Safe path (-P): as for `bench`, modules of the working directory must not be imported.
 COMMAND = [sys.executable, "-P", "-m", "hypergauge.cli"]
 
 
 def listen_to_interrupts() -> None:
-    """Let Ctrl-C be heard, also where the tests run in the background of a shell, which has it ignored."""
+    """Restore the default for Ctrl-C, which a shell's background processes ignore."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def open_gate(gate: Path, status: int) -> None:
-    """Let a run that waits at `gate` end with this exit status."""
+    """End a run that waits at `gate` with this exit status."""
     written = gate.with_name(f"{gate.name}-{status}")
     written.write_text(str(status))
-    written.rename(gate)  # at once: an empty gate says 0
+    written.rename(gate)  # atomically: an empty gate means 0
 
 
 def processes_of(run_id: str) -> list[psutil.Process]:
-    """Return the living processes that say that they belong to a run."""
+    """Return the live processes of a run by their environment."""
     return _with_variable("BENCH_RUN_ID", run_id)
 
 
@@ -72,25 +72,25 @@ def _with_variable(name: str, value: str) -> list[psutil.Process]:
 
 @dataclass(frozen=True)
 class Sheet:
-    """An experiment file."""
+    """Experiment file."""
 
     path: Path
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """Its rows by now; it must be a whole file at every moment."""
+        """Current rows; the file must be complete at any time."""
         with self.path.open(newline="") as file:
             rows = list(csv.DictReader(file, strict=True))
         assert all(None not in row and None not in row.values() for row in rows), rows
         return rows
 
     def column(self, name: str) -> list[str]:
-        """One column of it."""
+        """Return one column of the file."""
         return [row.get(name, "") for row in self.rows]
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Read it over and over meanwhile: it must always be whole, and only two columns may change."""
+        """Read the file repeatedly in the context: it must always be complete, and only two columns may change."""
         before = [_what_is_the_users(row) for row in self.rows]
         problems: list[object] = []
         ended = threading.Event()
@@ -122,13 +122,13 @@ def _what_is_the_users(row: dict[str, str]) -> dict[str, str]:
 
 @dataclass
 class Started:
-    """A command that goes on."""
+    """Running command."""
 
     process: subprocess.Popen[bytes]
     output: Path
 
     def wait(self, status: int = 0, timeout: float = HUNG_SECONDS) -> str:
-        """Wait for its end, and return what it wrote."""
+        """Wait for the command's end, and return its output."""
         found = self.process.wait(timeout)
         assert found == status, self.output.read_text()
         return self.output.read_text()
@@ -138,14 +138,14 @@ class Started:
         self.process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
-        """End it without a chance to do anything about it."""
+        """Kill the command."""
         self.process.kill()
         self.process.wait()
 
 
 @dataclass
 class Home:
-    """One ``BENCH_HOME`` with its stack up; `through` are the words of a command that becomes another one elsewhere."""
+    """``BENCH_HOME`` with its stack up; `through` is the prefix of a command that runs another one elsewhere."""
 
     path: Path
     folder: Path
@@ -155,13 +155,13 @@ class Home:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables of a shell in which only the home, and `variables`, are set."""
+        """Environment of a shell with only the home and `variables` set."""
         others = {name: value for name, value in os.environ.items() if not name.startswith(("BENCH_", "MLFLOW_"))}
         return {**others, "BENCH_HOME": str(self.path), **self.variables}
 
     @contextlib.contextmanager
     def stack(self) -> Iterator[Self]:
-        """Hold the stack up; what was started meanwhile ends before it."""
+        """Keep the stack up in the context; commands started in it end before the stack."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.bench("up")
         try:
@@ -171,7 +171,7 @@ class Home:
             self.bench("down")
 
     def bench(self, *words: str | Path, status: int = 0) -> str:
-        """Run a command to its end, and return what it wrote to both outputs."""
+        """Run a command to its end, and return both outputs."""
         return self.start(*words).wait(status)
 
     def json(self, *words: str) -> Any:
@@ -186,7 +186,7 @@ class Home:
         return json.loads(done.stdout)
 
     def start(self, *words: str | Path, through: Sequence[str | Path] = ()) -> Started:
-        """Start a command; `through` are the words of another that becomes it."""
+        """Start a command; `through` is the prefix of a command that runs another one."""
         output = self.folder / f"output-{len(self._started)}.txt"
         with output.open("wb") as file:
             process = subprocess.Popen(
@@ -207,18 +207,20 @@ class Home:
         return Sheet(path)
 
     def ask(self, query: str, *values: object) -> list[dict[str, Any]]:
-        """Ask the database."""
-        with psycopg.connect(self.dsn, row_factory=dict_row, options="-csearch_path=bench") as connection:
+        """Query the database."""
+        with psycopg.connect(
+            self.dsn, row_factory=dict_row, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
+        ) as connection:
             return connection.execute(query.encode(), values).fetchall()
 
     @cached_property
     def dsn(self) -> str:
-        """Where the database is."""
+        """Connection string of the database."""
         return self.bench("db", "url").strip()
 
     @cached_property
     def tracking_uri(self) -> str:
-        """Where MLflow is."""
+        """Address of MLflow."""
         return str(self.json("status")["services"]["mlflow"]["url"])
 
     def runs(self, experiment: int) -> list[dict[str, Any]]:
@@ -236,7 +238,7 @@ class Home:
         )
 
     def running(self, experiment: int, count: int = 1) -> list[dict[str, Any]]:
-        """Wait until `count` runs of an experiment go on and stand at their gates, and return them."""
+        """Wait until `count` runs of an experiment wait at their gates, and return them."""
 
         def at_the_gate() -> list[dict[str, Any]] | None:
             runs = [run for run in self.runs(experiment) if run["status"] == "running"]
@@ -246,31 +248,31 @@ class Home:
         return wait_for(at_the_gate, f"{count} runs of experiment {experiment}")
 
     def output(self, run_id: str) -> bytes:
-        """Return what a run has written by now, as its host has it."""
+        """Return a run's output so far, from its host."""
         path = self.path / "runs" / run_id / "output.log"
         return path.read_bytes() if path.exists() else b""
 
     def delivered(self, run_id: str) -> None:
-        """Wait until the supervisor of a run, which outlives `bench run`, has delivered what it left."""
+        """Wait until the supervisor of a run, which outlives `bench run`, has delivered all its output."""
         wait_for(lambda: (self.path / "runs" / run_id / "delivered.json").exists(), f"the delivery of {run_id}")
 
     def mlflow(self, path: str, /, **query: str) -> bytes:
-        """Ask the tracking server."""
+        """Query the tracking server."""
         with urllib.request.urlopen(f"{self.tracking_uri}/{path}?{urlencode(query)}", timeout=HUNG_SECONDS) as answer:
             return bytes(answer.read())
 
     def mlflow_run(self, run_id: str) -> dict[str, Any]:
-        """Return a run as MLflow has it: status, params, tags and latest metrics by name."""
+        """Return a run in MLflow: status, params, tags and latest metrics by name."""
         run = json.loads(self.mlflow("api/2.0/mlflow/runs/get", run_id=run_id))["run"]
         names = {kind: {one["key"]: one["value"] for one in run["data"].get(kind, [])} for kind in run["data"]}
         return {"status": run["info"]["status"], "params": {}, "tags": {}, "metrics": {}, **names}
 
     def artifact(self, run_id: str, path: str = "output.log") -> bytes:
-        """Return an artifact as MLflow has it."""
+        """Return an artifact in MLflow."""
         return self.mlflow("get-artifact", run_uuid=run_id, path=path)
 
     def end(self) -> None:
-        """End what was started here and still goes on."""
+        """End the commands that are still running."""
         for started in self._started:
             if started.process.poll() is None:
                 started.kill()

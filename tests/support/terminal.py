@@ -1,4 +1,4 @@
-"""Terminal in which a command runs, with keys and screen."""
+"""Terminal of a running command, with keys and screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class Terminal:
-    """A command at a terminal of so many columns."""
+    """Command at a terminal with a given number of columns."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str], folder: Path, columns: int = 120) -> None:
         self._ours, theirs = pty.openpty()
@@ -43,17 +43,17 @@ class Terminal:
         while True:
             try:
                 self._written += os.read(self._ours, 65536)
-            except OSError:  # all who had it open have ended
+            except OSError:  # all processes of the terminal have ended
                 return
 
     @property
     def text(self) -> str:
-        """All that was ever written, without colours and movements."""
+        """All output, without colors and cursor movements."""
         return _ESCAPES.sub("", bytes(self._written).decode(errors="replace"))
 
     @property
     def screen(self) -> str:
-        """What was written since a table was drawn for the last time."""
+        """Output since the last drawing of a table."""
         return self.text[max(self.text.rfind(" run "), 0) :]
 
     def press(self, key: str) -> None:
@@ -61,7 +61,7 @@ class Terminal:
         os.write(self._ours, key.encode())
 
     def wait(self, status: int = 0, timeout: float = HUNG_SECONDS) -> str:
-        """Wait for the command's end, and return what was there then."""
+        """Wait for the command's end, and return its last screen."""
         found = self.process.wait(timeout)
         self._reader.join()
         os.close(self._ours)

@@ -14,7 +14,7 @@ from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.sql.ingest import targets
@@ -29,7 +29,7 @@ LEVELS = {"samples_10s": 10, "samples_1m": 60, "samples_10m": 600}  # their buck
 
 @dataclass
 class World:
-    """What the tests do with the database, in the product's own words. Times are Unix seconds."""
+    """Database of a test, written through the product's functions. Times are Unix seconds."""
 
     database: Database
     folder: Path
@@ -60,7 +60,7 @@ class World:
         collocation: str = "-",
         simulated: bool = False,
     ) -> str:
-        """Start a run on the host (and a GPU), end it where that is given, and return its id."""
+        """Start a run on the host (and a GPU), end it at `ended_at` if given, and return its id."""
         experiments.claim_experiment(self.connection, experiment, name="test", source="test.csv", into=True)
         workload_id = experiments.open_workload(self.connection, experiment, workload)
         run_id = uuid.uuid4().hex
@@ -81,7 +81,7 @@ class World:
         runs.end_run(self.connection, run_id, RunEnd(status, started_at, ended_at, code, None, 0.0, 0, 0, 0))
 
     def write(self, *records: SpoolRecord, metrics: CollectorMetrics | None = None) -> CollectorMetrics:
-        """Send records through spool and writer, and return what the writer counted."""
+        """Send records through spool and writer, and return the writer's counts."""
         metrics = metrics or CollectorMetrics()
         spool = Spool(self.folder)
         writer = Writer(self.database, spool, threading.Lock(), metrics)
@@ -94,7 +94,7 @@ class World:
         return metrics
 
     def refresh(self) -> None:
-        """Do at once what the owner's job does every 10 s."""
+        """Run the owner's job, which otherwise runs every 10 s."""
         aggregates.refresh(self.connection)
 
     def gauge(
@@ -111,7 +111,7 @@ class World:
         )  # fmt: skip
 
     def scraped(self, bodies: list[tuple[float, bytes]], listener: str, interval: float = 1.0) -> SpoolRecord:
-        """Return one record of all that scrapes at these times would have given."""
+        """Return one record with all samples of scrapes at these times."""
         parser, rates = Parser(), Rates(interval)
         parts = [rates.samples(parser.parse(body), time) for time, body in bodies]
         target = self.target(listener)

@@ -1,4 +1,4 @@
-"""What several files of unit tests begin with."""
+"""Fixtures of several unit tests."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pytest
 from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
-from tests.support.dcgm_listener import DCGMI, FAKE, Given, NoNvml, Played
-from tests.support.rows import HEADER, Write
+from tests.support.data.rows import HEADER, Write
+from tests.support.exporters.dcgm import DCGMI, FAKE, Given, NoNvml, Played
 
 
 @pytest.fixture
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
-    """Make exporters whose ``dcgmi`` plays a folder of `DCGMI`, of which they have a copy to change."""
+    """Return a function that makes an exporter with a ``dcgmi`` that replays a copy of a folder of `DCGMI`."""
     monkeypatch.setattr(
         "hypergauge.exporters.dcgm.dmon._FIRST_SECONDS", 20.0
-    )  # where many tests run, a program starts slowly
+    )  # programs start slowly while many tests run
     made = []
     program = tmp_path / "bin" / "dcgmi"
     program.parent.mkdir()
@@ -50,7 +50,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in front of ``PATH``, in which no conda and no docker are but those that a test lays there."""
+    """Return a folder in front of ``PATH``, which leads to no other conda or docker."""
     folder = tmp_path / "conda" / "bin"
     folder.mkdir(parents=True)
     monkeypatch.delenv("CONDA_EXE", raising=False)
@@ -61,7 +61,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: Path) -> Write:
-    """Return a function that writes an experiment file of these rows beside a ``train.py``, with a ``bench.toml``."""
+    """Return a function that writes an experiment file of rows next to a ``train.py``, with a ``bench.toml``."""
     work = tmp_path / "work"
     work.mkdir()
     (work / "train.py").touch()

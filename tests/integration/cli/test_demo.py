@@ -1,4 +1,4 @@
-"""The demo beside other people's experiments."""
+"""The demo beside experiments of users."""
 
 from __future__ import annotations
 

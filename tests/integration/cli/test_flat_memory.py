@@ -1,4 +1,4 @@
-"""Exports and imports take as much memory for many samples as for few."""
+"""Memory of exports and imports, independent of the number of samples."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def filled(postgresql_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
                 """,
                 (begin, begin, count // SERIES),
             )
-        connection.execute("delete from retags")
+        connection.execute("delete from retag_queue")
         connection.execute("select summarise(run_id) from runs")
         connection.execute("vacuum analyze")
         yield database

@@ -1,4 +1,4 @@
-"""`bench status` on a real database: hosts whose clocks are off, and those on which nothing is measured."""
+"""`bench status` on a real database: hosts with a wrong clock, and hosts without exporters."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from hypergauge.cli.serving.unmeasured import telling_unmeasured
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.services import free_port
 from hypergauge.sql.ingest import targets
 from hypergauge.sql.ingest.targets import TargetRow, TargetState
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.unmeasured import watching_unmeasured
 from tests.support.waiting import wait_for
 from tests.support.world import HOST, World
 
@@ -46,8 +46,8 @@ def test_clocks_that_are_surely_off_are_named(database: Database) -> None:
         targets.report_targets(connection, states, "a")
         connection.execute("update targets set last_seen = now()")
     said = " ".join(bench(database.settings, "status").split())
-    assert "the clock of ahead is 2.5 s ahead of the collector's, give or take 1 ms" in said
-    assert "the clock of behind is 1:00 behind the collector's, give or take 20 ms" in said
+    assert "the clock of ahead is 2.5 s ahead of the collector's, ± 1 ms" in said
+    assert "the clock of behind is 1:00 behind the collector's, ± 20 ms" in said
     assert "clock of good" not in said
     assert "clock of unsure" not in said
     told = json.loads(bench(database.settings, "status", "--json"))["clocks"]
@@ -58,14 +58,14 @@ def test_clocks_that_are_surely_off_are_named(database: Database) -> None:
 def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     run = world.run(time.time() - 60)
     settings = world.database.settings
-    words = f"runs go on at {HOST}, and no exporter of it answers"
+    words = f"no exporter of {HOST} answers"
     assert words in " ".join(bench(settings, "status").split())
     found = {one["what"]: one for one in json.loads(bench(settings, "doctor", "--json"))}[f"host {HOST}"]
     assert not found["ok"]
     assert words in found["detail"]
-    monkeypatch.setattr("hypergauge.cli.serving.unmeasured._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("hypergauge.stack.unmeasured._LOOK_SECONDS", 0.05)
     said: list[str] = []
-    with telling_unmeasured(world.database, lambda: [run], said.append):
+    with watching_unmeasured(world.database, lambda: [run], said.append):
         wait_for(lambda: said, "word of it")
         world.end(run, time.time() - 60, time.time())
         time.sleep(0.3)
@@ -79,8 +79,8 @@ def test_a_host_on_which_nothing_is_measured_is_named(world: World, monkeypatch:
 def test_what_cannot_be_asked_is_not_denied(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, dsn=f"host=127.0.0.1 port={free_port()} dbname=x connect_timeout=2")
     said = " ".join(bench(settings, "status").split())
-    assert "no run goes on" not in said
-    assert "the database cannot be asked which runs go on" in said
+    assert "no run is running" not in said
+    assert "the running runs are unknown" in said
     told = json.loads(bench(settings, "status", "--json"))
     assert (told["runs"], told["failing"], told["clocks"], told["unmeasured"]) == (None,) * 4
     assert not told["database"]["up"]

@@ -1,4 +1,4 @@
-"""Listeners that say where they are: in the database, for whichever collector reaches them."""
+"""Exporters that announce their address in the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from hypergauge.cli.serving.local_exporters import LocalExporters, answers
 from hypergauge.collector.discovery.announced import announced
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import write_atomically
@@ -26,9 +25,10 @@ from hypergauge.sql.ingest.announcements import Announcement
 from hypergauge.sql.ingest.targets import TargetRow, TargetState
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.local_exporters import LocalExporters, answers
 from tests.conftest import NewFolder
-from tests.support.collecting import Collecting
-from tests.support.servers import own_server
+from tests.support.collector.process import Collecting
+from tests.support.servers.databases import own_server
 from tests.support.waiting import HUNG_SECONDS, wait_for
 from tests.support.world import HOST, World
 
@@ -223,7 +223,7 @@ def test_a_listener_works_while_the_database_is_away(flavour: Flavour, tmp_path:
         server.stop("fast")
         started.send_signal(signal.SIGTERM)
         assert started.wait(HUNG_SECONDS) == 0
-        assert "stays announced until a collector misses it" in said.read_text()
+        assert "stays announced until a collector cannot reach it" in said.read_text()
 
 
 def test_to_announce_a_database_is_needed(tmp_path: Path) -> None:
@@ -232,4 +232,4 @@ def test_to_announce_a_database_is_needed(tmp_path: Path) -> None:
     environment["BENCH_HOME"] = str(tmp_path)
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 2
-    assert "--announce needs a database that other hosts ask as well: set BENCH_DSN" in " ".join(done.stderr.split())
+    assert "--announce needs a database that other hosts use too: set BENCH_DSN" in " ".join(done.stderr.split())

@@ -1,4 +1,4 @@
-"""Targets that come and go while the collector runs: by files, by HTTP, and a broken list costs nothing."""
+"""Targets that appear and disappear in files and over HTTP; a broken list costs nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.core.errors import BadRequest
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.support.collecting import Collecting, group
-from tests.support.exporters_gone_bad import BadExporters
+from tests.support.collector.process import Collecting, group
+from tests.support.exporters.misbehaving import BadExporters
 from tests.support.waiting import wait_for
 
 

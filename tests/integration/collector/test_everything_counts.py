@@ -1,4 +1,4 @@
-"""An hour's backlog, an import of long ago, retention and maintenance: nothing is lost and nothing counts twice."""
+"""A backlog, an import, retention and maintenance: no sample is lost or counted twice."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.collector.write.writer import Writer
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.ingest.targets import TargetRow, claim_targets
@@ -19,7 +19,7 @@ from hypergauge.sql.maintenance import aggregates
 from hypergauge.sql.queries.summaries import unsummarised
 from hypergauge.sql.server.database import Database
 from tests.conftest import NewFolder
-from tests.support.spools import fill_spool
+from tests.support.data.spools import fill_spool
 from tests.support.waiting import HUNG_SECONDS
 from tests.support.world import LEVELS, World
 

@@ -1,4 +1,4 @@
-"""Logging in and TLS, against a real server; no secret shows when something is wrong."""
+"""Logins and TLS against a real server; no error shows a secret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.servers import exporter
+from benchmarks.support.servers import exporter
 from hypergauge.collector.http.access import TLS, Access, Secret
 from hypergauge.collector.http.fetch import Fetcher, FetchFailed
 from tests.conftest import NewFolder
@@ -85,10 +85,10 @@ def server(new_folder: NewFolder) -> Iterator[Server]:
     server.server_close()
 
 
-def fetch(url: str, access: Access, patience: float = 30) -> bytes:
+def fetch(url: str, access: Access, timeout: float = 30) -> bytes:
     async def get() -> bytes:
         async with Fetcher() as fetcher:
-            return (await fetcher.body(url, access, limit=1000, patience=patience)).data
+            return (await fetcher.body(url, access, limit=1000, seconds=timeout)).data
 
     return asyncio.run(get())
 
@@ -170,9 +170,9 @@ def test_a_secret_that_hangs_delays_nobody_else(server: Server, hung: Path, tmp_
     async def get() -> tuple[str, bytes]:
         async with Fetcher() as fetcher:
             hanging = Access(credentials=Secret(file=hung))
-            first = asyncio.create_task(fetcher.body("http://127.0.0.1:1/", hanging, limit=1000, patience=HUNG_SECONDS))
+            first = asyncio.create_task(fetcher.body("http://127.0.0.1:1/", hanging, limit=1000, seconds=HUNG_SECONDS))
             await asyncio.sleep(0)
-            body = await fetcher.body(f"{server.url}/bearer", other, limit=1000, patience=20)
+            body = await fetcher.body(f"{server.url}/bearer", other, limit=1000, seconds=20)
             with pytest.raises(FetchFailed) as refused:
                 await first
             return f"{refused.value.reason}: {refused.value}", body.data
@@ -201,12 +201,12 @@ def test_a_secret_that_was_read_serves_while_its_file_hangs(
         async with Fetcher() as fetcher:
             bodies = []
             for number in range(4):
-                bodies.append((await fetcher.body(f"{server.url}/echo", access, limit=1000, patience=20)).data)
+                bodies.append((await fetcher.body(f"{server.url}/echo", access, limit=1000, seconds=20)).data)
                 if number == 0:
                     hang()
             come_back()
             while bodies[-1] != b"Bearer hunter3":
-                bodies.append((await fetcher.body(f"{server.url}/echo", access, limit=1000, patience=20)).data)
+                bodies.append((await fetcher.body(f"{server.url}/echo", access, limit=1000, seconds=20)).data)
             return bodies
 
     assert set(asyncio.run(get())) == {b"Bearer hunter2", b"Bearer hunter3"}
@@ -230,13 +230,13 @@ def test_a_name_that_there_is_not() -> None:
 
 
 def test_an_answer_that_has_come_is_read_though_the_loop_was_held_up() -> None:
-    patience = 2.0
+    timeout = 2.0
     loops: list[asyncio.AbstractEventLoop] = []
     held = threading.Event()
 
     def hold() -> None:
         held.set()
-        time.sleep(1.1 * patience)
+        time.sleep(1.1 * timeout)
 
     def answer() -> bytes:
         loops[0].call_soon_threadsafe(hold)
@@ -246,7 +246,7 @@ def test_an_answer_that_has_come_is_read_though_the_loop_was_held_up() -> None:
     async def held_up(address: str) -> bytes:
         loops.append(asyncio.get_running_loop())
         async with Fetcher() as fetcher:
-            return (await fetcher.body(f"http://{address}/metrics", Access(), limit=100, patience=patience)).data
+            return (await fetcher.body(f"http://{address}/metrics", Access(), limit=100, seconds=timeout)).data
 
     with exporter(answer) as address:
         assert asyncio.run(held_up(address)) == b"a 1\n"
@@ -261,5 +261,5 @@ def test_an_answer_that_does_not_come_is_not_waited_for() -> None:
 
     with exporter(answer) as address:
         with pytest.raises(FetchFailed, match="no whole answer"):
-            fetch(f"http://{address}/metrics", Access(), patience=0.05)
+            fetch(f"http://{address}/metrics", Access(), timeout=0.05)
         asked_enough.set()

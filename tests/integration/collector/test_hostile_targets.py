@@ -1,4 +1,4 @@
-"""What targets can do to whoever scrapes them: it is counted, it costs them alone, and nothing scraped is lost."""
+"""Hostile targets: they cost themselves alone, each fault is counted, and no sample is lost."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from hypergauge.core.services import free_port
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.support.collecting import Collecting, group
-from tests.support.exporters_gone_bad import BadExporters, black_hole
+from tests.support.collector.process import Collecting, group
+from tests.support.exporters.misbehaving import BadExporters, black_hole
 from tests.support.waiting import wait_for
 
 # What is shown here is in front of the database: one flavour will do.
@@ -34,7 +34,7 @@ def write(path: Path, groups: list[dict[str, Any]]) -> Path:
 
 def rows(dsn: str, metric: str = "served") -> dict[str, list[float]]:
     """Return the times of all samples of a metric by instance, and see that the aggregates hold as many."""
-    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+    with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         found = connection.execute(
             """
             select instance, array_agg(extract(epoch from time)::float8 order by time),
@@ -54,6 +54,12 @@ def longest_gap(times: list[float]) -> float:
     return max(later - earlier for earlier, later in itertools.pairwise(times))
 
 
+OUTCOMES = {
+    "ok", "timeout", "disconnected", "redirects", "body_size_limit", "garbage", "cut_short", "encoding", "protocol", "status",
+    "connect",
+}  # fmt: skip
+
+
 @pytest.mark.slow
 def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad, black_hole() as hole:
@@ -67,16 +73,16 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFold
                 (f"/{path}" for path in HOSTILE), 4
             )
             wait_for(lambda: all(bad.asked[path] >= count for path, count in wanted.items()), "9 rounds")
+            wait_for(
+                lambda: all(collector.figures("scrapes_total").get(one) for one in OUTCOMES), "each outcome, counted"
+            )
             outcomes = collector.figures("scrapes_total")
             dropped = collector.figures("dropped_lines_total")
             retimed = collector.figures("retimed_lines_total")
             memory = collector.peak_memory()
             collector.stop()
 
-    assert {reason for reason, count in outcomes.items() if count} == {
-        "ok", "timeout", "disconnected", "redirects", "body_size_limit", "garbage", "cut_short", "encoding", "protocol",
-        "status", "connect",
-    }  # fmt: skip
+    assert {reason for reason, count in outcomes.items() if count} == OUTCOMES
     assert dropped["repeated"] >= 2 * 8
     assert dropped["stale"] > 0
     assert retimed[""] > 0
@@ -91,7 +97,7 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFold
     assert len(found["jump"]) >= len(bad.served["/jump"]) * 2 // 3, "and none silences what follows"
     assert not rows(dsn, "half")
     assert not rows(dsn, "huge")
-    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+    with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         up: dict[str, bool] = dict(connection.execute("select instance, up from targets").fetchall())
     assert {instance for instance, is_up in up.items() if not is_up} == {*HOSTILE, "hole", "closed"}
 

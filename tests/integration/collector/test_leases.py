@@ -1,4 +1,4 @@
-"""Two collectors on the same targets of one database: the second is told so, and takes over when the first is gone."""
+"""Two collectors on the same targets: the second one is told so, and takes over when the first ends."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hypergauge.sql.ingest.targets import ClockOffset, TargetRow, TargetState
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from tests.conftest import NewFolder
-from tests.support.collecting import Collecting, group
-from tests.support.exporters_gone_bad import BadExporters
+from tests.support.collector.process import Collecting, group
+from tests.support.exporters.misbehaving import BadExporters
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
@@ -163,14 +163,16 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, new_fol
             first.stop()
             wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking over")
             # As if the database had been away for long, and another one had come.
-            with psycopg.connect(dsn, options="-csearch_path=bench,public", autocommit=True) as connection:
+            with psycopg.connect(
+                dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public", autocommit=True
+            ) as connection:
                 connection.execute(
                     "update targets set collector = 'another', lease_until = now() + interval '7 s' where instance = 'n0'"
                 )
             wait_for(lambda: second.figures("targets")["taken"] == 1, "the loss to be seen")
             wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it again")
             second.stop()
-    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+    with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()
     assert twice == []
 
@@ -182,7 +184,9 @@ def test_the_database_away_holds_up_no_scrape(dsn: str, new_folder: NewFolder, t
         collector = Collecting(dsn, new_folder() / "away", write(tmp_path / "targets.json", groups))
         with collector:
             wait_for(lambda: collector.figures("scrapes_total")["ok"] > 1, "scrapes")
-            with psycopg.connect(dsn, autocommit=True, options="-csearch_path=bench,public") as locking:
+            with psycopg.connect(
+                dsn, autocommit=True, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
+            ) as locking:
                 locking.execute("begin")
                 locking.execute("lock table targets in access exclusive mode")
                 count = collector.figures("scrapes_total")["ok"]
@@ -253,7 +257,7 @@ def test_where_a_database_is_read_only_at_the_start_targets_are_scraped_and_clai
             connection.execute(statement.format(connection.info.dbname).encode())
 
     if outdated:
-        do("delete from bench.functions_digest")
+        do("delete from bench_internal.functions_digest")
     do('alter database "{}" set default_transaction_read_only = on')
     leases = Leases(Database(database.settings), "me", CollectorMetrics(), shared=True)
     leases.begin(wanted)

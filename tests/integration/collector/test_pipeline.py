@@ -1,4 +1,4 @@
-"""What the database can say of the pipeline itself: targets, scrapes that did not come, jobs, sizes."""
+"""The pipeline in the database: targets, missing scrapes, jobs, sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Prometheus and a real node_exporter: we read the one's configuration and scrape the other, and are scraped."""
+"""A real Prometheus and node_exporter: its configuration, our scrapes of one, and its scrapes of us."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from hypergauge.core.files.run_folder import RunEnd, RunFolder, SupervisorState
 from hypergauge.core.services import free_port
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.support.certificates import Site
-from tests.support.collecting import Collecting, group
-from tests.support.exporters_gone_bad import BadExporters
+from tests.support.collector.process import Collecting, group
+from tests.support.exporters.misbehaving import BadExporters
+from tests.support.servers.certificates import Site
 from tests.support.waiting import HUNG_SECONDS, wait_for
 
 CONFIGURATION = Path(__file__).parents[2] / "data" / "targets"
@@ -276,7 +276,7 @@ scrape_configs:
             collector.stop()
     assert dropped["relabel"] > 0
     assert dropped.keys() == {"relabel"}, dropped
-    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+    with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         rows = connection.execute(
             """
             select metric, quantity, labels, count(*), min(value) from samples join series using (series_id)

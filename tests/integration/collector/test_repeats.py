@@ -1,4 +1,4 @@
-"""Targets that give the same metric of one place, node_exporter beside our own exporter: one of them counts."""
+"""Duplicate series, from node_exporter and our own exporter: one of them counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.insight.export.trace import write_trace
 from hypergauge.sql.runs.selection import select_runs
 from tests.support.world import HOST, World

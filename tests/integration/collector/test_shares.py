@@ -1,4 +1,4 @@
-"""Several collectors that are given the same targets: each has its share, and one that is killed leaves no target out."""
+"""Several collectors with the same targets: each has a part, and a killed one leaves no target out."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.sharing.assignment import Assignment
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.sql.ingest import collectors, targets
 from hypergauge.sql.ingest.collectors import Peer
 from hypergauge.sql.ingest.targets import TargetRow
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from tests.conftest import NewFolder
-from tests.support.collecting import Collecting, group
-from tests.support.exporters_gone_bad import BadExporters
+from tests.support.collector.process import Collecting, group
+from tests.support.exporters.misbehaving import BadExporters
 from tests.support.waiting import wait_for
 from tests.support.world import World
 
@@ -67,7 +67,7 @@ def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFol
             killed = time.time()
             two.process.kill()
             two.process.wait()
-        with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+        with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
             soon = f"lease_until = least(lease_until, now() + interval '{LEFT_SECONDS} s')"
             connection.execute(f"update targets set {soon} where collector_pid = %s".encode(), (two.process.pid,))
             connection.execute(f"update collectors set {soon} where pid = %s".encode(), (two.process.pid,))
@@ -79,7 +79,7 @@ def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFol
                 wait_for(lambda: all_are_shared(one, two, three), "all three at work")
                 for collector in (one, two, three):
                     collector.stop()
-    with psycopg.connect(dsn, options="-csearch_path=bench,public") as connection:
+    with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()
         found = connection.execute(
             "select targets.host, array_agg(distinct extract(epoch from time)::float8) from samples join series using (series_id)"

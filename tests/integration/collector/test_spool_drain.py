@@ -1,4 +1,4 @@
-"""An hour's backlog in the spool, and damage to it: all that can be read arrives, once, and live samples do not wait."""
+"""An hour's backlog in a damaged spool: all readable samples arrive once, and live ones do not wait."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import NewFolder
-from tests.support.account import Account
-from tests.support.scripted import Collector, ScriptedExporter, scripted
-from tests.support.spools import fill_spool
+from tests.support.data.account import Account
+from tests.support.data.spools import fill_spool
+from tests.support.exporters.scripted import Collector, ScriptedExporter, scripted
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.flavours

@@ -1,4 +1,4 @@
-"""Which run a sample belongs to: by its own time, whatever became known when, in both flavours."""
+"""Tags of samples: by their own time, whatever became known when, in both flavours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.spool.records import SpoolRecord
 from hypergauge.sql.ingest import samples
 from hypergauge.sql.runs import runs
 from tests.support.world import HOST, LEVELS, World

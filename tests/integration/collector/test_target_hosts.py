@@ -1,4 +1,4 @@
-"""Which host's figures a target shows: the one that its labels say, before the one that its lines name."""
+"""The host of a target: from its labels before its lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypergauge.collector.convert.series_labels import series_name
 from hypergauge.collector.discovery.discovery import read_targets
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.sharing.leases import Leases
-from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from tests.support.world import HOST, World
 
 pytestmark = pytest.mark.flavours

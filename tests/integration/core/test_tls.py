@@ -1,4 +1,4 @@
-"""Listeners and the collector over TLS, with real certificates, in both directions, and by others' clients."""
+"""Exporters and the collector over TLS, with real certificates and other clients."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hypergauge.cli import app
 from hypergauge.collector.http.access import Access, Secret
 from hypergauge.collector.http.fetch import Fetcher, FetchFailed
 from hypergauge.core.errors import BadRequest
-from hypergauge.core.http.certificate_authority import names_of
+from hypergauge.core.http.checks import names_of
 from hypergauge.core.http.server import MetricsServer
 from hypergauge.sql.schema.flavour import Flavour
 from tests.conftest import NewFolder
-from tests.support.certificates import Site
-from tests.support.collecting import Collecting
+from tests.support.collector.process import Collecting
+from tests.support.servers.certificates import Site
 from tests.support.waiting import HUNG_SECONDS, wait_for
 
 BODY = b"room_celsius 21.5\n"
@@ -59,7 +59,7 @@ def serving(web: Path | None) -> MetricsServer:
 def fetch(url: str, access: Access) -> bytes:
     async def get() -> bytes:
         async with Fetcher() as fetcher:
-            return (await fetcher.body(url, access, limit=1000, patience=20)).data
+            return (await fetcher.body(url, access, limit=1000, seconds=20)).data
 
     return asyncio.run(get())
 
@@ -164,7 +164,7 @@ def test_a_renewed_certificate_is_taken_up(site: Site, caplog: pytest.LogCapture
         assert shown(server.port) == shown(server.port) == ["before"], "the new key does not fit the old certificate"
         [said] = [record.message for record in caplog.records]
         assert "renewed.key: the key is not that of the certificate" in said
-        assert said.endswith("renewed.pem; what was read before goes on")
+        assert said.endswith("renewed.pem; the previous files stay in use")
         (site.folder / "new.pem").rename(site.folder / "renewed.pem")
         assert shown(server.port) == ["after"]
         web.write_text(web.read_text().partition("basic_auth_users")[0])
@@ -191,7 +191,7 @@ def test_a_renewed_certificate_is_taken_up(site: Site, caplog: pytest.LogCapture
             "unknown 'RequireCert' (did you mean",
         ),
         ("tls_server_config: {cert_file: a, key_file: b, client_allowed_sans: [c]}", "it takes client_auth_type"),
-        ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS11}", "'TLS11' is none of TLS12 and TLS13"),
+        ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS11}", "unknown 'TLS11' (did you mean 'TLS1"),
         ("tls_server_config: {cert_file: a, key_file: b, min_version: TLS13, max_version: TLS12}", "below min_version"),
         ("basic_auth_users: {ann: hunter2}", "1:25: this is no hash by bcrypt"),
         ("tls: {}", "unknown key 'tls'"),

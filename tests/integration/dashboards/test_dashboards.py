@@ -1,4 +1,4 @@
-"""Every query of every dashboard, as Grafana asks it: it answers, with what its panel can draw, in both flavours."""
+"""Queries of every dashboard, as Grafana sends them, in both flavours: each fits its panel."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import psycopg
 import pytest
 from psycopg import conninfo, sql
 
-from benchmarks import grafana
+from benchmarks.support import grafana
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from tests.conftest import own_database
-from tests.support.answers import ask
-from tests.support.gallery import hang
+from tests.support.data.answers import ask
+from tests.support.data.gallery import hang
 
 BOARDS: dict[str, grafana.Json] = {
     board["uid"]: board
@@ -26,7 +26,7 @@ BOARDS: dict[str, grafana.Json] = {
 }
 HOURS = 3600.0
 # What lies idle or is all right has nothing to say.
-MAY_BE_EMPTY = re.compile(r"What to know")
+MAY_BE_EMPTY = re.compile(r"Notices")
 CHOICES = ("as it opens", "one", "several", "all", "none")
 
 
@@ -68,7 +68,7 @@ def reader(gallery: str) -> Iterator[Connection]:
 
 
 def reading(dsn: str) -> Connection:
-    options = "-crole=bench_reader -csearch_path=bench,public -cstatement_timeout=240s -cTimeZone=UTC"
+    options = "-crole=bench_reader -csearch_path=bench,bench_internal,bench_dashboard,public -cstatement_timeout=240s -cTimeZone=UTC"
     return psycopg.connect(conninfo.make_conninfo(dsn, options=options), autocommit=True)
 
 
@@ -180,7 +180,7 @@ def test_no_query_reads_samples_without_a_bound_in_time(watched: str, uid: str) 
         for setting, value in {
             "auto_explain.log_min_duration": "0", "auto_explain.log_nested_statements": "on",
             "auto_explain.log_format": "json", "auto_explain.log_level": "notice", "client_min_messages": "notice",
-            "search_path": "bench, public", "role": "bench_reader",
+            "search_path": "bench, bench_internal, bench_dashboard, public", "role": "bench_reader",
         }.items():  # fmt: skip
             connection.execute(sql.SQL("select set_config({}, {}, false)").format(setting, value))
         chosen = choose(connection, board, "all")

@@ -1,4 +1,4 @@
-"""What is busy now and by whom, what lies idle, and where the energy went; asked as those who only read."""
+"""The fleet: busy and idle devices, their users and their energy, as read-only users see them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hypergauge.collector.spool.segments import SpoolRecord
+from hypergauge.collector.spool.records import SpoolRecord
 from tests.support.world import World
 
 GIB = 2**30
@@ -289,4 +289,4 @@ def test_devices_that_charts_leave_out_are_named(world: World, now: float) -> No
         )
 
     assert notices(4) == []
-    assert notices(2) == [("A chart draws 2 devices, these are left out: GPU 2, GPU 3. Choose fewer hosts above.",)]
+    assert notices(2) == [("devices_left_out", "warning", [], {"total": 4, "drawn": 2, "devices": ["GPU 2", "GPU 3"]})]

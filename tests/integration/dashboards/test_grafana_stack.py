@@ -1,4 +1,4 @@
-"""`bench up` with a Grafana: it shows the dashboards over the home's own database, to whoever is on this host."""
+"""`bench up` with a Grafana: the dashboards on the home's own database, for users of this host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from hypergauge.core.services import Stack
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.reader import reader
 from tests.conftest import NewFolder
-from tests.support import fake_grafana
+from tests.support.fakes import grafana as fake_grafana
 from tests.support.home import Home
 from tests.support.waiting import HUNG_SECONDS
 

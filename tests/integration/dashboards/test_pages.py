@@ -1,4 +1,4 @@
-"""Pages of charts in a real browser: zoom, figures under the pointer, curves on and off, by mouse and by keyboard."""
+"""Pages of charts in a real browser: zoom, values, hidden curves, by mouse and by keyboard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypergauge.dashboards.plots.page import page
 from hypergauge.dashboards.plots.panels import lay_out
 from tests.support.browser import Browser, browser
-from tests.support.pictures import chart, series
+from tests.support.data.pictures import chart, notice, series
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def drawn(opened: Browser, tmp_path: Path) -> Iterator[Browser]:
         series("20/1/1 narrow", [2, 1, 0.5], 0, metric="loss", unit="", scope="", x=np.array([0.0, 30.0, 60.0])),
     )
     path = tmp_path / "page.html"
-    path.write_text(page([lay_out(chart(*curves, notes=("* 20/1/2 ran on simulated GPUs",)))], "Two runs"))
+    path.write_text(page([lay_out(chart(*curves, notices=(notice("* 20/1/2 ran on simulated GPUs"),)))], "Two runs"))
     opened.screen(1200)
     opened.open(path)
     yield opened

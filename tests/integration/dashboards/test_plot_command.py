@@ -1,4 +1,4 @@
-"""The commands ``plot`` and ``report``: the files that they write, what they say, and what they refuse."""
+"""The commands ``plot`` and ``report``: files, messages and refusals."""
 
 from __future__ import annotations
 
@@ -82,7 +82,12 @@ def test_costs_and_a_target_stand_in_comparison_and_report(bench: Command, tmp_p
     assert run["missing"] == [
         {"figure": "energy_to_target_joules", "run": "20/1/1", "reason": "no energy was measured that is its own"}
     ]
-    assert "20/1/1: no energy_to_target_joules: no energy was measured that is its own." in content["remarks"]
+    [notice] = [one for one in content["notices"] if one["code"] == "missing_figures"]
+    assert notice == {
+        "code": "missing_figures", "severity": "warning", "runs": ["20/1/1"],
+        "values": {"figures": ["energy_to_target_joules"], "reason": run["missing"][0]["reason"]},
+        "text": "20/1/1: no energy_to_target_joules: no energy was measured that is its own.",
+    }  # fmt: skip
     assert [one["run"] for one in content["quality"]] == ["20/1/1"]
     status, said, _ = bench("compare", "20/1", "--target", "loss<=0.3")
     assert status == 0
@@ -97,4 +102,4 @@ def test_costs_and_a_target_stand_in_comparison_and_report(bench: Command, tmp_p
     assert refused[0] == 2
     assert refused[2].endswith("other.toml: unknown key 'host_hours' (did you mean 'host_hour'?)")
     status, _, error = bench("compare", "20", "--target", "loss<=0.3", "--align", "time")
-    assert (status, error) == (2, "error: --target is of whole runs, from their start: leave out --align")
+    assert (status, error) == (2, "error: --target looks at whole runs, from their start: leave out --align")

@@ -1,4 +1,4 @@
-"""Reports: what they say, in each flavour, and how they are read in a real browser, by keyboard, on a telephone, on paper."""
+"""Reports in each flavour, and in a real browser: by keyboard, on a telephone, on paper."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_report_tells_everything_there_is(told: World) -> None:
         "5 runs in 4 workloads: 4 finished, 1 failed.", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95: 0.3",
         "20/1/1 narrow 0 s 1:00 nothing changed: SMs at 50%, CPU 1.5 cores",
         "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "There is no record of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
-        "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys), which slows it down.", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
+        "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys)", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
     ):  # fmt: skip
         assert words in text
     assert "<b>" not in made

@@ -1,4 +1,4 @@
-"""What there is to say of one run besides its curves."""
+"""The page of one run, beside its curves."""
 
 from __future__ import annotations
 
@@ -87,13 +87,15 @@ def test_what_one_has_to_know_of_a_run(world: World, start: float) -> None:
     world.run(start, start + 60, position=2, gpu=uuid(0))
 
     def notices(run_id: str, begin: float, end: float) -> list[str]:
-        rows = asked(world, "select about from run_notice(%s, to_timestamp(%s), to_timestamp(%s))", run_id, begin, end)
-        return [about for (about,) in rows]
+        rows = asked(world, "select code from run_notice(%s, to_timestamp(%s), to_timestamp(%s))", run_id, begin, end)
+        return [code for (code,) in rows]
 
-    assert notices(run, start, start + 60) == ["* simulated", "shared"]
-    assert notices(run, start + 100, start + 160) == ["range", "* simulated", "shared"]
-    assert asked(world, "select about from run_notice(%s, now(), now(), 0)", run)[-1] == ("left out",)
-    assert notices("", start, start + 60) == notices("nobody", start, start + 60) == ["choice"]
+    assert notices(run, start, start + 60) == ["shared_resource", "simulated_gpu"]
+    assert notices(run, start + 100, start + 160) == ["outside_range", "shared_resource", "simulated_gpu"]
+    assert ("gpus_left_out", ["20/1/1"], {"total": 1, "drawn": 0}) in asked(
+        world, 'select code, runs, "values" from run_notice(%s, now(), now(), 0)', run
+    )
+    assert notices("", start, start + 60) == notices("nobody", start, start + 60) == ["no_runs"]
 
 
 @pytest.mark.parametrize("over", [False, True])

@@ -1,4 +1,4 @@
-"""What others wrote reaches the terminal as text: no name, reason or label is a command to it."""
+"""Texts of users at the terminal: no name, reason or label acts as a control sequence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docker-compose.yml runs, run by hand on a real server with its roles and passwords, in both flavours."""
+"""Services of docker-compose.yml, run on a real server with its roles and passwords, in both flavours."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.schema.migrate import MigrationFailed
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.server.programs import Programs
-from hypergauge.sql.server.replica import standing
+from hypergauge.sql.server.replica import replication
 from hypergauge.sql.transfer.backup import backup
 from hypergauge.sql.transfer.restore import restore
 from tests.conftest import NewFolder
-from tests.support.collecting import Collecting, group
-from tests.support.compose import ROOT, load, passwords
-from tests.support.servers import OwnServer, own_server
+from tests.support.cluster.compose import ROOT, load, passwords
+from tests.support.collector.process import Collecting, group
+from tests.support.servers.databases import OwnServer, own_server
 from tests.support.waiting import HUNG_SECONDS, wait_for
 from tests.support.world import World
 
 pytestmark = pytest.mark.flavours
 
 COMPOSE = load(passwords())
-# In a process of its own: MLflow brings its tables up to date with whatever warnings.
+# In a process of its own: MLflow's migration may emit warnings.
 LOGGING = """
 import sys
 from mlflow import MlflowClient
@@ -52,13 +52,13 @@ print(run.info.run_id)
 
 @dataclass
 class Site:
-    """A server as the service ``database`` leaves it, where everybody but its superuser needs a password."""
+    """Server in the state of the service ``database``: all users except the superuser need a password."""
 
     server: OwnServer
     folder: Path
 
     def administer(self) -> None:
-        """Do what the service ``roles`` does."""
+        """Run the service ``roles``."""
         secrets = self.folder / "secrets"
         secrets.mkdir(exist_ok=True)
         for name, secret in COMPOSE["secrets"].items():
@@ -80,7 +80,7 @@ class Site:
         return conninfo.make_conninfo(self.server.dsn, dbname="bench")
 
     def dsn(self, config: str) -> str:
-        """Return what a service finds in its file, with the host of this server."""
+        """Return the content of a service's file, with the host of this server."""
         named = conninfo.conninfo_to_dict(COMPOSE["configs"][config]["content"])
         where = conninfo.conninfo_to_dict(self.server.dsn)
         return conninfo.make_conninfo("", **{**named, "host": where["host"], "port": where.get("port", 5432)})
@@ -151,7 +151,7 @@ def test_from_nothing_to_a_chart_with_least_rights(site: Site, tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_people_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
+def test_users_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
     site.administer()
     site.database("owner").open().close()
     with psycopg.connect(site.admin, autocommit=True) as admin:
@@ -163,14 +163,14 @@ def test_people_have_logins_of_their_own(site: Site, tmp_path: Path) -> None:
         runs = [world.run(time.time() - 60, position=position) for position in (1, 2)]
         connection.execute("update runs set owner = 'test_ben' where run_id = %s", (runs[1],))
     ben = conninfo.make_conninfo(site.dsn("writer"), user="test_ben", password="ben")
-    with psycopg.connect(ben, options="-csearch_path=bench_own,bench", autocommit=True) as connection:
+    with psycopg.connect(ben, options="-csearch_path=bench_own,bench,bench_internal", autocommit=True) as connection:
         assert connection.execute("select run_id from runs").fetchall() == [(runs[1],)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("select * from bench.runs")
 
 
 @pytest.mark.slow
-def test_a_password_is_needed_and_a_changed_one_counts(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_is_required_and_can_be_changed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.administer()
     for role in ("bench_owner", "bench_writer", "bench_reader", "bench_reader_own", "mlflow"):
         for password in ("", "wrong"):
@@ -184,13 +184,13 @@ def test_a_password_is_needed_and_a_changed_one_counts(site: Site, monkeypatch: 
     psycopg.connect(site.dsn("writer"), password="another").close()
 
 
-def test_who_may_not_change_the_schema_is_told_who_may(site: Site) -> None:
+def test_the_error_without_rights_on_the_schema_names_the_owner(site: Site) -> None:
     site.administer()
     with pytest.raises(MigrationFailed, match=r"bench_writer may not change it .* run `bench db migrate` as its owner"):
         site.database("writer").open()
     site.database("owner").open().close()
     with psycopg.connect(site.admin) as admin:
-        admin.execute("update bench.functions_digest set digest = 'of another release'")
+        admin.execute("update bench_internal.functions_digest set digest = 'of another release'")
     with pytest.raises(MigrationFailed, match="run `bench db migrate` as its owner"):
         site.database("writer").open()
 
@@ -211,7 +211,7 @@ def test_timescaledbs_jobs_run_as_the_owner(site: Site) -> None:
 
 
 @pytest.mark.slow
-def test_the_collector_collects_as_the_writer(site: Site, tmp_path: Path) -> None:
+def test_the_collector_writes_as_the_writer(site: Site, tmp_path: Path) -> None:
     site.administer()
     site.database("owner").open().close()
     port = free_port()
@@ -234,7 +234,7 @@ def test_the_collector_collects_as_the_writer(site: Site, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", [Flavour.TIMESCALEDB], indirect=True, ids=["timescaledb"])
-def test_mlflow_keeps_to_its_schema_and_comes_along_in_a_backup(site: Site, tmp_path: Path) -> None:
+def test_mlflow_uses_its_schema_and_is_part_of_a_backup(site: Site, tmp_path: Path) -> None:
     site.administer()
     site.database("owner").open().close()
     done = subprocess.run([sys.executable, "-c", LOGGING, store(site)], stdout=subprocess.PIPE, text=True, check=True)
@@ -249,7 +249,7 @@ def test_mlflow_keeps_to_its_schema_and_comes_along_in_a_backup(site: Site, tmp_
         admin.execute("drop schema mlflow cascade")
         admin.execute("create schema mlflow authorization mlflow")
     restore(site.database("owner"), tmp_path / "file")
-    with mlflow(site, tmp_path) as uri:  # it brings its own tables up to date at each start, so it must own them
+    with mlflow(site, tmp_path) as uri:  # it migrates its tables at each start, so it must own them
         client = MlflowClient(uri)
         assert client.get_run(run_id).data.metrics == {"loss": 0.5}
         assert client.create_experiment("another")
@@ -259,9 +259,7 @@ def test_mlflow_keeps_to_its_schema_and_comes_along_in_a_backup(site: Site, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
-def test_a_replica_follows_by_password_and_is_made_anew_when_it_was_away_for_too_long(
-    site: Site, tmp_path: Path
-) -> None:
+def test_a_replica_connects_by_password_and_is_rebuilt_after_a_long_absence(site: Site, tmp_path: Path) -> None:
     site.administer()
     site.database("owner").open().close()
     hba = tmp_path / "pg_hba.conf"
@@ -275,9 +273,9 @@ def test_a_replica_follows_by_password_and_is_made_anew_when_it_was_away_for_too
         row = admin.execute("select setting from pg_config where name = 'BINDIR'").fetchone()
         assert row is not None
         copy = Copy(site, Programs(folder=Path(row[0])), tmp_path / "copy", hba)
-        admin.execute("select pg_create_physical_replication_slot('replica')")  # what another copy has left
+        admin.execute("select pg_create_physical_replication_slot('replica')")  # of an earlier copy
         with copy as reads, Database(reads, reading=True) as database, database.session() as connection:
-            assert standing(connection).describe() == "a replica, 0 s behind"
+            assert replication(connection).describe() == "a replica, 0 s behind"
         for _ in range(4):
             admin.execute("create table if not exists filler as select 1; grant select on filler to public")
             admin.execute("insert into filler values (1)")
@@ -285,13 +283,13 @@ def test_a_replica_follows_by_password_and_is_made_anew_when_it_was_away_for_too
         admin.execute("checkpoint")
         assert admin.execute("select wal_status from pg_replication_slots").fetchall() == [("lost",)]
         shutil.rmtree(copy.data)
-        copy.data.with_name(f"{copy.data.name}.unfinished").mkdir()  # as a copy that was interrupted does
+        copy.data.with_name(f"{copy.data.name}.unfinished").mkdir()  # as after an interrupted copy
         with copy as reads, Database(reads, reading=True) as database, database.session() as connection:
             assert connection.execute("select count(*) from filler").fetchone() == (5,)
 
 
 class Copy:
-    """The service ``replica``, by its own words."""
+    """The service ``replica``, with its own command."""
 
     def __init__(self, site: Site, programs: Programs, data: Path, hba: Path) -> None:
         self.site, self.programs, self.data = site, programs, data
@@ -308,7 +306,7 @@ class Copy:
         self._words = f"export PATH={programs.folder}:$PATH PGDATA={data}; {words}"
 
     def __enter__(self) -> Settings:
-        # A file of root's is no one else's to write to.
+        # Only root may write to root's file.
         (self.site.folder / "pgpass").unlink(missing_ok=True)
         self._thread = threading.Thread(target=self.programs.run, args=("/bin/sh", "-ec", self._words), daemon=True)
         self._thread.start()
@@ -333,13 +331,13 @@ def _answers(dsn: str) -> bool:
 
 
 def store(site: Site) -> str:
-    """Return what MLflow finds in its file, with the host of this server."""
+    """Return the content of MLflow's file, with the host of this server."""
     where = conninfo.conninfo_to_dict(site.server.dsn)
     return f"{COMPOSE['configs']['mlflow']['content'].replace('@database/', '@/')}&host={where['host']}"
 
 
 class mlflow:  # noqa: N801 - it is used as a function
-    """Run MLflow's server with the words and variables of its service."""
+    """Run MLflow's server with the command and variables of its service."""
 
     def __init__(self, site: Site, folder: Path) -> None:
         service: dict[str, Any] = COMPOSE["services"]["mlflow"]

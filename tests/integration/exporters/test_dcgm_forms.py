@@ -1,4 +1,4 @@
-"""A dcgm-exporter of NVIDIA's is just another target: its bodies, of older and newer builds, and ours chart the same."""
+"""NVIDIA's dcgm-exporter as a target: older and newer versions and our exporter give the same charts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.text import render
 from hypergauge.gpu import Gpu, MigInstance
-from hypergauge.gpu.sample import DeviceSample, GpuSample, Sample
+from hypergauge.gpu.sampling.sample import DeviceSample, GpuSample, Sample
 from tests.support.world import World
 
 SCRAPES = Path(__file__).parents[2] / "data" / "scrapes"
@@ -43,7 +43,7 @@ MIG_QUANTITIES = ("gpu_utilization", "gpu_memory_used", "gpu_power", "gpu_temper
 
 
 class Reader:
-    """Reads a GPU whose energy rises with its power."""
+    """Reader of a GPU whose energy rises with its power."""
 
     def __init__(self, board: dict[str, float], devices: tuple[DeviceSample, ...]) -> None:
         self.board, self.devices = board, devices
@@ -61,7 +61,7 @@ class Reader:
 
 
 def original(name: str, label: str) -> Body:
-    """Return bodies of a dcgm-exporter that calls its host's label `label`."""
+    """Return expositions of a dcgm-exporter with `label` as its host's label."""
     text = (SCRAPES / f"{name}.prom").read_text().replace(",hostname=", f",{label}=")
     return lambda second: text.replace("{energy_mj}", f"{(1e6 + WATTS * second) * 1000:.0f}").encode()
 
@@ -80,7 +80,7 @@ def ours(folder: Path, board: dict[str, float], *devices: DeviceSample) -> Body:
 
 
 def charts(world: World, form: int, body: Body, quantities: tuple[str, ...], instance: int | None = None) -> object:
-    """Scrape `body` once a second during a run of its own, and return the run's charts."""
+    """Scrape `body` once per second during a run of its own, and return the run's charts."""
     start = time.time() // 60 * 60 - 3600 + 60 * form
     run = world.run(start, start + SECONDS, position=1 + form, gpu=GPU.uuid, gpu_instance=instance)
     bodies = [(start + second, body(second)) for second in range(SECONDS)]
@@ -120,12 +120,12 @@ def test_a_mig_instance_is_charted_the_same(world: World, tmp_path: Path, instan
     assert newer == older == own
 
 
-def test_a_listener_takes_the_place_of_a_dcgm_exporter(tmp_path: Path) -> None:
-    """The same series go on under the same target: those of the original's older form and ours have equal labels."""
+def test_the_exporter_replaces_a_dcgm_exporter(tmp_path: Path) -> None:
+    """The same series continue under the same target: the original's older format and ours have equal labels."""
     bodies = [original("dcgm_exporter", "Hostname")(0), ours(tmp_path, BOARD, DeviceSample(None, WHOLE))(0)]
     series = []
     for body in bodies:
         lines = (line for line in body.decode().splitlines() if not line.startswith("#"))
         series.append({line.rpartition(" ")[0] for line in lines})
-    left_out = ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_VGPU_LICENSE_STATUS")  # NVML has no such figure
+    left_out = ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_VGPU_LICENSE_STATUS")  # not supported by NVML
     assert {name for name in series[0] if not name.startswith(left_out)} == series[1]

@@ -1,4 +1,4 @@
-"""The exporter ``nvml`` over simulated GPUs that real processes keep busy: what runs have of them, and no joule too many."""
+"""The exporter ``nvml`` on simulated GPUs kept busy by real processes: usage of runs, and conservation of energy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SM = "bench_gpu_run_sm_utilization_ratio"
 
 @dataclass
 class Body:
-    """One body: figures by name and labels."""
+    """Values of one exposition, by name and labels."""
 
     figures: dict[tuple[str, frozenset[tuple[str, str]]], float] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Body:
 
 
 class Host:
-    """A home with simulated GPUs, its exporter, and runs."""
+    """Home with simulated GPUs, its exporter, and runs."""
 
     def __init__(self, home: Path, specification: str, stack: contextlib.ExitStack) -> None:
         self.home, self.specification = home, f"{BEFORE}xT4,{specification}"
@@ -77,7 +77,7 @@ class Host:
         return MigControl(load(self.specification, self.home))
 
     def read(self) -> Body:
-        """Read once; whatever happens, the parts of a board's energy are all of it, and all lines say what they are."""
+        """Read once, and check that a board's energy equals the sum of its parts and that all series are labelled as simulated."""
         text = render(self.exporter.collect()).decode()
         body = Body()
         for family in text_string_to_metric_families(text):
@@ -128,7 +128,7 @@ def host(tmp_path: Path) -> Iterator[MakeHost]:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process, and leave it for somebody to wait for."""
+    """End a process without reaping it."""
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
@@ -148,7 +148,7 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     one.read_until(lambda body: sum(body.all(ENERGY, run_id=run_id)) > 1500)
 
     def works(body: Body) -> bool:
-        """Return whether the process works at this moment: a busy machine may not let it."""
+        """Return whether the process is running on a CPU now; on a busy machine it may have to wait."""
         of_process, of_gpu = body.one(SM, **of_run), body.one("bench_gpu_sm_active_ratio")
         return min(of_process, of_gpu, body.one("bench_gpu_power_watts") - MODELS["H100"].idle_watts) > 0
 
@@ -163,7 +163,7 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     one.end(run_id)
     final = one.read()
     assert final.all("bench_gpu_run_processes") == []
-    # What it has used is nine tenths of what the board can draw above idle, for as long as it kept a core busy.
+    # Its energy is nine tenths of the board's range above idle, while it kept a core busy.
     watts = 0.9 * (MODELS["H100"].limit_watts - MODELS["H100"].idle_watts)
     assert sum(final.all(ENERGY, run_id=run_id)) == pytest.approx(watts * cpu_seconds(process), rel=0.05)
     assert final.all("bench_gpu_other_energy_joules_total") == [0]
@@ -171,7 +171,7 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     assert sum(free.all(ENERGY, run_id=run_id)) == sum(final.all(ENERGY, run_id=run_id))
 
 
-def test_two_runs_share_a_gpu_as_their_kernels_ran(host: MakeHost) -> None:
+def test_energy_of_a_shared_gpu_is_split_by_sm_time(host: MakeHost) -> None:
     one = host("1xL4")
     (gpu,) = one.gpus
     one.read()
@@ -185,7 +185,7 @@ def test_two_runs_share_a_gpu_as_their_kernels_ran(host: MakeHost) -> None:
     joules = [sum(body.all(ENERGY, run_id=run_id)) for run_id in runs]
     seconds = [cpu_seconds(process) for process in runs.values()]
     assert {labels["method"] for labels in body.labels(ENERGY)} <= {"sm_time", "process_count"}
-    # Shares of time are told in whole percent, and those of a last interval are not told at all.
+    # SM time is reported in whole per cent, and not for the last interval.
     assert joules[0] / sum(joules) == pytest.approx(seconds[0] / sum(seconds), abs=0.1)
 
 
@@ -203,10 +203,10 @@ def test_a_run_on_a_mig_instance(host: MakeHost, specification: str, profile: st
     assert body.one(ENERGY, method=method, run_id=run_id, **instance) > 50
     assert body.one("bench_gpu_run_processes", run_id=run_id, **instance) == 1
     assert body.one("bench_gpu_run_memory_bytes", run_id=run_id, **instance) > 50e6
-    assert body.all(SM) == [], "not known of the processes on MIG instances"
-    assert body.all("bench_gpu_utilization_ratio") == [], "nor of a GPU that has some"
+    assert body.all(SM) == [], "unknown for processes on MIG instances"
+    assert body.all("bench_gpu_utilization_ratio") == [], "and for a GPU with instances"
     assert len(body.all("bench_gpu_memory_used_bytes")) == 2
-    assert len(body.all("bench_gpu_power_watts")) == 1, "the board's figures once"
+    assert len(body.all("bench_gpu_power_watts")) == 1, "the board's metrics once"
     assert "GPU_I_ID" not in body.labels("bench_gpu_power_watts")[0]
     stop(process)
     one.end(run_id)
@@ -214,7 +214,7 @@ def test_a_run_on_a_mig_instance(host: MakeHost, specification: str, profile: st
     cpu_seconds(process)
 
 
-def test_a_gpu_that_is_lost_and_comes_back(host: MakeHost) -> None:
+def test_a_lost_gpu_returns(host: MakeHost) -> None:
     one = host("2xH100")
     gpus = one.gpus
     one.read()
@@ -225,7 +225,7 @@ def test_a_gpu_that_is_lost_and_comes_back(host: MakeHost) -> None:
     assert lost.one("bench_gpu_lost", UUID=gpus[0].uuid) == 1
     assert lost.all("bench_gpu_power_watts", UUID=gpus[0].uuid) == []
     assert lost.all(ENERGY, run_id=runs[0]) == []
-    assert lost.one("bench_gpu_run_start_time_seconds", run_id=runs[0]) > 0, "the run goes on"
+    assert lost.one("bench_gpu_run_start_time_seconds", run_id=runs[0]) > 0, "the run continues"
     assert sum(lost.all(ENERGY, run_id=runs[1])) >= sum(before.all(ENERGY, run_id=runs[1]))
     one.world.restore(BEFORE)
     after = one.read_until(lambda body: body.all(ENERGY, run_id=runs[0]))
@@ -234,7 +234,7 @@ def test_a_gpu_that_is_lost_and_comes_back(host: MakeHost) -> None:
     one.read_until(lambda body: sum(body.all(ENERGY, run_id=runs[0])) > sum(after.all(ENERGY, run_id=runs[0])))
 
 
-def test_a_repartition_while_it_is_read(host: MakeHost) -> None:
+def test_a_repartition_during_a_read(host: MakeHost) -> None:
     one = host("1xH100:1x3g.40gb")
     (gpu,) = one.gpus
     one.read()
@@ -281,7 +281,7 @@ def test_it_is_served(host: MakeHost) -> None:
     assert "bench_gpu_power_watts{" in text
 
 
-def test_a_driver_that_is_restarted_begins_anew(host: MakeHost) -> None:
+def test_totals_continue_after_a_driver_restart(host: MakeHost) -> None:
     one = host("1xH100")
     one.read()
     one.world.reload_driver()

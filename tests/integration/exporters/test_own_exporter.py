@@ -1,4 +1,4 @@
-"""The exporter in `examples` is installed as a third party's would be, and scraped."""
+"""The exporter in `examples`, installed as a third party's and scraped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 from hypergauge.exporters.serving.registry import GROUP, ExporterOptions, Registry
 from hypergauge.scheduler.experiment.cells import LISTENERS
-from tests.support.golden import promtool_findings
+from tests.support.exporters.golden import promtool_findings
 from tests.support.waiting import HUNG_SECONDS
 from tests.support.world import World
 
@@ -28,7 +28,7 @@ VMSTAT = "pgfault 1000\npgmajfault 7\npswpin 2\npswpout 3\nnr_free_pages 5\n"
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed it, from a wheel as its build backend makes one."""
+    """Folder with its installation by pip from a wheel."""
     folder = tmp_path_factory.mktemp("listener")
     file = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
     project = file["project"]
@@ -67,7 +67,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(language: str) -> str:
-    """Return what the page shows in a language."""
+    """Return the page's code in a language."""
     page = (ROOT / "docs/exporters.md").read_text()
     [text] = re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     return str(text)
@@ -96,7 +96,7 @@ def test_it_is_listed_and_scraped(installed: Path, tmp_path: Path) -> None:
     assert promtool_findings(body.encode()) == []
 
 
-def test_its_figures_are_quantities_under_their_own_names(installed: Path, tmp_path: Path, world: World) -> None:
+def test_its_metrics_are_quantities_by_their_own_names(installed: Path, tmp_path: Path, world: World) -> None:
     (tmp_path / "vmstat").write_text(VMSTAT)
     script = (
         "import sys; from pathlib import Path; from hypergauge.exporters.serving.registry import *; from hypergauge.exporters.serving.text import render\n"
@@ -119,12 +119,12 @@ def test_its_figures_are_quantities_under_their_own_names(installed: Path, tmp_p
     ]
 
 
-def test_the_page_shows_it_as_it_is() -> None:
+def test_the_page_shows_the_example() -> None:
     assert shown("python") == (EXAMPLE / "paging.py").read_text()
     assert shown("toml").strip() in (EXAMPLE / "pyproject.toml").read_text()
 
 
-def test_the_page_names_every_listener_and_each_by_its_own_name(tmp_path: Path) -> None:
+def test_the_page_lists_every_exporter(tmp_path: Path) -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/exporters.md").read_text(), re.MULTILINE)
     assert sorted(rows) == sorted(LISTENERS)
     points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][GROUP]

@@ -1,4 +1,4 @@
-"""All attempts of a row: each by itself, and what they have on average."""
+"""Attempts of a row: each alone, and their mean."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_each_attempt_has_a_line_where_all_are_asked_for(world: World) -> None:
 def test_attempts_that_are_named_are_told_apart(world: World) -> None:
     found = compare(world.connection, ["20/1/1@1", "20/1/1@3"])
     assert [entry.label for entry in found.entries] == ["20/1/1@1", "20/1/1@3"]
-    assert not list(neighbours.footnotes(found, neighbours.of_comparison(world.connection, found)))
+    assert not list(neighbours.facts(found, neighbours.of_comparison(world.connection, found)))
 
 
 @pytest.mark.usefixtures("rows")

@@ -1,8 +1,9 @@
-"""What pictures are drawn from: the curves of runs, and the sentences without which they would mislead."""
+"""Data of plots: the curves of runs, with their notices."""
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,10 @@ SECONDS = 100
 @pytest.fixture
 def start() -> float:
     return time.time() // 600 * 600 - 7200 + 7.25
+
+
+def coded(found: Chart) -> list[tuple[str, list[str], dict[str, Any]]]:
+    return [(one.code, one.runs, one.values) for one in found.notices]
 
 
 def drawn(world: World, *metrics: str, selectors: tuple[str, ...] = ("20",), **options: object) -> Chart:
@@ -54,7 +59,7 @@ def test_runs_share_the_time_since_their_start(world: World, start: float) -> No
     assert first.x.tolist() == second.x.tolist() == [10.0 * at for at in range(10)]
     np.testing.assert_allclose(first.value[1:-1], 1.5)
     np.testing.assert_allclose([second.low[1:-1], second.high[1:-1]], [[2] * 8, [3] * 8])
-    assert (found.notes, found.left_out) == ((), ())
+    assert (found.notices, found.left_out) == ((), ())
 
 
 def test_a_workload_is_the_mean_of_its_runs(world: World, start: float) -> None:
@@ -151,8 +156,7 @@ def test_runs_share_other_axes(
         assert 1 <= one.value.mean() <= 2
     first = [one for one in found.series if one.metric == "loss"]
     assert [round(x, 6) for one in first[:1] for x in one.x if x > 0] == logged
-    what = {"phase:load": "phase load"}.get(align, f"{align}s")
-    assert found.notes[0] == f"20/1/3 has no {what}, and so no curve."
+    assert coded(found)[0] == ("no_axis", ["20/1/3"], {"align": align})
 
 
 def test_many_software_metrics_become_few_points_with_their_range(world: World, start: float) -> None:
@@ -177,20 +181,23 @@ def test_what_differs_between_runs_is_said(world: World, start: float) -> None:
     )
     losses(world, alone, start, 1.0)
     found = drawn(world, "gpu_sm_active", "cpu_usage", "loss")
-    assert found.notes == (
-        "loss: not logged in 20/1/2, 20/1/3.",
-        "gpu_sm_active: that of GPUs or MIG instances that the run had to itself in 20/1/1.",
-        "gpu_sm_active: that of GPUs that others used as well in 20/1/2, 20/1/3.",
-        "gpu_sm_active: read from DCGM_FI_PROF_SM_ACTIVE in 20/1/1.",
-        "gpu_sm_active: read from bench_gpu_sm_active_ratio in 20/1/2, 20/1/3.",
-        "cpu_usage: read every 1 s in 20/1/1, 20/1/3.",
-        "cpu_usage: read every 5 s in 20/1/2.",
-        "cpu_usage: measured for a part of the time only in 20/1/3 (50%).",
-        "20/1/2, 20/1/3 ran beside other runs on the same GPU or host.",
-        "* 20/1/3 ran on simulated GPUs: what is said of these is made up.",
-    )
+    sm_active, cpu_usage = {"metrics": ["gpu_sm_active"]}, {"metrics": ["cpu_usage"]}
+    assert coded(found) == [
+        ("not_logged", ["20/1/2", "20/1/3"], {"metrics": ["loss"]}),
+        ("scopes_differ", ["20/1/1"], {**sm_active, "scope": "instance"}),
+        ("scopes_differ", ["20/1/2", "20/1/3"], {**sm_active, "scope": "device"}),
+        ("sources_differ", ["20/1/1"], {**sm_active, "sources": ["DCGM_FI_PROF_SM_ACTIVE"]}),
+        ("sources_differ", ["20/1/2", "20/1/3"], {**sm_active, "sources": ["bench_gpu_sm_active_ratio"]}),
+        ("intervals_differ", ["20/1/1", "20/1/3"], {**cpu_usage, "interval_seconds": 1}),
+        ("intervals_differ", ["20/1/2"], {**cpu_usage, "interval_seconds": 5}),
+        ("partial_coverage", ["20/1/3"], {**cpu_usage, "shares": [pytest.approx(0.5, abs=0.01)]}),
+        ("shared_resource", ["20/1/2", "20/1/3"], {}),
+        ("simulated_gpu", ["20/1/3"], {}),
+    ]
     assert [(one.metric, one.label) for one in found.series if one.simulated] == [("gpu_sm_active", "20/1/3 train")]
-    assert not [note for note in drawn(world, "cpu_usage", "loss").notes if "simulated" in note], "of no GPU is it said"
+    assert "simulated_gpu" not in [code for code, *_ in coded(drawn(world, "cpu_usage", "loss"))], (
+        "of no GPU is it said"
+    )
 
 
 def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) -> None:
@@ -199,10 +206,10 @@ def test_more_runs_than_can_be_told_apart_are_named(world: World, start: float) 
     found = drawn(world, "loss", max_series=2)
     assert [one.label for one in found.series] == ["20/1/1 train", "20/1/2 train"]
     assert found.left_out == ("20/1/3", "20/1/4")
-    assert found.notes == (
-        "20/1/1, 20/1/2 ran beside other runs on the same GPU or host.",
-        "2 more runs left out: 20/1/3, 20/1/4.",
-    )
+    assert coded(found) == [
+        ("runs_left_out", ["20/1/3", "20/1/4"], {"total": 4, "drawn": 2}),
+        ("shared_resource", ["20/1/1", "20/1/2"], {}),
+    ]
 
 
 def test_what_is_not_there_is_refused_with_what_is(world: World, start: float) -> None:

@@ -1,4 +1,4 @@
-"""What runs cost: electricity by the time of day, hours of hardware, and energy until a target, from known samples."""
+"""Costs of runs: electricity by the time of day, hours of hardware, energy to a target."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def tariff(folder: Path, text: str) -> Tariff:
 def attributed(
     world: World, run: str, start: float, watts: list[float], *, every: float = 1, gpu: str = "GPU-1"
 ) -> None:
-    """Write the power that is a run's own, a figure for each stretch of so many seconds from its start."""
+    """Write the power that is a run's own, a figure for each interval of so many seconds from its start."""
     times = [start + every * (1 + at) for at in range(len(watts))]
     times[-1] -= 0.001  # as the exporter does: to the last millisecond of the run
     labels = {"UUID": gpu, "run_id": run, "method": "sm_time"}
     world.write(world.gauge(ATTRIBUTED, times, watts, labels, "nvml", dt=every))
 
 
-def said(world: World, found: Comparison) -> list[str]:
-    return [
-        one for one in trust(world.connection, found).remarks if "no c" in one or "no time" in one or "no energy" in one
-    ]
+def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], str]]:
+    """Return the runs of each notice on missing figures, the figures and the reason."""
+    notices = trust(world.connection, found).notices
+    return [(n.runs, n.values["figures"], n.values["reason"]) for n in notices if n.code == "missing_figures"]
 
 
 def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
     assert first.figures["cost_eur"] == pytest.approx(kilowatt_hours * 1.5 * 0.4, rel=1e-3)
     assert first.figures["co2_grams"] == pytest.approx(kilowatt_hours * 1.5 * 200, rel=1e-3)
     assert not {"cost_eur", "co2_grams"} & second.figures.keys(), "it has no energy of its own, which is not 0"
-    assert said(world, found) == ["20/1/2: no co2_grams and no cost_eur: no energy was measured that is its own."]
+    assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], "no energy was measured that is its own")]
     sheet = tables.sheet(found)
     assert sheet.columns[-2:] == ("CO₂", "cost (EUR)")
     assert [cell.text for cell in sheet.lines[0][3][-2:]] == ["1.5 g", "0.003"]
@@ -130,7 +130,9 @@ def test_hardware_that_runs_share_is_paid_in_equal_parts(world: World, tmp_path:
     assert [entry.figures.get("cost_usd") for entry in found.entries] == [
         pytest.approx(1.5), pytest.approx(0.5), None,
     ]  # fmt: skip
-    assert said(world, found) == ["20/2/1: no cost_usd: tariff.toml has no price for the GPU NVIDIA L4, but for H100."]
+    assert missing(world, found) == [
+        (["20/2/1"], ["cost_usd"], "tariff.toml has no price for the GPU NVIDIA L4, but for H100")
+    ]
     hosts = compare(
         world.connection, ["20/1"], by="workload", further=[costs(tariff(tmp_path, "[host_hour]\nnode1 = 3"))]
     )
@@ -143,8 +145,8 @@ def test_simulated_gpus_cost_nothing_that_anybody_pays(world: World, tmp_path: P
     logged(world, run, START, [0.5, 0.99])
     price, target = tariff(tmp_path, "price_per_kwh = 0.4"), Target.parse("accuracy>=0.9")
     found = compare(world.connection, ["20"], further=[costs(price), towards(target)])
-    assert said(world, found) == [
-        "20/1/1: no cost_eur and no energy_to_target_joules: its GPUs are simulated, which --simulated counts."
+    assert missing(world, found) == [
+        (["20/1/1"], ["cost_eur", "energy_to_target_joules"], "its GPUs are simulated, which --simulated counts")
     ]
     more = [costs(price, simulated=True), towards(target, simulated=True)]
     [entry] = compare(world.connection, ["20"], simulated=True, further=more).entries

@@ -1,4 +1,4 @@
-"""The Python door: what `frame` and `summary` take, and what they refuse."""
+"""`frame` and `summary` in Python: arguments and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What asks for figures of a run that has just ended waits for its last ones, and for no other run's."""
+"""Waits for the last samples of a run that has just ended, and for no other run's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_run_that_has_just_ended_is_waited_for(here: Settings, world: World, m
             connection.execute("update runs set summarised = true")
 
     def say(words: str) -> None:
-        assert words == f"waiting for the last figures of run {folder.run_id[:8]}"
+        assert words == f"waiting for the last metrics of run {folder.run_id[:8]}"
         threading.Thread(target=arrive).start()
 
     assert await_figures(world.connection, here, ["20"], say)
@@ -58,7 +58,7 @@ def test_one_that_does_not_settle_is_given_up(here: Settings, world: World, monk
     monkeypatch.setattr(freshness, "_SETTLE_SECONDS", 1.5)
     said: list[str] = []
     assert not await_figures(world.connection, here, ["20"], said.append)
-    assert said == [f"the last figures of run {folder.run_id[:8]} have not arrived yet"]
+    assert said == [f"the last metrics of run {folder.run_id[:8]} have not arrived yet"]
 
 
 def test_nobody_waits_for_other_runs(here: Settings, world: World) -> None:

@@ -1,4 +1,4 @@
-"""What runs did on GPUs, alone and shared: whose figure each one is, and that nothing is counted twice."""
+"""Metrics of runs on GPUs, alone and shared: each has its owner and counts once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The highlights of runs in a database: read through charts, kept when a run has ended, and shown by the command."""
+"""Highlights in a database: read through charts, stored at a run's end, shown by the command."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from hypergauge.cli import app
 from hypergauge.core.errors import BenchError, NoData
-from hypergauge.insight.highlights import highlight, remember
+from hypergauge.insight.highlights import highlight, store
 from hypergauge.sql.ingest.software import SpanRecord, store_spans
 from hypergauge.sql.runs.highlights import load
-from tests.support.telemetry import measured
+from tests.support.data.telemetry import measured
 from tests.support.world import World
 
-# What the curves of `tests.support.telemetry` are called on the wire.
+# What the curves of `tests.support.data.telemetry` are called on the wire.
 METRICS = {
     "gpu_utilization": ("bench_gpu_utilization_ratio", "nvml"),
     "gpu_power": ("bench_gpu_power_watts", "nvml"),
@@ -68,17 +68,17 @@ def test_a_run_in_the_database_is_told_and_kept(world: World, start: float) -> N
         for at in range(len(lengths))
     ]
     store_spans(world.connection, run, [*phases, *steps])
-    found = remember(world.connection, run)
+    found = store(world.connection, run)
     told = [(one.kind, (one.started_at.timestamp() - start), one.text) for one in found]
     assert [kind for kind, _, _ in told] == ["initialization", "repetition", "outlier", "checkpoint"]
     assert [at for _, at, _ in told] == pytest.approx([0, 12, 24, 222], abs=2)
     assert told[0][2].startswith("initialization (load): GPU at 2%, disk reads ")
     assert told[1][2].startswith("6 times: 30 s of training (fit) (GPU at 9")
     assert "5 s of evaluation (test) (GPU at 5" in told[1][2]
-    assert told[2][2] == "2 steps took far longer than the others: step 40 9 s, usually 0.3 s"
+    assert told[2][2] == "2 steps were slow: step 40 9 s, usually 0.3 s"
     assert told[3][2].startswith("checkpoint (save): GPU at ")
     assert load(world.connection, [run]) == {run: found}
-    assert remember(world.connection, run) == found
+    assert store(world.connection, run) == found
     assert load(world.connection, [run]) == {run: found}
     assert highlight(world.connection, run) == found
     world.connection.execute("delete from runs where run_id = %s", (run,))
@@ -94,7 +94,7 @@ def test_of_a_run_that_was_not_measured_there_is_nothing_to_tell(world: World, s
     run = world.run(start, start + 60)
     with pytest.raises(NoData, match="nothing was measured of 20/1/1"):
         highlight(world.connection, run)
-    assert remember(world.connection, run) == []
+    assert store(world.connection, run) == []
     assert load(world.connection, [run]) == {}
 
 

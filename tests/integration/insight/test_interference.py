@@ -1,4 +1,4 @@
-"""What sharing cost, in each flavour: known slowdowns put in, and `bench interference` asked for them."""
+"""The cost of sharing, in each flavour: `bench interference` finds known slowdowns."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_one_repetition_has_no_interval_and_says_so(laboratory: Laboratory, benc
     assert status == 0
     words = " ".join(said.split())
     assert "narrow wide naive 1 + 1 alone 20.0 s 1:00 3.00x" in words
-    assert "narrow + wide (20/3) has one repetition, and so no interval" in words
+    assert "No interval for narrow + wide (20/3)" in words
     assert "narrow + wide naive 20/3 1:00 50.0 s +20% 120 runs/h (144)" in words
     assert words.endswith("Do not collocate: narrow + wide (+20%).")
 
@@ -141,7 +141,9 @@ def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench
         {"runs": ["20/2/1@3"], "reason": "20/2/1@3 ran into its time limit after 2.0 s"},
         {"runs": ["20/3/1@3", "20/3/2@3"], "reason": "20/3/2@3 failed after 3.0 s"},
     ]
-    assert "left out: 20/3/1@3, 20/3/2@3 (20/3/2@3 failed after 3.0 s)" in found["remarks"]
+    assert (["20/3/1@3", "20/3/2@3"], {"reason": "20/3/2@3 failed after 3.0 s"}) in [
+        (one["runs"], one["values"]) for one in found["notices"] if one["code"] == "not_judged"
+    ]
 
 
 def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory, bench: Command) -> None:
@@ -155,11 +157,12 @@ def test_who_was_never_alone_and_who_was_not_alone_at_all(laboratory: Laboratory
     found = asked(bench, "20")
     assert slowdowns(found) == {("narrow", "deep"): None, ("deep", "narrow"): None, ("wide", "wide"): 1.5}
     assert [one["makespan_seconds"] is None for one in found["sets"]] == [True, False]
-    assert found["left_out"] == [{"runs": ["20/1/1"], "reason": "21/1/1 used the GPU of 20/1/1 as well"}]
-    assert "deep was never alone: nothing is known of what narrow + deep (20/3) cost it" in found["remarks"]
+    assert found["left_out"] == [{"runs": ["20/1/1"], "reason": "21/1/1 used the GPU of 20/1/1, too"}]
+    [notice] = [one for one in found["notices"] if one["code"] == "never_alone" and one["runs"] == ["20/3/2"]]
+    assert notice["values"] == {"configuration": "deep", "set": "narrow + deep", "workloads": ["20/3"]}
     status, said, _ = bench("interference", "20/3")
     assert status == 0
-    assert "Nothing can be said of what to collocate" in " ".join(said.split())
+    assert "No advice on what to collocate" in " ".join(said.split())
     assert bench("interference", "20/3", "-o", "a.svg")[0] == 1
 
 
@@ -240,8 +243,8 @@ WRONG = [
     ("20 -o a.svg --size big", 2, "--size is WIDTHxHEIGHT in inches"),
     ("20 -o a.svg --style papr", 2, "there is no style 'papr' (did you mean 'paper'?)"),
     ("23", 2, "there are the experiments 20"),
-    ("20/1", 1, "nothing was collocated in 20/1 that can be judged"),
-    ("20/4", 1, "left out: 20/4/1, 20/4/2 (20/4/2 failed after 3.0 s)"),
+    ("20/1", 1, "20/1 has no collocated runs to compare"),
+    ("20/4", 1, "20/4/1, 20/4/2 (20/4/2 failed after 3.0 s)"),
 ]
 
 

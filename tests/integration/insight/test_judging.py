@@ -1,4 +1,4 @@
-"""Who is judged, by which rules, what is asked for then, and that it is done once."""
+"""Rule evaluation: runs, rules, requested actions, each once."""
 
 from __future__ import annotations
 

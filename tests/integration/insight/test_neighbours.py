@@ -1,4 +1,4 @@
-"""A run whose neighbours changed in the middle of it is marked, in both flavours."""
+"""Marks of runs whose neighbours changed meanwhile, in both flavours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.comparison import compare
+from hypergauge.sql.queries.notices import Fact
 from tests.support.world import World
 
 
@@ -24,9 +25,9 @@ def changed(world: World, *selectors: str, by: str = "run") -> dict[str, list[di
     return {run["run"]: run["neighbours_changed"] for run in content["runs"]}
 
 
-def notes(world: World, *selectors: str, by: str = "run") -> list[str]:
+def facts(world: World, *selectors: str, by: str = "run") -> list[Fact]:
     found = compare(world.connection, selectors, by=by)
-    return list(neighbours.footnotes(found, neighbours.of_comparison(world.connection, found)))
+    return list(neighbours.facts(found, neighbours.of_comparison(world.connection, found)))
 
 
 def test_what_ends_early_is_a_change_for_those_that_go_on(world: World, start: float) -> None:
@@ -37,8 +38,9 @@ def test_what_ends_early_is_a_change_for_those_that_go_on(world: World, start: f
         "20/3/1": [],
         "20/3/2": [{"at": 12.125, "run": "20/3/1", "what": "ended", "status": "failed"}],
     }
-    expected = ["20/3/2: neighbours changed after 12.1 s (20/3/1 ended, failed)"]
-    assert notes(world, "20/3") == notes(world, "20", by="workload") == expected
+    change = {"at": 12.125, "run": "20/3/1", "what": "ended", "status": "failed"}
+    expected = [Fact("neighbours_changed", ["20/3/2"], {"changes": [change]})]
+    assert facts(world, "20/3") == facts(world, "20", by="workload") == expected
 
 
 def test_what_begins_later_is_a_change_and_an_earlier_attempt_is_named_as_such(world: World, start: float) -> None:
@@ -70,19 +72,17 @@ def test_a_gpu_is_shared_with_any_workload_and_a_host_only_within_one(world: Wor
 def test_a_run_that_goes_on_is_marked_by_now(world: World, start: float) -> None:
     world.run(start, position=1)
     world.run(start, start + 30, position=2)
-    assert notes(world, "20/1/1") == ["20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)"]
+    change = {"at": 30, "run": "20/1/2", "what": "ended", "status": "finished"}
+    assert facts(world, "20/1/1") == [Fact("neighbours_changed", ["20/1/1"], {"changes": [change]})]
 
 
-def test_of_many_changes_the_first_are_shown(world: World, start: float) -> None:
+def test_of_many_runs_the_first_have_a_fact_of_their_own(world: World, start: float) -> None:
     for position in range(1, 16):
         world.run(start, start + 10 + 2 * position, position=position)
-    shown = notes(world, "20/1")
-    assert len(shown) == 13
-    assert shown[-2].endswith(
-        "(20/1/1 ended, finished), 14.0 s (20/1/2 ended, finished), 16.0 s (20/1/3 ended, finished), "
-        "18.0 s (20/1/4 ended, finished) and 8 times more"
-    )
-    assert shown[-1] == "… and so they did for 2 more runs, see --json"
+    found = facts(world, "20/1")
+    assert [one.code for one in found] == ["neighbours_changed"] * 12 + ["more_neighbours_changed"]
+    assert [one["run"] for one in found[-2].values["changes"]] == [f"20/1/{position}" for position in range(1, 13)]
+    assert found[-1].runs == ["20/1/14", "20/1/15"]
 
 
 def test_workloads_in_json_stay_as_they_are(world: World, start: float) -> None:

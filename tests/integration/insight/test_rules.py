@@ -1,4 +1,4 @@
-"""Rules: their files, what they may do in the database, and how what they find is kept."""
+"""Rules: their files, their rights in the database, and their stored findings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.insight import rules
 from hypergauge.sql.runs import firings
 from hypergauge.sql.runs.firings import Firing, RuleFailed
-from tests.support.ruled import found, moment, rows
+from tests.support.data.ruled import found, moment, rows
 from tests.support.world import World
 
 HEADER = """\
@@ -141,7 +141,7 @@ BAD_FILES = {
     '[parameters.threshold]\n-- default = true': (5, "needs a default"),
     '[parameters.threshold]\n-- default = 1\n-- units = "s"': (7, "did you mean 'unit'"),
     '[parameters.threshold]\n-- default = 1': (5, "does not use the parameter 'threshold'"),
-    '[parameters.run]\n-- default = 1': (5, "given to every rule"),
+    '[parameters.run]\n-- default = 1': (5, "a value that every rule has"),
     "[presets.smdebug]\n-- threshold = 3": (6, "unknown key 'threshold'"),
 }  # fmt: skip
 
@@ -176,11 +176,11 @@ def test_values_are_those_given_then_the_presets_then_the_defaults(tmp_path: Pat
         "threshold": 0.1,
         "patience": timedelta(minutes=1),
     }
-    assert one.stretch(one.values()) is None
+    assert one.window(one.values()) is None
     (tmp_path / "back").mkdir()
     back = rule(tmp_path / "back", STATEMENT, HEADER.replace("-- [param", '-- lookback = "15 s"\n-- [param', 1))
-    assert back.stretch(back.values()) == 2 * ten
-    assert back.stretch(back.values(None, {"patience": "1 s"})) == timedelta(seconds=15)
+    assert back.window(back.values()) == 2 * ten
+    assert back.window(back.values(None, {"patience": "1 s"})) == timedelta(seconds=15)
     for given, complaint in (
         ({"treshold": 1}, "did you mean 'threshold'"),
         ({"threshold": "much"}, "Mine: threshold is a number in ratio, not 'much'"),
@@ -196,7 +196,7 @@ def test_a_folder_adds_its_rules_under_names_of_their_own(tmp_path: Path) -> Non
     rule(tmp_path, STATEMENT)
     assert list(rules.load([tmp_path])) == [*rules.load(), "Mine"]
     (tmp_path / "more.sql").write_text(HEADER.replace("Mine", "IdleDevice") + STATEMENT)
-    with pytest.raises(BadRequest, match="there is a rule IdleDevice already"):
+    with pytest.raises(BadRequest, match="IdleDevice"):
         rules.load([tmp_path])
     with pytest.raises(BadRequest, match="no folder"):
         rules.load([tmp_path / "nowhere"])
@@ -205,12 +205,12 @@ def test_a_folder_adds_its_rules_under_names_of_their_own(tmp_path: Path) -> Non
 def test_what_is_found_again_is_the_same_firing(world: World, start: float) -> None:
     run = world.run(start)
 
-    def store(stop: float, *stretches: tuple[float, float | None], share: float = 0.5) -> int:
+    def store(stop: float, *intervals: tuple[float, float | None], share: float = 0.5) -> int:
         some = [
             Firing(
                 run, "Mine", moment(start + at), None if end is None else moment(start + end), "info", {"share": share}
             )
-            for at, end in stretches
+            for at, end in intervals
         ]
         return len(firings.store(world.connection, run, "Mine", some, start=moment(start), stop=moment(start + stop)))
 
@@ -227,7 +227,7 @@ def test_what_is_found_again_is_the_same_firing(world: World, start: float) -> N
         ]
 
     assert store(20, (5, None)) == 1
-    assert store(30, (10, None), share=0.6) == 0  # it holds still, and the stretch that is judged begins later
+    assert store(30, (10, None), share=0.6) == 0  # it holds still, and the window that is judged begins later
     assert stored() == [(5, None, 0.6)]
     assert store(40, (10, 35)) == 0
     assert stored() == [(5, 35, 0.5)]

@@ -1,4 +1,4 @@
-"""Each rule of ours on a run on which it has to fire, and on one on which it must not."""
+"""Built-in rules, each on a run where it must fire, and on one where it must not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.ruled import GPUS, cpu, figures, found, gpu, moment, spans
+from tests.support.data.ruled import GPUS, cpu, figures, found, gpu, moment, spans
 from tests.support.world import World
 
 EACH_SECOND = {"point": "1 s", "window": "50 s", "patience": "0 s"}

@@ -1,4 +1,4 @@
-"""``bench rules``: what it shows, what it keeps, and what it refuses."""
+"""``bench rules``: output, stored findings and refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from hypergauge.insight import rules
 from tests.conftest import Command
-from tests.support.ruled import cpu, rows
+from tests.support.data.ruled import cpu, rows
 from tests.support.world import World
 
 MINE = """\
@@ -105,14 +105,14 @@ def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: 
     file = tmp_path / "rules" / "short.sql"
     file.write_text(MINE)
     status, said, _ = bench("check", str(file))
-    assert (status, said) == (0, f"{file}: Short is right, asked about 20/1/1\n")
+    assert (status, said) == (0, f"{file}: Short is valid, tested on 20/1/1\n")
     assert "1 firing in 1 of 3 runs" in bench("replay", "--rule", "Short", "--set", "Short.threshold=35 s")[1]
     for broken, line, complaint in (
         (MINE.replace("severity", "severty"), 4, "unknown key 'severty' (did you mean 'severity'?)"),
         (MINE.replace("from runs", "from rums"), 9, 'relation "rums" does not exist'),
         (MINE.replace("as evidence", "as proof"), 8, "it has to answer with started_at, ended_at and evidence"),
         (MINE.replace("%(threshold)s", "%(treshold)s"), 9, "no parameter 'treshold' (did you mean 'threshold'?)"),
-        (MINE.replace("Short", "IdleDevice"), 1, "there is a rule IdleDevice of ours"),
+        (MINE.replace("Short", "IdleDevice"), 1, "IdleDevice is a built-in rule"),
         (MINE.replace("%(run)s and", "%(run)s and pg_sleep(20) is not null and"), 8, "longer than 0.2 s"),
     ):
         file.write_text(broken)
@@ -127,7 +127,7 @@ def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_pat
     status, said, _ = bench("replay", "20/3", "--folder", "more", "--limit", "1 s")
     assert status == 1
     assert "1 firing in 1 of 1 run" in said
-    assert "20/3/1: Short could not be asked: it took longer than 1 s" in said
+    assert "20/3/1: Short could not be evaluated: it took longer than 1 s" in said
 
 
 @pytest.mark.parametrize(

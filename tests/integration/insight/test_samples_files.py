@@ -1,4 +1,4 @@
-"""Samples as Parquet and CSV: every sample of the runs, as `run_samples` has it, in types that other programs know."""
+"""Samples as Parquet and CSV: those of `run_samples`, in types that other programs know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bench share` and `bench open`: a selection goes into a small file, and comes out with the figures of today."""
+"""`bench share` and `bench open`: a selection in a small file, shown with current data."""
 
 from __future__ import annotations
 
@@ -119,10 +119,10 @@ def test_runs_that_are_gone_are_named_and_the_rest_is_shown(desk: Desk) -> None:
     )
     desk.world.connection.execute("delete from runs where run_id = %s", (second,))
     said = desk.bench("open", "view.json", "-o", "page.html")
-    assert f"! runs that are gone: {second}\n" in said
+    assert f"! deleted runs: {second}\n" in said
     assert "! chart 3 is left out: " in said
     assert said.endswith("Wrote 1 chart to page.html\n")
-    assert f"runs that are gone: {second}" in desk.read("page.html")
+    assert f"deleted runs: {second}" in desk.read("page.html")
     answer = desk.json("open", "view.json")
     assert (answer["gone"], [chart["runs"] for chart in answer["charts"]]) == ([second], [[third]])
     assert len(answer["missing"]) == 1
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_said_and_nothing_written(desk: Desk) -> None:
         "open", "view.json", status=2
     )
     assert "a page is a file that ends in .html" in desk.bench("open", "view.json", "-o", "page.svg", status=2)
-    assert "leave out one" in desk.bench("open", "view.json", "-o", "page.html", "--grafana", status=2)
+    assert "leave out --grafana or -o" in desk.bench("open", "view.json", "-o", "page.html", "--grafana", status=2)
     assert desk.read("report.json") == '{"panels": []}\n'
     assert sorted(one.name for one in desk.folder.iterdir()) == ["report.json", "view.json"]
 
@@ -184,7 +184,7 @@ def test_a_view_is_a_link_to_grafana(desk: Desk) -> None:
     )
     desk.write("view.json", [{"runs": pair, "metrics": ["loss"], "align": "step"}])
     said = desk.bench("open", "view.json", "--grafana", status=2)
-    assert "`bench dashboards push view.json` makes one of this view" in said
+    assert "`bench dashboards push view.json` makes a dashboard of this view" in said
 
 
 def test_a_page_opens_in_the_browser_of_whoever_sits_there(desk: Desk) -> None:

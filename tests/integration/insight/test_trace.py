@@ -1,4 +1,4 @@
-"""Runs as a trace in the Trace Event Format: spans, samples, neighbours and errors on the time of their workload."""
+"""Traces in the Trace Event Format: spans, samples, neighbours and errors on the workload's time."""
 
 from __future__ import annotations
 

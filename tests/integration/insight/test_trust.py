@@ -1,4 +1,4 @@
-"""What a comparison says of itself: how its runs were measured, and which figures must not be compared unseen."""
+"""Notices of comparisons: the measurement of their runs, and values that must not be compared unseen."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypergauge.dashboards.terminal import tables
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.insight.comparison.trust import trust
+from hypergauge.sql.queries.notices import Notice
 from tests.support.world import World
 
 START = time.time() // 60 * 60 - 7200
@@ -35,18 +36,23 @@ def host(world: World, listeners: float) -> None:
     )
 
 
-def remarks(world: World, *selectors: str, scope: str | None = None) -> list[str]:
+def said(world: World, *selectors: str, scope: str | None = None) -> list[Notice]:
     found = compare(world.connection, list(selectors) or ["20"], scope=scope)
-    return list(trust(world.connection, found, scope).remarks)
+    return list(trust(world.connection, found, scope).notices)
 
 
 def test_runs_that_were_measured_alike_are_one_sentence(world: World) -> None:
     host(world, 0.004)
     for number in (1, 2, 3):
         run(world, number)
-    assert remarks(world) == [
-        "measured every 1 s by host and process, 99% of the time; the exporters took 0.1% of the host's cores."
-    ]
+    [notice] = said(world)
+    assert (notice.code, notice.severity, notice.runs) == ("measured", "info", ["20/1/1", "20/2/1", "20/3/1"])
+    assert (
+        notice.text
+        == "Measured every 1 s by host and process, 99% of the time; the exporters took 0.1% of the host's cores."
+    )
+    assert notice.values["exporters"] == ["host", "process"]
+    assert notice.values["overhead"] == [pytest.approx(0.001, abs=1e-4)] * 3
 
 
 def test_intervals_and_listeners_that_differ_are_named(world: World) -> None:
@@ -58,24 +64,28 @@ def test_intervals_and_listeners_that_differ_are_named(world: World) -> None:
     run(world, 4, gpu="GPU-1")
     times = [START + 801 + at for at in range(99)]
     world.write(world.gauge("bench_gpu_sm_active_ratio", times, [0.5] * 99, {"UUID": "GPU-1"}, "nvml"))
-    said = remarks(world)
-    assert "20/1/1, 20/3/1: measured every 1 s by process, 99% of the time." in said
-    assert "20/2/1: measured every 5 s by process, 95% of the time." in said
-    assert "20/4/1: measured every 1 s by nvml and process, 99% of the time." in said
-    assert "cpu_usage: read every 5 s in 20/2/1." in said
+    found = [one for one in said(world) if one.code == "measured_differently"]
+    assert [(one.runs, one.values["exporters"]) for one in found] == [
+        (["20/1/1", "20/3/1"], ["process"]),
+        (["20/2/1"], ["process"]),
+        (["20/4/1"], ["nvml", "process"]),
+    ]
+    assert found[1].values["interval_seconds"] == [pytest.approx(5, abs=0.3)]
+    assert found[1].values["coverage"] == [pytest.approx(0.95, abs=0.01)]
+    assert (["20/2/1"], {"metrics": ["cpu_usage"], "interval_seconds": 5}) in [
+        (one.runs, one.values) for one in said(world) if one.code == "intervals_differ"
+    ]
 
 
 def test_runs_of_which_a_part_was_measured_are_named_together(world: World) -> None:
     for number, seconds in ((1, 100), (2, 40), (3, 70)):
         run(world, number, seconds=seconds)
     world.run(START + 1000, START + 1100, workload=4)
-    found = compare(world.connection, ["20"])
-    said = trust(world.connection, found)
-    assert (
-        "the processes were measured for a part of the time only in 20/2/1 (40%), 20/3/1 (70%), 20/4/1 (0%)."
-        in said.remarks
-    )
-    content = said.as_dict()["quality"]
+    found = trust(world.connection, compare(world.connection, ["20"]))
+    [notice] = [one for one in found.notices if one.code == "partial_process_coverage"]
+    assert notice.runs == ["20/2/1", "20/3/1", "20/4/1"]
+    assert notice.values["shares"] == [pytest.approx(share, abs=0.01) for share in (0.4, 0.7, 0)]
+    content = found.as_dict()["quality"]
     assert [one["run"] for one in content] == ["20/1/1", "20/2/1", "20/3/1", "20/4/1"]
     assert [one["listeners"] for one in content] == [["process"], ["process"], ["process"], []]
     assert [round(one["coverage"], 1) for one in content] == [1.0, 0.4, 0.7, 0.0]
@@ -98,18 +108,18 @@ def test_what_must_not_be_compared_unseen(world: World) -> None:
     )
     world.connection.execute("update runs set profilers = 'nsys' where run_id = %s", (second,))
     world.connection.execute("select summarise(run_id) from runs")
-    said = remarks(world, "20/1", "20/2/1")
-    meaning = (
-        "gpu_utilization: counts the time in which any kernel ran, however little of the GPU it used; "
-        "gpu_sm_active, measured in 20/1/1, 20/2/1, says how busy the GPU was."
-    )
-    assert said[-4:] == [
-        meaning,
-        "something kept the clocks of the GPUs down for a part of the time in 20/2/1 (100%).",
-        "20/2/1 ran beside other runs on the same GPU or host.",
-        "20/2/1 ran under a profiler (nsys), which slows it down.",
+    found = said(world, "20/1", "20/2/1")
+    assert [
+        (one.code, one.runs)
+        for one in found
+        if one.code not in ("measured", "measured_differently", "neighbours_changed")
+    ][-4:] == [
+        ("utilization_overstates", ["20/1/1", "20/2/1"]),
+        ("throttled", ["20/2/1"]),
+        ("shared_resource", ["20/2/1"]),
+        ("profiled", ["20/2/1"]),
     ]
-    assert not any("profiler" in one or "throttled" in one for one in remarks(world, "20/1"))
+    assert not {"throttled", "profiled"} & {one.code for one in said(world, "20/1")}
 
 
 def test_a_figure_of_the_host_is_marked_as_such(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What is seen of runs that go on, look by look."""
+"""Updates of running runs."""
 
 from __future__ import annotations
 

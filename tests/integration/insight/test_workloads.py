@@ -1,4 +1,4 @@
-"""What runs of a workload have together: what they share counts once, and its makespan is that of one pass."""
+"""Values of a workload: shared resources count once, and its makespan is that of one repetition."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_gpu_that_runs_share_counts_once(world: World, start: float, tmp_path:
     assert entry.figures[ENERGY_KEY] == pytest.approx(joules, rel=0.01)
     assert entry.figures["cost_eur"] == pytest.approx(joules * 1e-7, rel=0.01)
     assert entry.figures["co2_grams"] == pytest.approx(joules * 1e-4, rel=0.01)
-    assert not [one for one in trust(world.connection, found).remarks if ": no " in one]
+    assert missing(world, found) == []
 
 
 def test_a_price_by_the_minute_is_that_of_the_time_that_counts(world: World, start: float, tmp_path: Path) -> None:
@@ -106,8 +106,8 @@ def test_gpus_that_are_shared_in_part_have_no_sum(world: World, start: float) ->
     measure(world, start)
     entry, found = workload(world, "device")
     assert ENERGY_KEY not in entry.figures
-    [remark] = [one for one in trust(world.connection, found).remarks if "no gpu_energy_joules" in one]
-    assert remark == "20/1/2: no gpu_energy_joules: it shares only some of its GPUs with 20/1/1."
+    reason = "it shares only some of its GPUs with 20/1/1"
+    assert [one for one in missing(world, found) if ENERGY_KEY in one[1]] == [(["20/1/2"], [ENERGY_KEY], reason)]
 
 
 def test_what_is_shared_needs_raw_samples(world: World, start: float) -> None:
@@ -115,10 +115,10 @@ def test_what_is_shared_needs_raw_samples(world: World, start: float) -> None:
     run(world, start, 10, 40, 2)
     measure(world, start)
     world.connection.execute("select summarise(run_id) from runs")
-    world.connection.execute("update retention set edge = now()")
+    world.connection.execute("update retention set raw_cutoff = now()")
     entry, found = workload(world, "host")
     assert "cpu_seconds" not in entry.figures
-    assert "20/1/2: no cpu_seconds: its raw samples are no longer kept." in trust(world.connection, found).remarks
+    assert (["20/1/2"], ["cpu_seconds"], "its raw samples are no longer kept") in missing(world, found)
 
 
 def test_a_makespan_is_that_of_one_pass(world: World, start: float) -> None:
@@ -141,10 +141,16 @@ def test_a_run_that_was_repeated_alone_leaves_no_makespan(world: World, start: f
     assert "makespan_seconds" not in entry.figures
     assert entry.figures["duration_seconds"] == pytest.approx(9), "of the latest attempts, as everywhere"
     reason = "its rows' latest attempts did not run at the same time, but 20/1/1, then 20/1/2@2"
-    assert f"20/1: no makespan_seconds: {reason}." in trust(world.connection, found).remarks
+    assert (["20/1"], ["makespan_seconds"], reason) in missing(world, found)
     assert totals(world) == [None]
     [by_row, _] = compare(world.connection, ["20"], by="row").entries
     assert not by_row.missing
+
+
+def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], str]]:
+    """Return the runs of each notice on missing figures, the figures and the reason."""
+    notices = trust(world.connection, found).notices
+    return [(n.runs, n.values["figures"], n.values["reason"]) for n in notices if n.code == "missing_figures"]
 
 
 def totals(world: World) -> list[float | None]:

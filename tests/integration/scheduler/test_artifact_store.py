@@ -1,4 +1,4 @@
-"""Artifacts in a store that speaks S3, through MLflow's server: all of them, also where the store was away."""
+"""Artifacts in an S3 store behind MLflow's server: all of them, also after an outage."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from psycopg.rows import dict_row
 from typer.testing import CliRunner, Result
 
 from hypergauge.cli import app
-from hypergauge.cli.serving.stack import start_tracking
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, TrackingUnavailable
 from hypergauge.core.services import Stack, free_port
 from hypergauge.gpu import inventory
+from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import job_from_command
-from hypergauge.scheduler.schedule import Scheduler
+from hypergauge.scheduler.single_run import run_command
 from hypergauge.scheduler.tracking.artifact_store import require_store
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.server.database import Database
+from hypergauge.stack.tracking_server import start_tracking
 from tests.conftest import own_database
-from tests.support import relay
-from tests.support.object_store import ObjectStore, object_store
+from tests.support.servers import relay
+from tests.support.servers.object_store import ObjectStore, object_store
 from tests.support.waiting import wait_for
 
 SCRIPT = """
@@ -103,10 +104,12 @@ class Site:
     def run(self, script: str) -> dict[str, Any]:
         """Run a script to its end, and return it as the database has it."""
         tracking, report = Tracking(self.uri), lambda event: self.said.append(event.message)
-        scheduler = Scheduler(self.database, self.settings, tracking, inventory(None), report)
+        executor = LocalExecutor(self.database, self.settings, tracking, inventory(None), report)
         job = job_from_command([sys.executable, "-c", script], name="short", devices=None)
-        run_id = scheduler.run_command(job).run_id
-        with psycopg.connect(self.database.dsn, row_factory=dict_row, options="-csearch_path=bench") as connection:
+        run_id = run_command(executor, job).run_id
+        with psycopg.connect(
+            self.database.dsn, row_factory=dict_row, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
+        ) as connection:
             found = connection.execute("select * from runs where run_id = %s", (run_id,)).fetchone()
         assert found is not None
         assert found["status"] == "finished"

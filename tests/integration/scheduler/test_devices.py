@@ -1,4 +1,4 @@
-"""What is made for runs: recorded before, removed after, and found by the next where nobody was left to remove it."""
+"""Provisioned devices: recorded first, removed after, and found by the next schedule after a crash."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hypergauge.sql.runs.provisioned_devices import Holder
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.session import Session
-from tests.support.fake_mps import installed_mps
+from tests.support.fakes.mps import installed_mps
 from tests.unit.gpu.test_mig import Overridden, forbidden
 
 SPECIFICATION = "1xA100:mig,1xA100:1x1g.5gb,2xH100"
@@ -72,7 +72,7 @@ class Host:
 
     def hand_over(self, pid: int, created: float | None) -> None:
         """Let everything be held by another process."""
-        self.connection.execute("update owned_devices set holder_pid = %s, holder_created = %s", (pid, created))
+        self.connection.execute("update provisioned_devices set holder_pid = %s, holder_created = %s", (pid, created))
 
 
 @pytest.fixture
@@ -121,11 +121,11 @@ def test_what_was_there_before_is_used_by_one_at_a_time_and_stays(host: Host) ->
     assert (one.instance, host.recorded()) == (before, [])
     another = Devices(host.settings, host.control).provide(host.session, {OTHER: host.job(1, "1g.5gb")})[OTHER]
     assert another.instance != before
-    one.claim.release()
+    one.lock.release()
     again = Devices(host.settings, host.control).provide(host.session, {RUN: host.job(1, "1g.5gb")})[RUN]
     assert again.instance == before
-    assert again.claim is not None
-    again.claim.release()
+    assert again.lock is not None
+    again.lock.release()
     host.forsake()
     assert host.clear() == []
     assert host.there(1) == [("1g.5gb", 0)]
@@ -168,7 +168,7 @@ def test_what_is_adopted_is_no_longer_anybody_elses_to_remove(host: Host) -> Non
 def test_another_homes_devices_are_not_ours_to_remove(host: Host) -> None:
     host.provide(a=(0, "3g.20gb"))
     host.forsake()
-    host.connection.execute("update owned_devices set home = '/elsewhere'")
+    host.connection.execute("update provisioned_devices set home = '/elsewhere'")
     assert host.clear() == []
     assert (len(host.there()), host.recorded()) == (1, ["instance"])
 
@@ -185,7 +185,7 @@ def test_what_somebody_else_has_put_in_its_place_stays(host: Host) -> None:
 
 def test_nothing_of_what_was_made_outlives_a_restart_of_the_host(host: Host) -> None:
     host.provide(a=(0, "3g.20gb"))
-    host.connection.execute("update owned_devices set boot_id = 'before'")
+    host.connection.execute("update provisioned_devices set boot_id = 'before'")
     assert host.clear() == []
     assert (host.there(), host.recorded()) == ([("3g.20gb", 4)], []), "whoever made that one, it was not we"
 
@@ -232,8 +232,8 @@ def test_making_without_rights_names_the_command_and_what_root_has_made_is_used(
     assert len({one.instance.uuid for one in given.values() if one.instance}) == 2
     assert host.recorded() == []
     for one in given.values():
-        assert one.claim is not None
-        one.claim.release()
+        assert one.lock is not None
+        one.lock.release()
 
 
 @pytest.mark.parametrize(("gpu", "collocation"), [(0, "3g.20gb"), (2, "MPS")])
@@ -265,7 +265,7 @@ def test_a_daemon_serves_the_runs_of_a_workload(host: Host, mps: Path) -> None:
     assert daemon.running
     assert record.gpu_uuids == [host.gpus[2].uuid, host.gpus[3].uuid]
     assert (given["a"].variables, given["b"].variables) == (daemon.variables(), daemon.variables(30))
-    later = host.devices.provide(host.session, {"c" * 32: host.job(3, "MPS:10")}, beside=[RUN])["c" * 32]
+    later = host.devices.provide(host.session, {"c" * 32: host.job(3, "MPS:10")}, concurrent=[RUN])["c" * 32]
     assert later.variables == daemon.variables(10)
     apart = host.devices.provide(host.session, {"d" * 32: host.job(3, "MPS")})["d" * 32]
     assert apart.variables != daemon.variables()
@@ -294,7 +294,7 @@ def test_simulated_clients_need_no_program(host: Host, tmp_path: Path, monkeypat
 
 
 def test_one_scheduler_at_a_time_divides_gpus(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypergauge.scheduler.devices.devices._TURN_SECONDS", 0.1)
-    with host.devices._turn(), pytest.raises(GpuUnavailable, match="another scheduler has been dividing the GPUs"):
+    monkeypatch.setattr("hypergauge.scheduler.devices.devices._LOCK_SECONDS", 0.1)
+    with host.devices._locked(), pytest.raises(GpuUnavailable, match="another scheduler has been dividing the GPUs"):
         host.provide(a=(0, "3g.20gb"))
     assert host.provide(a=(0, "3g.20gb"))

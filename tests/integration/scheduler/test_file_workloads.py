@@ -1,4 +1,4 @@
-"""Several files in one experiment: a row of another file is never an attempt of this one's, nor in its workloads."""
+"""Several files in one experiment: their rows and workloads stay apart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, fingerprint
-from hypergauge.scheduler.plan.file_turns import claim, planned
+from hypergauge.scheduler.plan.file_plan import claim, planned
 from hypergauge.scheduler.plan.plan import Action
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.server.session import Session

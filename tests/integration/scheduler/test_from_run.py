@@ -1,4 +1,4 @@
-"""One run once more, by several commands."""
+"""Repetition of one run, by several commands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Inventory
+from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import job_from_command
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-from hypergauge.scheduler.schedule import Scheduler
+from hypergauge.scheduler.single_run import run_again, run_command
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
@@ -25,16 +26,16 @@ def test_commands_that_repeat_one_run_at_once_take_turns(
     database: Database, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    scheduler = Scheduler(database, settings, None, Inventory(), lambda _: None)
-    first = scheduler.run_command(job_from_command([sys.executable, "-c", "pass"], name=None, devices=None))
+    executor = LocalExecutor(database, settings, None, Inventory(), lambda _: None)
+    first = run_command(executor, job_from_command([sys.executable, "-c", "pass"], name=None, devices=None))
     recorded = RepeatedRun.read("1000000/1/1", RunFolder(settings.runs_dir / first.run_id), "here")
     with database.session() as connection:
         [known] = runs.known_runs(connection, experiments.COMMAND_EXPERIMENT)
         job = recorded.job(Inventory(), {}, known, attempt=2)
         experiments.lock_command(connection, known.workload)
         with pytest.raises(BadRequest, match=r"1000000/1 is being repeated by another command; `bench stop 1000000/1`"):
-            scheduler.run_again(recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
+            run_again(executor, recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
     # Both had read that attempt 2 is the next.
     for attempt in (2, 3):
-        [outcome] = scheduler.run_again(recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
+        [outcome] = run_again(executor, recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
         assert (outcome.job.attempt, outcome.status) == (attempt, "finished")

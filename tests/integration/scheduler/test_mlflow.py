@@ -1,4 +1,4 @@
-"""Runs and an MLflow server that is away, slow, or asks for a login: they go on, and it gets all of them once."""
+"""An MLflow server that is away, slow or asks for a login: runs continue, and arrive once."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.events import Event
+from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import job_from_command
-from hypergauge.scheduler.schedule import Scheduler
+from hypergauge.scheduler.single_run import run_command
 from hypergauge.scheduler.supervision import is_supervised
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.server.database import Database
 from tests.conftest import own_database
-from tests.support.mlflow_server import Proxy, mlflow_server
+from tests.support.servers.mlflow import Proxy, mlflow_server
 from tests.support.waiting import wait_for
 
 SCRIPTS = Path(__file__).parents[2] / "data" / "scripts"
@@ -78,9 +79,9 @@ class Lab:
             if when is not None:
                 when(event)
 
-        scheduler = Scheduler(self.database, self.settings, Tracking(uri), inventory(None), report)
+        executor = LocalExecutor(self.database, self.settings, Tracking(uri), inventory(None), report)
         job = job_from_command(words, name="short", devices=None)
-        return self.row(scheduler.run_command(job, waits=waits).run_id)
+        return self.row(run_command(executor, job, waits=waits).run_id)
 
     def python(
         self, uri: str, script: str, when: Callable[[Event], None] | None = None, waits: bool = True
@@ -89,7 +90,9 @@ class Lab:
         return self.run(uri, *words, when=when, waits=waits)
 
     def row(self, run_id: str) -> dict[str, Any]:
-        with psycopg.connect(self.database.dsn, row_factory=dict_row, options="-csearch_path=bench") as connection:
+        with psycopg.connect(
+            self.database.dsn, row_factory=dict_row, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
+        ) as connection:
             found = connection.execute("select * from runs where run_id = %s", (run_id,)).fetchone()
             assert found is not None
             metrics = connection.execute("select key, step, value from software_metrics where run_id = %s", (run_id,))

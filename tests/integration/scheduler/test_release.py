@@ -1,4 +1,4 @@
-"""What becomes of runs when something goes wrong as they begin or end."""
+"""Failures while runs start or end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Inventory
 from hypergauge.scheduler.active import ActiveRun
 from hypergauge.scheduler.events import Event
+from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.job import job_from_command
-from hypergauge.scheduler.schedule import Scheduler
+from hypergauge.scheduler.schedule import run_file
+from hypergauge.scheduler.single_run import run_command
 from hypergauge.sql.runs import runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Connection, Database
@@ -45,8 +47,8 @@ def events() -> list[Event]:
 
 
 @pytest.fixture
-def scheduler(database: Database, settings: Settings, events: list[Event]) -> Scheduler:
-    return Scheduler(database, settings, None, Inventory(), events.append)
+def executor(database: Database, settings: Settings, events: list[Event]) -> LocalExecutor:
+    return LocalExecutor(database, settings, None, Inventory(), events.append)
 
 
 def statuses(file: ExperimentFile) -> list[str]:
@@ -60,7 +62,7 @@ def recorded(database: Database) -> list[tuple[str, str | None]]:
 
 
 def test_a_supervisor_that_dies_as_it_is_released_ends_its_run_alone(
-    scheduler: Scheduler, file: ExperimentFile, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    executor: LocalExecutor, file: ExperimentFile, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_runs = runs.start_runs
 
@@ -76,13 +78,13 @@ def test_a_supervisor_that_dies_as_it_is_released_ends_its_run_alone(
         return started_at
 
     monkeypatch.setattr(runs, "start_runs", kill_one)
-    assert [outcome.status for outcome in scheduler.run_file(file)] == ["stopped", "finished"]
-    assert recorded(scheduler.database) == [("stopped", "it was stopped before it began"), ("finished", None)]
+    assert [outcome.status for outcome in run_file(executor, file)] == ["stopped", "finished"]
+    assert recorded(executor.database) == [("stopped", "it was stopped before it began"), ("finished", None)]
     assert statuses(file) == ["stopped", "finished"]
 
 
 def test_runs_count_from_their_release_and_not_from_before_a_slow_database(
-    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+    executor: LocalExecutor, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_runs = runs.start_runs
     answered: list[float] = []
@@ -96,8 +98,8 @@ def test_runs_count_from_their_release_and_not_from_before_a_slow_database(
         return started_at
 
     monkeypatch.setattr(runs, "start_runs", slowly)
-    assert [outcome.status for outcome in scheduler.run_file(file)] == ["finished"] * 2
-    with scheduler.database.session() as connection:
+    assert [outcome.status for outcome in run_file(executor, file)] == ["finished"] * 2
+    with executor.database.session() as connection:
         starts = connection.execute(
             """
             select extract(epoch from min(started_at))::float8 from (
@@ -111,20 +113,20 @@ def test_runs_count_from_their_release_and_not_from_before_a_slow_database(
 
 
 def test_runs_whose_supervisors_do_not_start_are_over_and_still_to_do(
-    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+    executor: LocalExecutor, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(sys, "executable", "/bin/false")
         with pytest.raises(ServiceFailed, match="the supervisor of 20/1/1 did not start: it ended with status 1"):
-            scheduler.run_file(file)
-    assert recorded(scheduler.database) == [("stopped", "it was stopped before it began")] * 2
+            run_file(executor, file)
+    assert recorded(executor.database) == [("stopped", "it was stopped before it began")] * 2
     assert statuses(file) == ["", ""]
-    again = scheduler.run_file(ExperimentFile.read(file.path))
+    again = run_file(executor, ExperimentFile.read(file.path))
     assert [(outcome.job.attempt, outcome.status) for outcome in again] == [(2, "finished")] * 2
 
 
 def test_an_interrupt_while_an_end_is_written_down_leaves_no_row_running(
-    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
+    executor: LocalExecutor, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     update = ExperimentFile.update
 
@@ -137,16 +139,16 @@ def test_an_interrupt_while_an_end_is_written_down_leaves_no_row_running(
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
     try:
         with pytest.raises(KeyboardInterrupt):
-            scheduler.run_file(file)
+            run_file(executor, file)
     finally:
         signal.signal(signal.SIGINT, before)
     assert set(statuses(file)) <= {"finished", "stopped"}
-    assert {status for status, _ in recorded(scheduler.database)} <= {"finished", "stopped"}
+    assert {status for status, _ in recorded(executor.database)} <= {"finished", "stopped"}
 
 
 @pytest.mark.parametrize("at", [1, 2])
 def test_an_interrupt_before_all_supervisors_have_started_leaves_nothing(
-    scheduler: Scheduler, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch, at: int
+    executor: LocalExecutor, file: ExperimentFile, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     start_supervisor = ActiveRun.start_supervisor
     started: list[ActiveRun] = []
@@ -159,14 +161,14 @@ def test_an_interrupt_before_all_supervisors_have_started_leaves_nothing(
 
     monkeypatch.setattr(ActiveRun, "start_supervisor", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        scheduler.run_file(file)
-    assert {status for status, _ in recorded(scheduler.database)} == {"stopped"}
+        run_file(executor, file)
+    assert {status for status, _ in recorded(executor.database)} == {"stopped"}
     assert set(statuses(file)) <= {"stopped", ""}
     assert not any(processes_of(active.folder.run_id) for active in started)
 
 
 def test_an_end_that_cannot_be_written_is_written_when_it_can(
-    scheduler: Scheduler, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    executor: LocalExecutor, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As on a full disk, which the run itself may have filled.
     obstacle = "os.path.dirname(os.environ['BENCH_SPANS']) + f'/.end.json.{os.getppid()}'"
@@ -187,7 +189,7 @@ def test_an_end_that_cannot_be_written_is_written_when_it_can(
     monkeypatch.chdir(tmp_path)
     thread = threading.Thread(target=remove)
     thread.start()
-    outcome = scheduler.run_command(job_from_command([sys.executable, "-c", script], name=None, devices=None))
+    outcome = run_command(executor, job_from_command([sys.executable, "-c", script], name=None, devices=None))
     thread.join()
     assert (outcome.status, len(removed)) == ("failed", 1)
-    assert recorded(scheduler.database) == [("failed", "exit status 3")]
+    assert recorded(executor.database) == [("failed", "exit status 3")]

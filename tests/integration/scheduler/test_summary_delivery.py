@@ -1,4 +1,4 @@
-"""Summaries as MLflow has them: once they are written, when the server is back, and never twice in the database."""
+"""Delivery of summaries to MLflow: after an outage too, and once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypergauge.scheduler.tracking.summary_delivery import SummaryDelivery, deli
 from hypergauge.scheduler.tracking.tracking import OWN_TAG, Tracking
 from hypergauge.sql.runs.tracked_summaries import untracked
 from hypergauge.sql.schema.flavour import Flavour
-from tests.support.mlflow_server import Proxy, mlflow_server
+from tests.support.servers.mlflow import Proxy, mlflow_server
 from tests.support.waiting import wait_for
 from tests.support.world import World
 

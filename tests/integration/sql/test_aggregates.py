@@ -1,4 +1,4 @@
-"""Aggregates and raw samples agree at every level, in both flavours."""
+"""Aggregates against raw samples at every level, in both flavours."""
 
 from __future__ import annotations
 

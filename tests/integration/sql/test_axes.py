@@ -1,4 +1,4 @@
-"""Charts along steps, epochs and phases, and what a run's axis is."""
+"""Charts along steps, epochs and phases, and the axis of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hypergauge.sql.ingest.software import SoftwareMetric, SpanRecord, store_software_metrics, store_spans
-from tests.support.charts import Axis, assert_same, chart, expected, random_world
+from tests.support.data.charts import Axis, assert_same, chart, expected, random_world
 from tests.support.world import World
 
 Spans = list[tuple[str, int, float, float | None]]

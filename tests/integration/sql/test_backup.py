@@ -1,4 +1,4 @@
-"""Backups: everything, of one moment, in a file that is whole or not there."""
+"""Backups: everything at one moment, in a whole file or none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from hypergauge.sql.transfer.archive import opened
-from hypergauge.sql.transfer.backup import BELOW_EDGE, LEFT_OUT, backup
+from hypergauge.sql.transfer.backup import BELOW_CUTOFF, LEFT_OUT, backup
 from tests.conftest import own_database
-from tests.support.backups import Empty, start, waiting
+from tests.support.data.backups import Empty, start, waiting
 from tests.support.home import listen_to_interrupts
 from tests.support.waiting import HUNG_SECONDS, wait_for
 from tests.support.world import World
@@ -27,8 +27,10 @@ pytestmark = pytest.mark.flavours
 
 def test_every_table_of_ours_is_in_it_or_known_not_to_be(full: World, tmp_path: Path) -> None:
     manifest = backup(full.database, tmp_path / "file")
-    tables = full.connection.execute("select tablename from pg_tables where schemaname = 'bench'").fetchall()
-    assert {name for (name,) in tables} - BELOW_EDGE - LEFT_OUT == {table.name for table in manifest.tables}
+    tables = full.connection.execute(
+        "select tablename from pg_tables where schemaname in ('bench', 'bench_internal')"
+    ).fetchall()
+    assert {name for (name,) in tables} - BELOW_CUTOFF - LEFT_OUT == {table.name for table in manifest.tables}
 
 
 def test_it_is_of_one_moment_while_others_write(database: Database, empty: Empty, tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_chunks_are_not_compressed_under_a_backup(timescaledb_dsn: str, tmp_path
                 "insert into samples select now() - n * interval '1 min', 1, 0, n, 60 from generate_series(1, 9000) n"
             )
             # The backup stops at a table in the middle; a compression that begins then would empty a chunk under it.
-            other.execute("begin; lock table bench.retags in access exclusive mode")
+            other.execute("begin; lock table bench_internal.retag_queue in access exclusive mode")
             done: list[int] = []
             thread = threading.Thread(
                 target=lambda: done.extend(

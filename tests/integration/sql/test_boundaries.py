@@ -1,4 +1,4 @@
-"""A sample's time is divided where runs begin and end: what was used before a run is not the run's, in both flavours."""
+"""Samples across the start or end of a run, divided in time, in both flavours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from hypergauge.sql.queries.traces import counters_of
 from hypergauge.sql.schema.flavour import Flavour, inspect
-from tests.support.charts import chart
+from tests.support.data.charts import chart
 from tests.support.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours

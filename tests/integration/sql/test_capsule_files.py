@@ -1,4 +1,4 @@
-"""The commands `export` and `import`: what they say, what they refuse, and what an interruption leaves."""
+"""The commands `export` and `import`: messages, refusals and interruptions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hypergauge.sql.transfer.archive import BadBackup, opened
 from hypergauge.sql.transfer.backup import backup
 from hypergauge.sql.transfer.importing import import_capsule
 from hypergauge.sql.transfer.restore import restore
-from tests.support.backups import OTHER, Empty, rewritten, waiting
+from tests.support.data.backups import OTHER, Empty, rewritten, waiting
 from tests.support.home import COMMAND
 from tests.support.waiting import wait_for
 from tests.support.world import World
@@ -75,7 +75,7 @@ def test_the_commands_say_what_they_did(world: World, file: Path, flavour: Flavo
     written = json.loads(bench(world.database, "export", "20", "-o", name, "--json"))
     assert written == {"file": name, "runs": 2, "samples": 600, "notes": []}
     assert "Imported 2 runs with 600 samples; see `bench compare 20`" in bench(there, "import", name)
-    assert "Nothing to do: all 2 runs of it are here already" in bench(there, "import", name)
+    assert "Nothing to do: the database has all of its 2 runs" in bench(there, "import", name)
     assert json.loads(bench(there, "import", name, "--json")) == {
         "file": name, "experiments": [], "runs": 0, "here": 2, "samples": 0, "notes": [],
     }  # fmt: skip
@@ -84,7 +84,7 @@ def test_the_commands_say_what_they_did(world: World, file: Path, flavour: Flavo
         compared, (["host"], []), strict=True
     ):  # whom these have measured is nobody's target there
         assert [row.pop("listeners") for row in one["quality"]] == [listeners, listeners]
-        one["remarks"] = [sentence for sentence in one["remarks"] if not sentence.startswith("measured")]
+        one["notices"] = [notice for notice in one["notices"] if notice["code"] != "measured"]
     assert compared[0] == compared[1]
     assert "Wrote 1,200 samples of 2 runs to " in bench(world.database, "export", "20", "-o", out / "a.csv")
     samples = json.loads(
@@ -100,7 +100,7 @@ def test_a_name_that_says_nothing_is_refused(world: World, file: Path) -> None:
 
     assert "'samples' ends in none of .parquet, .csv, .csv.gz, .capsule" in refused("-o", "samples")
     assert "(did you mean '.parquet'?)" in refused("-o", "samples.parq")
-    assert "'a.json' can only be a trace: give --trace" in refused("-o", "a.json")
+    assert "'a.json' is for a trace: add --trace" in refused("-o", "a.json")
     assert "a capsule holds all of its runs: -m goes with samples and traces" in refused("-o", "a.capsule", "-m", "x")
     assert "no samples of 'gpu_powr' (did you mean 'gpu_power'?)" in refused("-o", "a.csv", "-m", "gpu_powr")
     assert "names no run; there are the experiments 20" in bench(world.database, "export", "9", "-o", "a.csv", status=2)

@@ -1,4 +1,4 @@
-"""Capsules of whoever wrote them: they bring their own runs, and change nothing of what is here. In both flavours."""
+"""Hostile capsules, in both flavours: they bring their own runs, and change no others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hypergauge.sql.server.database import Connection, Database, StatementFailed
 from hypergauge.sql.transfer import capsule
 from hypergauge.sql.transfer.archive import BadBackup, opened
 from hypergauge.sql.transfer.importing import import_capsule
-from tests.support.backups import OTHER, Empty, altered, rewritten
+from tests.support.data.backups import OTHER, Empty, altered, rewritten
 from tests.support.world import HOST, World
 
 pytestmark = pytest.mark.flavours
@@ -181,7 +181,7 @@ def test_rules_ask_nothing_for_runs_of_a_capsule(file: Path, flavour: Flavour, e
     now = datetime.now(UTC).isoformat()
     wanting = altered(
         altered(file, "rule_actions", lambda _: [asked, {**asked, "action": "stop"}]),
-        "runs", partial(with_first, {"judged": "f", "ended_at": now, "actions": '{"idle_device": ["page"]}'}),
+        "runs", partial(with_first, {"evaluated": "f", "ended_at": now, "actions": '{"idle_device": ["page"]}'}),
     )  # fmt: skip
     there = empty(OTHER[flavour]).open()
     import_capsule(there, wanting)

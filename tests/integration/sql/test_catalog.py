@@ -1,4 +1,4 @@
-"""One quantity, one unit and one place, whoever measured it. The bodies are in the words of each exporter's source."""
+"""The catalog of metrics: one quantity, one unit and one resource for every exporter's own names."""
 
 from __future__ import annotations
 

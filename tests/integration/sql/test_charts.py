@@ -1,4 +1,4 @@
-"""A chart equals a straightforward computation on the raw samples, whichever relation it is drawn from."""
+"""Charts against a plain computation on the raw samples, from every relation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hypergauge.sql.schema.flavour import Flavour, inspect
-from tests.support.charts import assert_same, chart, expected, random_world
+from tests.support.data.charts import assert_same, chart, expected, random_world
 from tests.support.world import World
 
 pytestmark = pytest.mark.flavours

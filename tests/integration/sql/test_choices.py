@@ -1,4 +1,4 @@
-"""What can be chosen on dashboards, and the names, colours and figures that it has there."""
+"""Choices on dashboards, with their names, colours and values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_nothing_can_be_chosen_where_there_is_nothing(world: World) -> None:
     assert rows(world, "select * from software_keys('{\"\"}')") == []
     assert rows(world, "select * from throughput_keys('{}')") == ["runs per hour"]
     assert rows(world, "select chart_end('{\"\"}')") == ["1970-01-01T01:00:00.000Z"]
-    assert rows(world, "select about from chart_notice('{\"\"}', '{cpu_usage}')") == ["choice"]
-    assert rows(world, "select about from workload_notice('{}', '{cpu_usage}')") == ["choice"]
+    assert rows(world, "select code from chart_notice('{\"\"}', '{cpu_usage}')") == ["no_runs"]
+    assert rows(world, "select code from workload_notice('{}', '{cpu_usage}')") == ["no_runs"]
 
 
 def test_the_newest_is_where_something_was_started_last(world: World) -> None:

@@ -1,4 +1,4 @@
-"""What several lines say of one device counts once: dcgm-exporter's for each pod, job and virtual GPU."""
+"""Devices with several lines count once: dcgm-exporter repeats one for each pod, job and virtual GPU."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from hypergauge.sql.queries.traces import counters_of
-from hypergauge.sql.schema.flavour import Flavour
-from hypergauge.sql.schema.migrate import migrations
 from tests.support.world import HOST, World
 
 pytestmark = pytest.mark.flavours
@@ -204,31 +202,3 @@ def test_a_path_to_a_disk_is_that_disk(world: World, start: float, head: int) ->
     disks = {"nvme0n1": head, "nvme0c0n1": 100, "nvme1n1": 7}
     scrape(world, start, lambda second: counters(disks, second, "node_disk_read_bytes_total"), "node")
     assert host_means(world, run) == {"disk_read": 107}
-
-
-def test_a_database_that_added_them_up_is_mended(world: World, start: float) -> None:
-    run = world.run(start, start + SECONDS, gpu=GPU)
-    scrape(
-        world,
-        start,
-        lambda second: host_body(second) + counters({"nvme0c0n1": 100}, second, "node_disk_io_time_seconds_total"),
-        "node",
-    )
-    connection = world.connection
-    connection.execute("select summarise(%s)", (run,))
-    # As the release before left it.
-    connection.execute("""
-        update series s set quantity = m.quantity, metric_id = m.metric_id from metrics m
-        where m.metric = s.metric and m.match = '{}' and s.quantity like 'virtual%';
-        update series set device = labels ->> 'device';
-        delete from metrics where quantity like 'virtual%';
-        drop index metrics_of_ours;
-        alter table metrics add constraint metrics_metric_match_key unique (metric, match);
-        alter table targets drop column says_host cascade""")
-    [migration] = [one for one in migrations(Flavour.POSTGRESQL) if one.name == "devices"]
-    connection.execute(migration.text.encode())
-    assert connection.execute("select summarised from runs").fetchall() == [(False,)]
-    means = host_means(world, run)
-    assert (means["disk_read"], means["virtual_disk_read"], means["network_receive"]) == (200, 200, 200)
-    [(device,)] = connection.execute("select device from series where labels ->> 'device' = 'nvme0c0n1'").fetchall()
-    assert device == "nvme0n1"

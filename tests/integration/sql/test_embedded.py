@@ -1,4 +1,4 @@
-"""The embedded server: wherever its home is, for whoever comes first, until the last one leaves."""
+"""The embedded server: any home, the first user starts it, the last one stops it."""
 
 from __future__ import annotations
 
@@ -219,9 +219,7 @@ def test_the_url_of_a_server_that_is_not_there_says_so(
     server = EmbeddedServer(Settings.load().database_dir)
     status, out, said = command("db", "url")
     assert (status, out.strip()) == (1, server.dsn)
-    assert "the embedded database is not running, so nothing answers there; `bench up` starts it" in " ".join(
-        said.split()
-    )
+    assert "the embedded database is not running; `bench up` starts it" in " ".join(said.split())
     assert not server.data.exists(), "asking starts nothing"
     server.acquire()
     try:

@@ -1,4 +1,4 @@
-"""``bench note``, ``keep`` and ``rm``, and ``bench list --user``: what they do, and what they refuse."""
+"""``bench note``, ``keep`` and ``rm``, and ``bench list --user``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from tests.conftest import Command
-from tests.support.mlflow_server import mlflow_server
 from tests.support.people import as_person, login
+from tests.support.servers.mlflow import mlflow_server
 from tests.support.world import LEVELS, World
 
 pytestmark = pytest.mark.flavours
@@ -87,8 +87,8 @@ def test_notes_are_added_replaced_and_taken_away(bench: Bench, world: World) -> 
     bench("note", "20/1/1", "two", "words")
     assert bench("note", "20/1/1") == "two words"
     for words, why in {
-        ("20/1/1", "x", "--remove"): "--remove takes the note away and needs no text",
-        ("20/1/1", "--append"): "the text is missing: bench note 20/1/1 --append 'what to note'",
+        ("20/1/1", "x", "--remove"): "--remove takes no text",
+        ("20/1/1", "--append"): "the text is missing: bench note 20/1/1 --append 'TEXT'",
         ("20/1/1", "  "): "the note is empty",
         ("20/1/1", "x", "--append", "--force"): "--append and --force exclude each other",
         ("20/1/9", "x"): "20/1/9 names no run; there are the runs 20/1/1, 20/1/2",
@@ -170,14 +170,14 @@ def test_what_is_below_the_edge_of_retention_goes_too(bench: Bench, world: World
 
 def test_what_may_not_go_stays_with_all_that_was_asked_for(bench: Bench, world: World) -> None:
     first, _ = two_runs(world)
-    assert "20/1/1: kept" in bench("keep", "20/1/1")
-    assert "20/1/1 (me): kept; `bench keep --undo` gives them free" in bench("rm", "20", "--yes", status=2)
+    assert "20/1/1: protected" in bench("keep", "20/1/1")
+    assert "20/1/1 (me): protected; `bench keep --undo`" in bench("rm", "20", "--yes", status=2)
     assert bench("keep", "20/1/1", "--undo", "--json") == [{"run": "20/1/1", "run_id": first, "keep": False}]
     world.connection.execute("update runs set owner = 'ben' where position = 2")
-    assert "20/1/2 (ben): of somebody else; --others removes them too" in bench("rm", "20", "--yes", status=2)
+    assert "20/1/2 (ben): of another user; --others" in bench("rm", "20", "--yes", status=2)
     world.run(time.time() - 10, workload=2)
-    assert "20/2/1 (me): still to end; `bench stop` ends them" in bench("rm", "20", "--yes", "--others", status=2)
-    assert "nobody is here to be asked" in bench("rm", "20/1", "--others", status=2)
+    assert "20/2/1 (me): not ended; `bench stop`" in bench("rm", "20", "--yes", "--others", status=2)
+    assert "there is no terminal to confirm on: --yes" in bench("rm", "20/1", "--others", status=2)
     assert len(bench("list", "20", "--json")) == 3
     bench("rm", "20/1", "--others", "--yes")
     assert [run["run"] for run in bench("list", "20", "--json")] == ["20/2/1"]

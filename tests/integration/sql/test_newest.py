@@ -1,4 +1,4 @@
-"""The newest figures by which one sees whether a host has calmed down."""
+"""Newest values, which tell whether a host is idle again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hypergauge.sql.queries.newest import newest_figures
+from hypergauge.sql.queries.newest import newest_values
 from tests.support.world import HOST, World
 
 
@@ -23,10 +23,10 @@ def test_the_newest_figures_are_those_of_the_preferred_source_in_canonical_units
         world.gauge("DCGM_FI_DEV_GPU_TEMP", [now - 90], [80.0], {"UUID": "GPU-3"}, "dcgm"),
         world.gauge("DCGM_FI_DEV_GPU_UTIL", times, [99.0] * 3, {"UUID": "GPU-1"}, "dcgm"),
     )
-    found = newest_figures(world.connection, HOST, ["GPU-1", "GPU-3"], now)
+    found = newest_values(world.connection, HOST, ["GPU-1", "GPU-3"], now)
     assert {(one.quantity, one.gpu_uuid): (one.value, one.at) for one in found} == {
         ("load", None): (1.5, now - 1),
         ("gpu_temperature", "GPU-1"): (55.0, now - 1),
         ("gpu_power", "GPU-1"): (pytest.approx(60), now - 1),
     }
-    assert newest_figures(world.connection, "another", [], now) == []
+    assert newest_values(world.connection, "another", [], now) == []

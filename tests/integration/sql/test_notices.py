@@ -1,9 +1,10 @@
-"""What is said beside charts: figures that are left out, missing, made up, or not the same thing in every run."""
+"""Notices of charts: omitted, missing and simulated values, and those that mean another thing in each run."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.support.world import World
 
 START = time.time() // 60 * 60 - 7200
 GPU = "GPU-1"
-Notices = list[tuple[str, str]]
+Notices = list[tuple[str, list[str], dict[str, Any]]]
 
 
 def notices(
@@ -19,7 +20,7 @@ def notices(
 ) -> Notices:
     begin, end = datetime.fromtimestamp(0, UTC), datetime.fromtimestamp(seconds, UTC)
     return world.connection.execute(
-        "select about, notice from chart_notice(%s, %s, %s, %s, %s)", (runs, quantities, most, begin, end)
+        'select code, runs, "values" from chart_notice(%s, %s, %s, %s, %s)', (runs, quantities, most, begin, end)
     ).fetchall()
 
 
@@ -43,8 +44,9 @@ def test_nothing_is_said_where_all_is_the_same(world: World, runs: list[str]) ->
 
 
 def test_what_a_chart_leaves_out_is_named(world: World, runs: list[str]) -> None:
-    words = "threads: 3 runs have it, a chart draws 2. Left out: 20/3/1. Choose fewer runs."
-    assert notices(world, runs, ["threads"], 2) == [("left out", words)]
+    assert notices(world, runs, ["threads"], 2) == [
+        ("runs_left_out", ["20/3/1"], {"metrics": ["threads"], "total": 3, "drawn": 2})
+    ]
     drawn = {row[0] for row in world.connection.execute(
         "select distinct run from run_chart(%s, '{threads}', null, null, 1000, true, 2)", (runs,)
     )}  # fmt: skip
@@ -54,8 +56,9 @@ def test_what_a_chart_leaves_out_is_named(world: World, runs: list[str]) -> None
 def test_what_was_not_measured_is_named(world: World, runs: list[str]) -> None:
     extra = world.run(START + 600, START + 700, workload=9)
     assert notices(world, [*runs, extra], ["threads", "load"]) == [
-        ("missing", "load: not measured in 20/1/1, 20/2/1, 20/3/1, 20/9/1."), ("missing", "threads: not measured in 20/9/1."),
-    ]  # fmt: skip
+        ("not_measured", ["20/1/1", "20/2/1", "20/3/1", "20/9/1"], {"metrics": ["load"]}),
+        ("not_measured", ["20/9/1"], {"metrics": ["threads"]}),
+    ]
 
 
 def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, runs: list[str]) -> None:
@@ -69,11 +72,11 @@ def test_scopes_that_differ_and_scopes_that_are_not_the_runs_own(world: World, r
     )
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, [*runs, beside], ["threads", "gpu_power", "gpu_temperature", "load"]) == [
-        ("scope", "gpu_power, gpu_temperature: that of GPUs or MIG instances that the run had to itself in 20/1/1, 20/2/1."),
-        ("scope", "gpu_power, gpu_temperature: that of GPUs that others used as well in 20/3/1, 20/3/2."),
-        ("scope", "load: that of the whole host."),
-        ("shared", "20/3/1, 20/3/2 ran beside other runs on the same GPU or host."),
-    ]  # fmt: skip
+        ("scopes_differ", ["20/1/1", "20/2/1"], {"metrics": ["gpu_power", "gpu_temperature"], "scope": "instance"}),
+        ("scopes_differ", ["20/3/1", "20/3/2"], {"metrics": ["gpu_power", "gpu_temperature"], "scope": "device"}),
+        ("wide_scope", ["20/1/1", "20/2/1", "20/3/1", "20/3/2"], {"metrics": ["load"], "scope": "host"}),
+        ("shared_resource", ["20/3/1", "20/3/2"], {}),
+    ]
 
 
 def test_sources_that_differ(world: World, runs: list[str]) -> None:
@@ -82,21 +85,21 @@ def test_sources_that_differ(world: World, runs: list[str]) -> None:
         world.write(world.gauge(metric, times, [300.0] * 99, {"UUID": GPU}))
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, runs, ["gpu_power"]) == [
-        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE in 20/2/1, 20/3/1."),
-        ("source", "gpu_power: read from bench_gpu_power_watts in 20/1/1."),
-    ]  # fmt: skip
+        ("sources_differ", ["20/1/1"], {"metrics": ["gpu_power"], "sources": ["bench_gpu_power_watts"]}),
+        ("sources_differ", ["20/2/1", "20/3/1"], {"metrics": ["gpu_power"], "sources": ["DCGM_FI_DEV_POWER_USAGE"]}),
+    ]
 
 
 def test_scopes_that_are_asked_for(world: World, runs: list[str]) -> None:
     times = [START + n for n in range(1, 500)]
     world.write(world.gauge("node_load1", times, [1.0] * 499))
     world.connection.execute("select summarise(run_id) from runs")
-    ask = "select about, notice from chart_notice(%s, '{threads,load}', null, p_scopes => %s)"
+    ask = "select code, runs, \"values\" from chart_notice(%s, '{threads,load}', null, p_scopes => %s)"
     assert world.connection.execute(ask, (runs[::-1], ["process"])).fetchall() == [
-        ("missing", "load: not measured in 20/3/1, 20/2/1, 20/1/1.")
+        ("not_measured", ["20/3/1", "20/2/1", "20/1/1"], {"metrics": ["load"]})
     ]
     assert world.connection.execute(ask, (runs, ["host", "process"])).fetchall() == [
-        ("scope", "load: that of the whole host.")
+        ("wide_scope", ["20/1/1", "20/2/1", "20/3/1"], {"metrics": ["load"], "scope": "host"})
     ]
 
 
@@ -104,8 +107,9 @@ def test_series_of_a_host_that_say_nothing_while_a_run_goes_on(world: World, run
     world.write(world.gauge("node_load1", [START + n for n in range(1, 100)], [1.0] * 99))
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, runs, ["load"]) == [
-        ("missing", "load: not measured in 20/2/1, 20/3/1."), ("scope", "load: that of the whole host."),
-    ]  # fmt: skip
+        ("not_measured", ["20/2/1", "20/3/1"], {"metrics": ["load"]}),
+        ("wide_scope", ["20/1/1"], {"metrics": ["load"], "scope": "host"}),
+    ]
 
 
 def test_each_gpu_has_a_source_of_its_own(world: World) -> None:
@@ -121,8 +125,12 @@ def test_each_gpu_has_a_source_of_its_own(world: World) -> None:
         world.write(world.gauge(metric, times, [300.0] * 299, {"UUID": gpu}))
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, [run, other], ["gpu_power"]) == [
-        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE and bench_gpu_power_watts in 20/1/1."),
-        ("source", "gpu_power: read from DCGM_FI_DEV_POWER_USAGE in 20/2/1."),
+        (
+            "sources_differ",
+            ["20/1/1"],
+            {"metrics": ["gpu_power"], "sources": ["DCGM_FI_DEV_POWER_USAGE", "bench_gpu_power_watts"]},
+        ),
+        ("sources_differ", ["20/2/1"], {"metrics": ["gpu_power"], "sources": ["DCGM_FI_DEV_POWER_USAGE"]}),
     ]
 
 
@@ -130,8 +138,8 @@ def test_intervals_that_differ(world: World, runs: list[str]) -> None:
     rare = world.run(START + 600, START + 700, workload=9)
     measured(world, rare, START + 600, seconds=100, every=5)
     said = [
-        ("interval", "threads: read every 1 s in 20/1/1, 20/2/1, 20/3/1."),
-        ("interval", "threads: read every 5 s in 20/9/1."),
+        ("intervals_differ", ["20/1/1", "20/2/1", "20/3/1"], {"metrics": ["threads"], "interval_seconds": 1}),
+        ("intervals_differ", ["20/9/1"], {"metrics": ["threads"], "interval_seconds": 5}),
     ]
     assert notices(world, [*runs, rare], ["threads"]) == said, "before the last run has its summary"
     world.connection.execute("select summarise(run_id) from runs")
@@ -143,7 +151,7 @@ def test_figures_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
     measured(world, short, START + 600, seconds=40)
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, [*runs, short], ["threads"]) == [
-        ("window", "threads: measured for a part of the time only in 20/9/1 (40%).")
+        ("partial_coverage", ["20/9/1"], {"metrics": ["threads"], "shares": [pytest.approx(0.4, abs=0.01)]})
     ]
 
 
@@ -157,12 +165,12 @@ def test_runs_that_are_made_up_profiled_or_not_over(world: World, runs: list[str
     going = world.run(time.time() - 10, None, workload=8)
     measured(world, going, time.time() - 10, seconds=9)
     assert notices(world, [*runs, going, *others[::-1]], ["threads"]) == [
-        ("shared", "20/6/9, 20/6/10 ran beside other runs on the same GPU or host."),
-        ("* simulated", "20/1/1, 20/2/1 ran on simulated GPUs: what is said of these is made up."),
-        ("◆ profiled", "20/3/1 ran under a profiler (nsys), which slows it down."),
-        ("◆ profiled", "20/6/9, 20/6/10 ran under a profiler (ncu and torch), which slows them down."),
-        ("goes on", "20/8/1: figures are as of now."),
-    ]  # fmt: skip
+        ("shared_resource", ["20/6/9", "20/6/10"], {}),
+        ("simulated_gpu", ["20/1/1", "20/2/1"], {}),
+        ("profiled", ["20/3/1"], {"profilers": ["nsys"]}),
+        ("profiled", ["20/6/9", "20/6/10"], {"profilers": ["ncu", "torch"]}),
+        ("running", ["20/8/1"], {}),
+    ]
 
 
 def test_utilization_is_told_from_how_busy_a_gpu_was_where_both_are_known(world: World, runs: list[str]) -> None:
@@ -171,11 +179,9 @@ def test_utilization_is_told_from_how_busy_a_gpu_was_where_both_are_known(world:
     assert notices(world, runs, ["gpu_utilization"]) == [], "there is nothing better"
     world.write(world.gauge("bench_gpu_sm_active_ratio", times[:150], [0.3] * 150, {"UUID": GPU}))
     world.connection.execute("select summarise(run_id) from runs")
-    words = (
-        "gpu_utilization: counts the time in which any kernel ran, however little of the GPU it used; "
-        "gpu_sm_active, measured in 20/1/1, says how busy the GPU was."
-    )
-    assert notices(world, runs, ["gpu_utilization"]) == [("meaning", words)]
+    assert notices(world, runs, ["gpu_utilization"]) == [
+        ("utilization_overstates", ["20/1/1"], {"metrics": ["gpu_utilization"], "better": "gpu_sm_active"})
+    ]
     assert notices(world, [runs[0]], ["gpu_sm_active"]) == notices(world, runs[1:], ["gpu_utilization"]) == []
 
 
@@ -189,25 +195,25 @@ def test_runs_that_were_held_back_and_runs_that_the_listeners_held_back(world: W
     world.write(world.gauge("bench_exporter_cpu_seconds_total", times, used, {"exporter": "nvml"}, "nvml"))
     world.connection.execute("select summarise(run_id) from runs")
     assert notices(world, runs, ["threads"]) == [
-        ("throttled", "something kept the clocks of the GPUs down for a part of the time in 20/1/1 (51%)."),
-        ("overhead", "the exporters took more than 1% of the host's cores in 20/2/1 (5.0%)."),
+        ("throttled", ["20/1/1"], {"shares": [pytest.approx(0.51, abs=0.005)]}),
+        ("exporter_overhead", ["20/2/1"], {"shares": [pytest.approx(0.05, abs=0.0005)]}),
     ]
     going = world.run(START + 600, workload=9, gpu="GPU-2")
     world.write(world.gauge("bench_gpu_throttled", [START + 601], [1.0], {"UUID": "GPU-2", "reason": "sw_power_cap"}))
-    assert [about for about, _ in notices(world, [going], [])] == ["range", "goes on"]
+    assert [code for code, *_ in notices(world, [going], [])] == ["range_mismatch", "running"]
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(90, True), (101, False), (290, False), (310, True)])
 def test_a_range_of_time_that_does_not_fit(world: World, runs: list[str], seconds: float, said: bool) -> None:
-    abouts = [about for about, _ in notices(world, runs, ["threads"], seconds=seconds)]
-    assert abouts == (["range"] if said else [])
+    expected: Notices = [("range_mismatch", [], {"shown_seconds": seconds, "longest_seconds": 100})]
+    assert notices(world, runs, ["threads"], seconds=seconds) == (expected if said else [])
 
 
 def test_workloads_count_as_one_series_each(world: World, runs: list[str]) -> None:
     ids = [row[0] for row in world.connection.execute("select workload_id from workloads order by workload")]
     found = world.connection.execute("select * from workload_notice(%s, '{threads}', 2, 1)", (ids,)).fetchall()
     assert found == [
-        ("left out", "3 workloads are chosen, a chart draws 2. Left out: 20/3 train. Choose fewer workloads."),
-        ("range", "The ranges of the first 1 workloads are drawn, of the others the means alone."),
+        ("workloads_left_out", "warning", [], {"total": 3, "drawn": 2, "workloads": ["20/3 train"]}),
+        ("bands_left_out", "info", [], {"drawn": 1}),
     ]
     assert world.connection.execute("select * from workload_notice(%s, '{threads}')", (ids,)).fetchall() == []

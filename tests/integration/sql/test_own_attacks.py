@@ -1,4 +1,4 @@
-"""What somebody who may see own runs alone learns about others by going around the commands: that there are some."""
+"""Attacks of a user who sees only own runs: they learn that others exist, and no more."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from psycopg import sql
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.queries.neighbours import neighbour_changes
 from hypergauge.sql.schema.flavour import Flavour
+from hypergauge.sql.schema.schemas import OURS
 from hypergauge.sql.server.database import Database
 from tests.conftest import own_database
 from tests.support.people import as_person, login
@@ -77,7 +78,9 @@ class Shared:
             owner.execute("create schema mlflow; create table mlflow.runs as select 'zebra'::text as name")
             owner.execute("analyze")
 
-    def log_in(self, path: str = "bench_own, bench, public") -> closing[psycopg.Connection]:
+    def log_in(
+        self, path: str = "bench_own, bench, bench_internal, bench_dashboard, public"
+    ) -> closing[psycopg.Connection]:
         """Connect as ann."""
         return closing(as_person(self.database.dsn, self.ann, path))
 
@@ -126,7 +129,7 @@ def test_no_relation_of_any_schema_gives_anything_away(shared: Shared) -> None:
             for (row,) in rows:
                 for word in (SECRET, str(FIGURE), shared.theirs):
                     assert word not in row, f"{schema}.{name}: {row}"
-        open_ = {name for schema, name in read if schema == "bench"}
+        open_ = {name for schema, name in read if schema in OURS}
         assert open_ == {"metrics", "retention", "migrations", "functions_digest"}
         assert {name for schema, name in read if schema == "bench_own"} >= {"runs", "samples", "samples_10s", "series"}
         if shared.timescaledb:
@@ -137,7 +140,7 @@ FUNCTIONS = [
     "run_card(%(run)s)", "run_notice(%(run)s, null, now())", "run_neighbours(%(mine)s)", "run_neighbours(%(run)s)",
     "run_titles(array[%(run)s])", "workload_titles(%(workloads)s)", "run_summary_of(array[%(run)s], '{gpu_power,process_threads}')",
     "summary_between(%(run)s, null, null, null)", "compute_summary(%(run)s)", "run_phases(%(run)s, '-infinity', 'infinity')",
-    "run_logged(%(run)s, array['zebra'], '-infinity', 'infinity', 1000)", "repeats_of(array[%(run)s], null)",
+    "run_logged(%(run)s, array['zebra'], '-infinity', 'infinity', 1000)", "duplicate_series(array[%(run)s], null)", "run_sources(array[%(run)s], null)",
     "where_it_is(%(run)s)", "fleet()", "fleet_hosts()", "fleet_runs()", "occupancy(now() - interval '9 days', now())",
     "series_chart('{gpu_power,something_else}', now() - interval '9 days', now(), 1000)",
     "series_steps(array(select generate_series(1, 50)), now() - interval '9 days', now(), 1000)",
@@ -236,10 +239,10 @@ def test_plans_do_not_tell_a_right_guess_from_a_wrong_one(shared: Shared) -> Non
 
 
 def test_what_is_made_under_our_names_is_not_found_by_what_runs_with_more_rights(shared: Shared) -> None:
-    with shared.log_in("pg_temp, bench_own, bench, public") as ann:
+    with shared.log_in("pg_temp, bench_own, bench, bench_internal, bench_dashboard, public") as ann:
         ann.execute("create temp table runs as select * from bench_own.runs")
         ann.execute("insert into runs (run_id, owner) values (%s, session_user)", (shared.theirs,))
-        ann.execute("create temp table retention (keep_raw interval, edge timestamptz)")
+        ann.execute("create temp table retention (keep_raw interval, raw_cutoff timestamptz)")
         ann.execute(
             "create temp table run_sets as select n as runset_id, p as place_id, %s::text as run_id, 'instance'::text as scope,"
             " null::timestamptz as started_at, null::timestamptz as ended_at, 0 as others"

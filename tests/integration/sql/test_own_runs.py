@@ -1,4 +1,4 @@
-"""Who may see own runs alone is answered as everybody is, as far as these go: by commands, dashboards and in Python."""
+"""Users who see only their own runs: commands, dashboards and Python answer them as everybody."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from psycopg import conninfo
 
-from benchmarks import grafana
+from benchmarks.support import grafana
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
 from tests.conftest import Command, own_database
 from tests.integration.dashboards.test_dashboards import BOARDS, choose, spans
-from tests.support.answers import ask
-from tests.support.gallery import hang
+from tests.support.data.answers import ask
+from tests.support.data.gallery import hang
 from tests.support.people import as_person, login
 
 Bench = Callable[..., Any]

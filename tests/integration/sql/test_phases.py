@@ -1,4 +1,4 @@
-"""What several targets say adds up, at whatever moments each is scraped: chart, summary and samples agree, in both flavours."""
+"""Targets scraped at different moments: chart, summary and samples agree, in both flavours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that run with their owner's rights, in both flavours: nobody gets more of these than the function itself gives."""
+"""Functions with their owner's rights: no caller gains more than the function gives, in both flavours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypergauge.sql.server.database import Database
 pytestmark = pytest.mark.flavours
 
 # The least and the most that such a function may find names in. What a caller can make, temporary relations, comes last.
-SEARCH_PATHS = {"pg_catalog, pg_temp", "pg_catalog, bench, pg_temp"}
+SEARCH_PATHS = {"pg_catalog, pg_temp", "pg_catalog, bench, bench_internal, pg_temp"}
 DEFINERS = """
     select format('%I.%I', n.nspname, p.proname),
            (select substr(one, length('search_path=') + 1) from unnest(p.proconfig) one where one ^@ 'search_path='),
@@ -26,7 +26,7 @@ DEFINERS = """
 # Who calls them: what each of these roles may do beyond its own rights.
 CALLERS = {
     "bench.cancel_long_reads": ["bench_owner", "bench_writer"],
-    "bench.remove_runs": ["bench_owner", "bench_writer"],
+    "bench_internal.remove_runs": ["bench_owner", "bench_writer"],
     "bench_own.mine": ["bench_reader_own"],
     "bench_own.my_places": ["bench_reader_own"],
     "bench_own.run_chart": ["bench_reader_own"],
@@ -39,7 +39,7 @@ def test_what_runs_with_its_owners_rights_finds_nothing_of_its_callers(database:
     with database.session() as connection:
         found = connection.execute(DEFINERS).fetchall()
         makers = connection.execute(
-            "select r, s from unnest(%s::text[]) r, unnest(array['bench', 'bench_own', 'public']) s where has_schema_privilege(r, s, 'create')",
+            "select r, s from unnest(%s::text[]) r, unnest(array['bench', 'bench_internal', 'bench_dashboard', 'bench_own', 'public']) s where has_schema_privilege(r, s, 'create')",
             (["bench_writer", "bench_reader", "bench_reader_own"],),
         ).fetchall()
     assert {name: callers for name, _, _, callers in found} == CALLERS

@@ -1,4 +1,4 @@
-"""How far a run's figures can be trusted: was it held back, and what did measuring it cost."""
+"""Quality of a run's data: throttling, and the overhead of the measurement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every query of the contract gives the same answer in both flavours: the one that is computed here by hand."""
+"""Queries of the contract against answers computed by hand, in both flavours."""
 
 from __future__ import annotations
 

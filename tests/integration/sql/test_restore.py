@@ -1,4 +1,4 @@
-"""Restores: everything, between the flavours, or nothing at all."""
+"""Restores: everything, between the flavours, or nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.transfer.archive import BadBackup, opened
 from hypergauge.sql.transfer.backup import backup
 from hypergauge.sql.transfer.restore import restore
-from tests.support.backups import OTHER, Empty, alone, contents, rewritten, schema_is_there, start, sums
+from tests.support.data.backups import OTHER, Empty, alone, contents, rewritten, schema_is_there, start, sums
 from tests.support.home import listen_to_interrupts
 from tests.support.waiting import wait_for
 from tests.support.world import World
@@ -98,7 +98,7 @@ client.set_terminated(run)
     )
     assert done.stdout.split()[-1] == "2"
     with there.session() as connection:
-        connection.execute("drop schema bench cascade")
+        connection.execute("drop schema bench, bench_internal, bench_dashboard, bench_own cascade")
     with pytest.raises(BadRequest, match=r"mlflow.runs has rows"):
         restore(there, tmp_path / "file")
 
@@ -137,8 +137,8 @@ def test_a_newer_backup_is_refused(file: Path, empty: Empty) -> None:
     there = empty(Flavour.POSTGRESQL)
     with pytest.raises(BadBackup, match=r"it is of schema version 999 \(hypergauge .*update hypergauge"):
         restore(there, rewritten(file, schema_version=999))
-    with pytest.raises(BadBackup, match="its format is 2, this release reads 1: update hypergauge"):
-        restore(there, rewritten(file, format=2))
+    with pytest.raises(BadBackup, match="its format is 3, this release reads 2: update hypergauge"):
+        restore(there, rewritten(file, format=3))
 
 
 def test_rows_that_the_manifest_does_not_know_roll_everything_back(file: Path, empty: Empty) -> None:
@@ -202,7 +202,7 @@ def test_a_table_of_somebody_elses_is_named_and_left_out(full: World, empty: Emp
 def is_dropped(connection: Connection) -> bool:
     """Drop the schema; a job of TimescaleDB may be in the way at this moment."""
     try:
-        connection.execute("drop schema bench cascade; drop schema bench_own cascade")
+        connection.execute("drop schema bench, bench_internal, bench_dashboard, bench_own cascade")
     except psycopg.errors.DeadlockDetected:
         return False
     return True
@@ -285,4 +285,6 @@ def test_what_retention_has_left_comes_back_too(full: World, flavour: Flavour, e
             aggregates.maintain(connection)
             assert sums(connection) == added
             assert contents(connection)["bench.run_sets"] == expected["bench.run_sets"]
-            assert contents(connection)["bench.stored_summaries"] == expected["bench.stored_summaries"]
+            assert (
+                contents(connection)["bench_internal.stored_summaries"] == expected["bench_internal.stored_summaries"]
+            )

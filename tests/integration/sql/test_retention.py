@@ -1,4 +1,4 @@
-"""Raw samples go when it is asked for; what was made of them stays, in both flavours."""
+"""Retention of raw samples: aggregates and summaries stay, in both flavours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each role may do, in both flavours."""
+"""Rights of each role, in both flavours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session goes on through whatever becomes of its connections, and keeps what it has locked or says that it cannot."""
+"""Sessions: they survive lost connections, and keep their locks or report the loss."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypergauge.sql.server import session as module
 from hypergauge.sql.server.database import Connection, Database, StatementFailed
 from hypergauge.sql.server.session import Session
 from tests.conftest import NewFolder
-from tests.support.servers import OwnServer, own_server
+from tests.support.servers.databases import OwnServer, own_server
 from tests.support.waiting import HUNG_SECONDS, wait_for
 
 
@@ -120,7 +120,7 @@ def test_what_is_refused_is_not_tried_again(database: Database) -> None:
 
 
 def test_its_patience_has_an_end(server: OwnServer, database: Database) -> None:
-    with Session(database, patience=0) as session:
+    with Session(database, timeout=0) as session:
         server.stop("fast")
         try:
             with pytest.raises(DatabaseUnavailable):

@@ -1,4 +1,4 @@
-"""Runs begin and end while samples are written and others end: nobody waits, no tag is wrong, no end is lost."""
+"""Starts and ends of runs during writes: no wait, no wrong tag, no lost end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that somebody else has set up: as fast as ours, and what is wrong with them is said."""
+"""Servers as a package installs them: as fast as ours, and their faults are reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from benchmarks.servers import installations
+from benchmarks.support.servers import installations
 from hypergauge.core.config.settings import Settings
 from hypergauge.sql.maintenance.background import FailingJob, failing_jobs
 from hypergauge.sql.maintenance.tuning import costly_settings
@@ -22,8 +22,8 @@ from hypergauge.sql.schema.migrate import MigrationFailed
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.sql.server.embedded import EmbeddedServer
 from tests.conftest import Command, NewFolder, own_database, running
-from tests.support.backups import Empty
-from tests.support.servers import own_server
+from tests.support.data.backups import Empty
+from tests.support.servers.databases import own_server
 from tests.support.waiting import wait_for
 from tests.support.world import World
 
@@ -60,7 +60,7 @@ def test_our_connections_and_charts_do_without_jit_in_a_database_that_is_not_our
             """
             select p.proname, coalesce('jit=off' = any(p.proconfig), false)
             from pg_proc p join pg_language l on l.oid = p.prolang
-            where p.pronamespace = 'bench'::regnamespace and l.lanname = 'plpgsql' and p.proretset
+            where p.pronamespace::regnamespace::text like 'bench%' and l.lanname = 'plpgsql' and p.proretset
               and p.prosrc ~ 'return query execute'
             """
         ).fetchall()
@@ -85,7 +85,7 @@ def test_a_chart_is_not_compiled(compiled_world: World) -> None:
     run = world.run(start, start + 600)
     world.write(world.gauge("node_load1", [start + at for at in range(600)], [1.0] * 600))
     compiled: list[str] = []
-    options = "-cjit=on -cjit_above_cost=0 -csearch_path=bench,public"
+    options = "-cjit=on -cjit_above_cost=0 -csearch_path=bench,bench_internal,bench_dashboard,public"
     with psycopg.connect(world.database.dsn, autocommit=True, options=options) as connection:
         connection.add_notice_handler(lambda said: compiled.append(said.message_primary or ""))
         connection.execute("load 'auto_explain'")
@@ -230,7 +230,7 @@ def test_background_jobs_that_fail_are_named(
         )
         connection.execute("select public.add_job(%s, interval '1 h')", (f"bench.{name}",))
     connection.execute(
-        "create or replace procedure bench.refresh(job integer default null, config jsonb default null)"
+        "create or replace procedure bench_internal.refresh(job integer default null, config jsonb default null)"
         " language plpgsql as $$ begin raise exception 'out of order'; end $$"
     )
     connection.execute(

@@ -1,4 +1,4 @@
-"""Data of an older PostgreSQL brought over: every row, whatever interrupts it, and the old data stay."""
+"""Upgrades of an older PostgreSQL's data: every row, through interruptions; the old data stay."""
 
 from __future__ import annotations
 
@@ -88,10 +88,8 @@ def test_the_command_says_what_is_left(folder: Path) -> None:
     said = [
         subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stderr for _ in range(2)
     ]
-    assert (
-        f"the old ones, of PostgreSQL 16, are in {folder}/data-16; when all is well: rm -r {folder}/data-16" in said[0]
-    )
-    assert "PostgreSQL 18's already; nothing to do" in said[1]
+    assert f"the data of PostgreSQL 16 are kept in {folder}/data-16; to delete them: rm -r {folder}/data-16" in said[0]
+    assert "nothing to do: the data are those of PostgreSQL 18 already" in said[1]
 
 
 def test_it_is_refused_while_somebody_holds_the_server(folder: Path) -> None:

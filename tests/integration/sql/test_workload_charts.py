@@ -1,4 +1,4 @@
-"""A workload's chart is the mean of its runs' charts, which other tests compare with the raw samples."""
+"""Charts of workloads: the mean of the charts of their runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.charts import Point, assert_same, expected, moment_of, random_world
+from tests.support.data.charts import Point, assert_same, expected, moment_of, random_world
 from tests.support.world import World
 
 SCOPES = ("process", "instance", "device", "host")

@@ -1,4 +1,4 @@
-"""Commands are imported when they are called, and what is said of them before is what they say themselves."""
+"""Deferred commands: the catalog's help equals that of the imported command."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typer.main import get_group
 
 from hypergauge.cli.catalog import COMMANDS, DeferredCommand
 
-# What a command that shows its help, or reads a few rows, has no use for.
+# Packages that neither help texts nor reads of a few rows need.
 HEAVY = {
     "mlflow", "numpy", "scipy", "pandas", "pyarrow", "matplotlib", "sklearn", "ruptures", "aiohttp", "cryptography", "jinja2",
 }  # fmt: skip
 
 
 def imported(code: str) -> set[str]:
-    """Return the packages and the rooms that some code imports, in an interpreter of its own."""
+    """Return the packages, and the parts of ours, that some code imports in a new interpreter."""
     shown = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint('\\n', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True, check=True)
     names = [name.split(".") for name in done.stdout.splitlines()[-1].split()]

@@ -1,4 +1,4 @@
-"""What runs on a host without the extras: exporters and a collector, and no more."""
+"""Hosts without the extras: exporters and a collector, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def without_extras(*words: str, cwd: Path) -> subprocess.Popen[str]:
-    """Start a command where none of the packages of an extra can be imported."""
+    """Start a command without importable packages of the extras."""
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({[*_EXTRAS, 'sklearn', 'boto3']}))\n"
         f"sys.argv = {['bench', *words]}\nfrom hypergauge.cli import main; main()"

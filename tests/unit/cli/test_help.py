@@ -1,4 +1,4 @@
-"""Each command says what it does and takes."""
+"""Help of each command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypergauge.cli import app
 
 
 def commands(command: object, *path: str) -> Iterator[tuple[str, ...]]:
-    """Yield the words of a command and of those below it."""
+    """Yield the names of a command and of its subcommands."""
     yield path
     for name, below in getattr(command, "commands", {}).items():
         yield from commands(below, *path, name)

@@ -1,4 +1,4 @@
-"""Records on their way into the spool."""
+"""Appends of records to the spool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.spool.appender import Appender
-from hypergauge.collector.spool.queue import SeriesDefinition, Spool, SpoolRecord
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 
 
 def record(samples: int) -> SpoolRecord:

@@ -1,4 +1,4 @@
-"""Since when a run's counters have been counting, by what its target tells of when the run began."""
+"""Created timestamps of a run's counters, from scrapes around the run's start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import Limits
-from tests.support.following import Scraped, target
+from tests.support.collector.scraped_target import Scraped, target
 
 RUN, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 ENERGY = f"bench_gpu_attributed_energy_joules_total{{run_id={RUN}}}"
@@ -35,8 +35,8 @@ def test_a_runs_counters_began_with_it(metric: str) -> None:
     ("began", "before", "started_at", "counts"),
     [
         (990, 999, 999.5, True),
-        (990, 999, 995, True),  # it took a while until the exporter saw it
-        (990, 999, 993, False),  # somebody has measured it before
+        (990, 999, 995, True),  # the exporter noticed it late
+        (990, 999, 993, False),  # measured before
         (996, 999, 995, False),
         (999.5, None, 999.6, True),
         (999.5, None, 999.4, False),

@@ -1,4 +1,4 @@
-"""A target's clock against ours: the surest reading counts, until drift or a step makes it worthless."""
+"""Offsets of target clocks: the most certain reading counts, until drift or a step."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_our_own_clock_set_back_in_between_gives_no_reading() -> None:
 
 
 def shifts(*readings: tuple[float, float]) -> list[int]:
-    """Return the shift after each reading of what a clock says at a time of ours; an answer takes 10 ms."""
+    """Return the shift after each reading, given as our time and the clock's time; an answer takes 10 ms."""
     clock, found = Clock(), []
     for at, says in readings:
         clock.read(says, at - 0.005, at + 0.005)

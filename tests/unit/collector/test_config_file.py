@@ -1,4 +1,4 @@
-"""prometheus.yml as a targets file: read as Prometheus reads it; what is wrong is refused where it stands."""
+"""prometheus.yml as a targets file: the semantics of Prometheus, and errors with their position."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read(tmp_path: Path, text: str) -> tuple[ScrapeConfig, ...]:
 
 
 def job(text: str) -> str:
-    """Return a configuration with one job, which begins in line 2 and column 5 and has `text` from line 3 on."""
+    """Return a configuration with one job, which starts at line 2, column 5; `text` starts at line 3."""
     lines = "".join(f"    {line}\n" for line in text.splitlines())
     return f"scrape_configs:\n  - job_name: x\n{lines}"
 
@@ -145,7 +145,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         ("17:16", "not a regular expression of RE2: missing ): abc(def"),
         ("18:9", "hashmod needs a modulus above 0"),
         ("23:18", "'a-b' cannot be a label's name: letters, digits and underscores only"),
-        ("25:5", "the scrape configuration has no job_name"),
+        ("25:14", "job_name is missing"),
         ("29:21", "the timeout must lie above 0 and not above the interval, 5s"),
         ("30:5", "unknown key 'consult_sd_configs'"),
         ("32:5", "'consul_sd_configs' is a field of Prometheus's that is not supported here"),
@@ -169,19 +169,19 @@ def test_all_that_is_wrong_in_the_files_that_it_names_is_told_at_once(tmp_path: 
 
 BAD = [
     ("scrape_config: []", "1:1", "unknown key 'scrape_config' (did you mean 'scrape_configs'?)"),
-    ("global: {}", "1:1", "there are no scrape_configs"),
+    ("global: {}", "1:1", "scrape_configs is missing"),
     ("scrape_config_files: [x]", "1:1", "'scrape_config_files' is a field of Prometheus's that is not supported here"),
     ("global: {scrape_intervall: 1s}\nscrape_configs: []", "1:10", "did you mean 'scrape_interval'?"),
     ("scrape_configs: {}", "1:17", "expected a list of scrape configurations"),
-    ("scrape_configs:\n  - scrape_interval: 1s", "2:5", "the scrape configuration has no job_name"),
+    ("scrape_configs:\n  - scrape_interval: 1s", "2:5", "job_name is missing"),
     ("scrape_configs:\n  - job_name: x\n  - job_name: x", "3:15", "there are two jobs 'x'"),
     (job("metric_path: /x"), "3:5", "unknown key 'metric_path' (did you mean 'metrics_path'?)"),
     (job("kubernetes_sd_configs: []"), "3:5", "'kubernetes_sd_configs' is a field of Prometheus's that is not supported"),
     (job("proxy_url: http://x"), "3:5", "is a field of Prometheus's that is not supported here"),
     (job("scheme: htps"), "3:13", "unknown 'htps' (did you mean 'http"),
     (job("metrics_path: metrics"), "3:19", "'metrics' is not a path"),
-    (job("scrape_interval: soon"), "3:22", "'soon' is not an interval"),
-    (job("scrape_interval: 5m"), "3:22", "the interval is 5m, but must lie between 100ms and 1m"),
+    (job("scrape_interval: soon"), "3:22", "'soon' is not a duration"),
+    (job("scrape_interval: 5m"), "3:22", "the interval is 300s, but must lie between 100ms and 1m"),
     (job("scrape_timeout: 3s"), "3:21", "the timeout must lie above 0 and not above the interval, 2s"),
     (job("honor_labels: maybe"), "3:19", "expected true or false"),
     (job("sample_limit: -1"), "3:19", "'-1' is not a whole number, 0 or more"),
@@ -198,7 +198,7 @@ BAD = [
     (job("relabel_configs: [{regex: '('}]"), "3:31", "not a regular expression of RE2"),
     (job("metric_relabel_configs: [{regex: x}]"), "3:30", "replace needs a target_label"),
     (job("relabel_configs: [{source_labels: a, target_label: b}]"), "3:39", "expected a list of labels' names"),
-    (job("file_sd_configs: [{}]"), "3:23", "there are no files"),
+    (job("file_sd_configs: [{}]"), "3:23", "files is missing"),
     (job("file_sd_configs: [{files: [x.txt]}]"), "3:32", "'x.txt' does not end in .json, .yml or .yaml"),
     (job("file_sd_configs: [{files: ['*/x.yml']}]"), "3:32", "has a wildcard that is not in its last part"),
     (job("announced_sd_configs: [{refresh: 1s}]"), "3:29", "unknown key 'refresh' (did you mean 'refresh_interval'?)"),

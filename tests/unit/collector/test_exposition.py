@@ -1,4 +1,4 @@
-"""Bodies to arrays: always what the reference parser says, but for the cases listed here."""
+"""Expositions as arrays, equal to the reference parser's results except for the listed cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[str, tuple[tuple[str, str], ...], float | None, float | None]
 
 
 def rows(parser: Parser, scrape: Scrape) -> list[Row]:
-    """What a scrape holds, as plain values; NaN and no timestamp as ``None`` can be compared."""
+    """Return the samples of a scrape as plain values; NaN and a missing timestamp are ``None``, which can be compared."""
     return [
         (
             parser.series[ref].metric,
@@ -34,7 +34,7 @@ def rows(parser: Parser, scrape: Scrape) -> list[Row]:
 
 
 def reference(text: str) -> list[Row]:
-    """The same of the reference parser; without its TYPE lines, at which it renames."""
+    """Return the samples of the reference parser, without the TYPE lines after which it renames."""
     bare = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
     return [
         (s.name, tuple(sorted(s.labels.items())), None if math.isnan(s.value) else float(s.value), seconds(s))
@@ -94,11 +94,11 @@ def test_a_line_reads_as_the_reference_reads_it_at_first_and_ever_after(line: st
         "up",
         "up{} ",
         "up one",
-        "up 1 2 3",  # the reference takes the last figure for the timestamp
+        "up 1 2 3",  # the reference takes the last number for the timestamp
         "up 1 NaN",
         "up 1 soon",
         "up 1_000",
-        "up \u0661",  # a digit, but none of the format's
+        "up \u0661",  # a digit, but not one of the format
         "up # {} 1",
         'up{a="b" 1',
         'up{a="b} 1',
@@ -111,7 +111,7 @@ def test_a_line_reads_as_the_reference_reads_it_at_first_and_ever_after(line: st
         "{ =} 1",
         "<html>",
         "\x00\x01\x02",
-        'up{a="b\x00c"} 1',  # no text of PostgreSQL's
+        'up{a="b\x00c"} 1',  # invalid text in PostgreSQL
         '{"u\x00p",a="b"} 1',
         'up{"a\x00"="b"} 1',
     ],

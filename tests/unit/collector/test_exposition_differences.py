@@ -1,4 +1,4 @@
-"""The tables of docs/exposition.md: each row is what both parsers do."""
+"""Tables of docs/exposition.md, checked with both parsers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "exposition.md"
 
 
 def rows() -> list[tuple[bool, str, str, str]]:
-    """Return of each row whether it is about OpenMetrics, the body, and what it gives there and here."""
+    """Return each row: whether it is about OpenMetrics, the response, the reference's result and ours."""
     text, openmetrics = PAGE.read_text().split("Against `prometheus_client.openmetrics.parser`")
     found = []
     for is_openmetrics, part in ((False, text), (True, openmetrics)):
@@ -28,13 +28,13 @@ def rows() -> list[tuple[bool, str, str, str]]:
 
 
 def shown(name: str, labels: Iterable[tuple[str, str]], value: object, time: float | None) -> str:
-    """Return a sample as the tables show it."""
+    """Return a sample in the tables' format."""
     inside = ",".join(f'{label}="{text}"' for label, text in labels)
     return f"{name}{f'{{{inside}}}' if inside else ''} {value}{'' if time is None else f' @{time}'}"
 
 
 def there(families: Callable[[str], Iterable[Metric]], body: str) -> str:
-    """Return what the reference makes of a body."""
+    """Return the reference's result for a response."""
     try:
         samples = [sample for family in families(body) for sample in family.samples]
     except ValueError:
@@ -48,7 +48,7 @@ def there(families: Callable[[str], Iterable[Metric]], body: str) -> str:
 
 
 def here(body: str) -> str:
-    """Return what our parser makes of a body."""
+    """Return our parser's result for a response."""
     parser = Parser()
     try:
         scrape = parser.parse(body.encode())

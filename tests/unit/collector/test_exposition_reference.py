@@ -1,4 +1,4 @@
-"""Whole bodies, scraped again and again, against the reference parsers: value, timestamp and labels are theirs."""
+"""Whole responses, scraped repeatedly, against the reference parsers: values, timestamps and labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Row = tuple[float | None, float | None]
 
 
 def ours(parser: Parser, scrape: Scrape) -> dict[Key, Row]:
-    """What a scrape holds, in its order; NaN and no timestamp as ``None``, which can be compared."""
+    """Return the samples of a scrape in order; NaN and a missing timestamp are ``None``, which can be compared."""
     columns = zip(scrape.refs.tolist(), scrape.values.tolist(), scrape.timestamps.tolist(), strict=True)
     return {
         (parser.series[ref].metric, parser.series[ref].labels): (plain(value), plain(time))
@@ -32,10 +32,10 @@ def ours(parser: Parser, scrape: Scrape) -> dict[Key, Row]:
 
 
 def theirs(samples: list[Sample], wire_names: list[str]) -> dict[Key, Row]:
-    """The same of the reference, with the names that are on the wire; the first of a repeated series counts."""
+    """Return the samples of the reference parser, with the names on the wire; the first duplicate counts."""
     found: dict[Key, Row] = {}
     for sample, name in zip(samples, wire_names, strict=True):
-        assert sample.name in (name, f"{name}_total")  # at a counter's TYPE line the reference renames
+        assert sample.name in (name, f"{name}_total")  # after a counter's TYPE line the reference renames samples
         time = None if sample.timestamp is None else float(sample.timestamp)
         found.setdefault((name, tuple(sorted(sample.labels.items()))), (plain(float(sample.value)), time))
     return found
@@ -48,7 +48,7 @@ def plain(number: float) -> float | None:
 blank = st.text(" \t", max_size=2)
 gap = st.text(" \t", min_size=1, max_size=2)
 legacy_names = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,6}(_total|_bucket|_count|_sum)?", fullmatch=True)
-# Some, again and again, so that series come back; NUL and surrogates have no place in UTF-8 text that means something.
+# A few names, so that series return. NUL and surrogates are excluded: meaningful UTF-8 has neither.
 any_text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
 names = st.one_of(st.sampled_from(["up", "load", "rpc", "rpc_total", "ns:rule:sum"]), legacy_names)
 quoted_names = any_text.filter(lambda name: bool(name.strip()))
@@ -67,7 +67,7 @@ def quoted(text: str) -> str:
 
 @st.composite
 def samples(draw: st.DrawFn) -> tuple[str, str]:
-    """Draw a line that is a sample, and its name."""
+    """Draw a sample's line and its name."""
     utf8 = draw(st.integers(0, 4)) == 0
     name = draw(quoted_names if utf8 else names)
     pairs = draw(st.dictionaries(label_names, any_text, max_size=3))
@@ -100,7 +100,7 @@ def test_bodies_read_as_the_reference_reads_them_at_first_and_ever_after(
     drawn: list[list[tuple[str, str | None]]], newline: str, last: bool, chance: Callable[..., object]
 ) -> None:
     parser = Parser(forget_after=3)
-    # Each twice, and all lines in one: series come, stay and go.
+    # Each response twice, then all lines in one: series appear, stay and disappear.
     for lines in [*drawn, *drawn, [line for body in drawn for line in body]]:
         text = newline.join(line for line, _ in lines) + (newline if last else "")
         try:
@@ -139,14 +139,14 @@ def test_what_the_reference_refuses_is_malformed_before_and_after_it_is_known(li
 
 
 def known_to_differ(line: str) -> bool:
-    """Return whether a line is of those that docs/exposition.md lists."""
+    """Return whether docs/exposition.md lists the difference for such a line."""
     figures = line.rpartition("}")[2].replace("\t", " ").split() if "}" in line else line.split()[1:]
     return len(figures) not in (1, 2) or " # " in line or (len(figures) == 2 and not math.isfinite(float(figures[1])))
 
 
 @pytest.fixture(scope="module")
 def registry() -> CollectorRegistry:
-    """One of each type of metric, with labels that want escapes."""
+    """Return a registry with each type of metric, and labels that need escapes."""
     made = CollectorRegistry()
     Counter("rpc", "Calls.", ["path"], registry=made).labels('/a"b\\c\nd}').inc(3, exemplar={"trace": "x} # {"})
     Gauge("temperature_celsius", 'With {braces}, "quotes" and \\.', registry=made).set(-1.5)
@@ -197,7 +197,7 @@ def test_openmetrics_reads_as_its_reference_reads_it(lines: list[tuple[int, str,
         wanted = [sample for family in families for sample in family.samples]
     except ValueError:
         assume(False)
-    assume(len(wanted) == len(wire))  # the reference leaves out what repeats a series within its group
+    assume(len(wanted) == len(wire))  # the reference omits duplicates of a series within its group
     parser = Parser()
     for _ in range(2):
         found = ours(parser, parser.parse(text.encode()))

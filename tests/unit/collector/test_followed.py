@@ -1,4 +1,4 @@
-"""From a target's scrape to a record: names, labels and limits as Prometheus has them, and what is kept in between."""
+"""Conversion of scrapes to records: names, labels and limits as in Prometheus, and the scrape cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypergauge.collector.discovery.scrape_config import Limits
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.queue import Spool
-from tests.support.following import Scraped, target, value
+from tests.support.collector.scraped_target import Scraped, target, value
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_fr
 
 @pytest.mark.parametrize("step", [-3600, 3600, -5])
 def test_a_clock_that_is_set_costs_no_sample(step: int) -> None:
-    """The collector's own, and with it that of its host."""
+    """The step affects the clock of the collector and its host."""
     scraped = Scraped(target(), began=990)
     run = '{run_id="' + "a" * 32 + '"}'
 
@@ -298,7 +298,7 @@ def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None
 
 
 def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A target with ever new series; the writer and the segments keep something by ref."""
+    """One target keeps changing its series; the writer and the segments keep state by ref."""
     monkeypatch.setattr("hypergauge.collector.convert.definitions._MOST_GONE", 500)
     monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_REMEMBERED", 100)
     metrics, definitions = CollectorMetrics(), Definitions()

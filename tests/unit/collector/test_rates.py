@@ -1,4 +1,4 @@
-"""Scrapes to samples: what each stands for, and that a counter's increase is neither lost nor invented."""
+"""Conversion of scrapes to samples: the time that each covers, and the increases of counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NONE: list[tuple[float, float, float]] = []
 
 
 class Target:
-    """One target's parser and rates, fed with bodies."""
+    """Parser and rates of one target, for given responses."""
 
     def __init__(self, interval: float = 1.0, forget_after: int = 600) -> None:
         self.parser, self.rates = Parser(forget_after), Rates(interval)
@@ -25,7 +25,7 @@ class Target:
         return self.rates.samples(self.parser.parse(body.encode()), time, created)
 
     def triples(self, body: str, time: float, created: dict[int, float] | None = None) -> list[tuple[float, ...]]:
-        """What `body` adds: time, value, dt."""
+        """Return the samples of `body`: time, value, dt."""
         samples = self.scrape(body, time, created)
         return list(zip(samples.times.tolist(), samples.values.tolist(), samples.dts.tolist(), strict=True))
 
@@ -137,8 +137,8 @@ def test_many_series_of_both_kinds_in_one_body() -> None:
 
 steps = st.lists(
     st.tuples(
-        st.floats(0.05, 5000),  # seconds since the scrape before
-        st.one_of(st.integers(0, 10**9), st.floats(0, 1e9)),  # what was counted since
+        st.floats(0.05, 5000),  # seconds since the previous scrape
+        st.one_of(st.integers(0, 10**9), st.floats(0, 1e9)),  # increase since then
         st.sampled_from(["", "", "", "reset", "NaN", "missing", "repeated time"]),
     ),
     min_size=1,
@@ -230,8 +230,8 @@ def test_a_gauge_never_claims_more_time_than_there_was(gaps: list[float], interv
 
 
 def test_what_another_collector_was_shown_is_not_told_again() -> None:
-    # An exporter shows an ended run's last figures for a minute, dated to its end: a collector that starts within that
-    # minute would write them a second time.
+    # An exporter exposes an ended run's last values for a minute, dated to its end. A collector that starts within
+    # that minute would write them twice.
     parser, rates = Parser(), Rates(1.0, since=1000.0)
     scrape = parser.parse(b'peak{run="a"} 7 999000\npeak{run="b"} 8 1001000\npeak{run="c"} 9\n')
     assert rates.samples(scrape, 1002.0).values.tolist() == [8.0, 9.0]

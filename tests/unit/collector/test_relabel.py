@@ -1,4 +1,4 @@
-"""Relabeling: the cases of Prometheus's own tests, and what it refuses."""
+"""Relabeling: the cases of Prometheus's own tests, and refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypergauge.collector.discovery.relabel import ACTIONS, Rule, RuleRefused, r
 
 ABC = {"a": "foo", "b": "bar", "c": "baz"}
 
-# Labels, rules, and what comes of them; most stand in Prometheus's relabel_test.go.
+# Labels, rules and results, mostly from Prometheus's relabel_test.go.
 CASES: list[tuple[dict[str, str], list[dict[str, Any]], dict[str, str] | None]] = [
     (
         ABC,
@@ -111,7 +111,7 @@ def test_as_prometheus_relabels(
 
 
 def test_shards_are_prometheus_shards() -> None:
-    """The last 8 bytes of MD5, big end first; the figures above are its own tests'."""
+    """A shard is the last 8 bytes of MD5, big-endian. Prometheus's own tests have the values above."""
     for text in ("", "n1:9100", "ß"):
         digest = hashlib.md5(text.encode()).digest()
         rule = Rule(action="hashmod", source_labels=("a",), target_label="shard", modulus=1 << 60)
@@ -151,7 +151,7 @@ def test_rules_that_mean_nothing_are_refused(rule: dict[str, Any], field: str, m
 
 
 def test_no_text_takes_long() -> None:
-    """Where Python's own expressions would take longer than the universe has been."""
+    """Python's regular expressions would take longer than the age of the universe."""
     rule = Rule(action="keep", source_labels=("a",), regex="(a+)+b")
     assert relabel({"a": "a" * 5000}, [rule]) is None
 

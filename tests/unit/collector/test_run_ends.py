@@ -1,4 +1,4 @@
-"""The last totals of ended runs count within the run, although their lines have no timestamp."""
+"""Last totals of ended runs, dated into the run although their lines have no timestamp."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hypergauge.collector.discovery.relabel import Rule
-from tests.support.following import Scraped, target
+from tests.support.collector.scraped_target import Scraped, target
 
 RUN, OTHER = "0123456789abcdef" * 2, "fedcba9876543210" * 2
 PROCESS, GPU = "bench_process_end_time_seconds", "bench_gpu_run_end_time_seconds"

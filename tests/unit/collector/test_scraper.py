@@ -1,4 +1,4 @@
-"""The scrape loop beside a disk that is slow, and beside targets that are."""
+"""The scrape loop with a slow disk and slow targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import exporter
+from benchmarks.support.servers import exporter
 from hypergauge.collector.discovery.targets import Target
 from hypergauge.collector.http.fetch import Fetcher
 from hypergauge.collector.metrics import CollectorMetrics
@@ -25,7 +25,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, most: int
 ) -> None:
     monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNSPOOLED", 3)
-    monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNREAD", 1)  # beside the one that is being read
+    monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNREAD", 1)  # besides the parsed response
     asked: list[None] = []
 
     def body() -> bytes:
@@ -43,7 +43,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
             scraper = Scraper(spool, lock, CollectorMetrics(), fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
             await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
-            with lock:  # as while the disk does not answer
+            with lock:  # like a disk that does not respond
                 before = len(asked)
                 await asyncio.to_thread(wait_for, lambda: len(asked) >= before + most - 1, "scrapes meanwhile")
                 await asyncio.sleep(3 * interval)
@@ -63,7 +63,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
 def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, lines: int, most: int
 ) -> None:
-    monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNREAD", 2)
+    monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNREAD", 2)
     text = b"".join(b"a%d 1\n" % number for number in range(lines))
     asked: list[None] = []
 
@@ -75,7 +75,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
         return text
 
     async def scrape(address: str) -> None:
-        core = asyncio.Event()  # there is one for reading
+        core = asyncio.Event()  # set while a core is free for parsing
         core.set()
         monkeypatch.setattr(ParseBudget, "mine", lambda *_: core.wait())
         async with Fetcher() as fetcher:
@@ -84,7 +84,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
             await asyncio.to_thread(wait_for, lambda: len(asked) >= 2, "the first scrapes")
             core.clear()
             before = len(asked)
-            # One that was answered at this moment may be among those that wait.
+            # A response that has just arrived may be among those that wait.
             await asyncio.to_thread(wait_for, lambda: len(asked) >= before + most - 1, "scrapes meanwhile")
             await asyncio.sleep(3 * interval)
             held = len(asked) - before
@@ -95,7 +95,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
             cleared = time.monotonic()
             await asyncio.to_thread(wait_for, lambda: metrics.unread_seconds > 1.2 * interval, "what is unread to age")
             assert metrics.unread_seconds < time.monotonic() - cleared + interval
-            scraper.follow({})  # what was said is kept, also where nobody wants the target any more
+            scraper.follow({})  # responses of a removed target are kept
             core.set()
             await asyncio.to_thread(wait_for, lambda: counted() == len(asked) * lines, "all that was said")
             await scraper.stop()
@@ -143,7 +143,7 @@ def test_a_clock_that_is_set_costs_no_answer(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.parametrize("known", [0, 1000])
 def test_a_hundred_thousand_new_series_hold_the_loop_up_for_moments(tmp_path: Path, known: int) -> None:
-    """By the CPU time of the loop's own thread, which others on the machine do not add to."""
+    """The measure is the CPU time of the loop's thread, which excludes other load on the machine."""
     text = b"".join(b'known{line="%06d"} 1\n' % number for number in range(known))
     many = text + b"".join(
         b'wide{some="label",line="%06d"} 1\n' % number for number in range(15_000 if known else 100_000)
@@ -170,7 +170,7 @@ def test_a_hundred_thousand_new_series_hold_the_loop_up_for_moments(tmp_path: Pa
             await scraper.stop()
 
     metrics, spool = CollectorMetrics(), Spool(tmp_path)
-    gc.freeze()  # what tests before this one have left is not the collector's to look through
+    gc.freeze()  # the garbage collector skips objects of earlier tests
     try:
         with exporter(lambda: next(answers, many)) as address:
             asyncio.run(scrape(address))

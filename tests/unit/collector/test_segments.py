@@ -1,4 +1,4 @@
-"""Many series in the spool: records that go together, and segments that are not all definitions."""
+"""Many series in the spool: transactions of records, and segments with more than definitions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hypergauge.collector.spool.queue import Spool
-from hypergauge.collector.spool.segments import SeriesDefinition, SpoolRecord
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 
 
 def record(refs: range, definitions: dict[int, SeriesDefinition]) -> SpoolRecord:

@@ -1,4 +1,4 @@
-"""Which of several collectors a host's targets are for."""
+"""Assignment of targets to collectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spool keeps order and numbers, through crashes, damage and a bound."""
+"""The spool's order and numbers, through crashes, damage and a size limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hypergauge.collector.spool.queue import SeriesDefinition, Spool, SpoolInUse, SpoolRecord, SpoolUnwritable
+from hypergauge.collector.spool.folder import SpoolInUse, SpoolUnwritable
+from hypergauge.collector.spool.queue import Spool
+from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
 from hypergauge.core.errors import BenchError
 from tests.support.disks import fill, small_disk
 
@@ -64,7 +66,7 @@ def segments(folder: Path) -> list[Path]:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Opener]:
-    """Open the spool of this test; one that is open is left as if its process had been killed."""
+    """Open the spool of this test; an open one remains as if its process had been killed."""
     spools: list[Spool] = []
 
     def open_spool(folder: Path = tmp_path / "spool", **options: int) -> Spool:
@@ -79,7 +81,7 @@ def opened(tmp_path: Path) -> Iterator[Opener]:
 
 
 def crash(spools: list[Spool], folder: Path) -> None:
-    """Put `folder` back to what it holds before its spool is closed: that is all that a kill leaves."""
+    """Restore `folder` to its content before its spool is closed, as after a kill."""
     left = folder.with_name("left")
     shutil.copytree(folder, left)
     while spools:
@@ -106,7 +108,7 @@ def test_what_is_given_back_is_taken_again_and_what_is_accepted_is_not(opened: O
     numbers = [spool.append(record(n)) for n in range(5)]
     assert [taken.batch for taken in (spool.take(), spool.take(), spool.take()) if taken] == numbers[:3]
     spool.accept(numbers[:1])
-    spool.accept(numbers)  # not all of these are taken: only those that are
+    spool.accept(numbers)  # some of these are not taken; only the taken ones count
     spool.give_back()
     assert [taken.batch for taken in drain(spool)] == numbers[3:]
     spool.give_back()
@@ -302,7 +304,8 @@ def test_numbering_that_cannot_be_read_is_not_begun_anew(opened: Opener, tmp_pat
 WRITER = textwrap.dedent("""
     import pathlib, sys
     import numpy as np
-    from hypergauge.collector.spool.queue import SeriesDefinition, Spool, SpoolRecord
+    from hypergauge.collector.spool.queue import Spool
+    from hypergauge.collector.spool.records import SeriesDefinition, SpoolRecord
     spool = Spool(pathlib.Path(sys.argv[1]), max_bytes=1 << 24)
     series = {ref: SeriesDefinition(1, "m", "gauge", {"ref": str(ref)}) for ref in range(200)}
     refs, n = np.arange(200, dtype=np.uint32), 0
@@ -332,7 +335,7 @@ def test_a_killed_writer_loses_nothing_that_it_had_appended(tmp_path: Path) -> N
         spool = Spool(folder)
         taken = {one.batch: one for one in drain(spool)}
         assert min(taken) > highest
-        for batch, n in told[:-1]:  # the last line may be cut short
+        for batch, n in told[:-1]:  # the last line may be incomplete
             assert taken[batch].values.tolist() == [n] * 200
             assert len(taken[batch].series) == 200
         highest = max(taken)
@@ -350,7 +353,7 @@ def test_damage_costs_the_records_that_it_hits_and_no_other(
     spool = opened(folder)
     ends, numbers = [0], []
     for n in range(8):
-        # Each brings new series, so that definitions stand between all records.
+        # Each record has new series, so that definitions precede it.
         numbers.append(spool.append(record(n, samples=5, first_ref=3 * n)))
         ends.append(spool.size)
     spool.close()
@@ -461,7 +464,7 @@ def test_a_disk_that_stays_full_wedges_nothing(opened: Opener, tmp_path: Path, a
         spool = opened(disk / "spool", max_bytes=1 << 30 if accepted else 200_000)
         fill(disk, leave=100_000)
         numbers = []
-        for n in range(2500):  # numbers are taken a thousand at a time, which writes a file
+        for n in range(2500):  # numbers are reserved in thousands, each time in a file
             numbers.append(spool.append(record(n)))
             if accepted:
                 spool.accept(taken.batch for taken in drain(spool))

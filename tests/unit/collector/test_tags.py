@@ -1,4 +1,4 @@
-"""What a sample's time becomes where runs begin and end."""
+"""Tags of samples at the starts and ends of runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypergauge.collector.write.tags import Part, Tags
 from hypergauge.sql.ingest.samples import Segment
 
 HOST, PROCESS, IDLE = 1, 2, 3
-# Two sets with nobody between them, then a run that goes on; and a run's own processes.
+# Two run sets with a gap between them, then a running run; and a run's own processes.
 SEGMENTS = [
     Segment(HOST, 10, 100.0, 150.0),
     Segment(HOST, 11, 160.0, 200.0),
@@ -45,7 +45,7 @@ def test_a_counters_sample_is_divided(place: int, time: float, dt: float, wanted
     found = parts(place, time, dt)
     assert [part.time for part in found] == pytest.approx([time for time, _ in wanted], abs=2e-6)
     assert [part.dt for part in found] == pytest.approx([dt for _, dt in wanted], abs=1e-3)
-    # All but what ends with the sample end before a boundary, as runs do.
+    # Parts end before a boundary, as runs do, except those that end with the sample.
     assert all(part.time < end for part, (end, _) in zip(found, wanted, strict=True) if end != time or end == 150)
 
 

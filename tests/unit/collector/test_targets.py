@@ -1,4 +1,4 @@
-"""Targets files: Prometheus's are read as Prometheus reads them, bad ones are refused where they are bad."""
+"""Targets files in Prometheus's formats, and errors with their position."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ BAD = [
     ("targets: [a:1]\n", "1:1", "expected a list of groups, each with targets and labels"),
     ("just words\n", "1:1", "expected a list of groups"),
     ("- a:1\n", "1:3", "expected a group, with targets and labels"),
-    ("- labels: {job: x}\n", "1:3", "the group has no targets"),
+    ("- labels: {job: x}\n", "1:3", "targets is missing"),
     ("- target: [a:1]\n", "1:3", "unknown key 'target' (did you mean 'targets'?)"),
     ("- targets: [a:1]\n  label: {}\n", "2:3", "unknown key 'label' (did you mean 'labels'?)"),
     ("- targets: [a:1]\n  targets: [b:1]\n", "2:3", "'targets' stands here twice"),
     ("- targets: a:1\n", "1:12", "expected a list of targets, each as host:port"),
-    ("- targets:\n  - [a:1]\n", "2:5", "expected a target as host:port"),
+    ("- targets:\n  - [a:1]\n", "2:5", "expected a string"),
     (
         "- targets: ['http://a:1/m']\n",
         "1:13",
@@ -134,7 +134,7 @@ BAD = [
     ("- targets: ['']\n", "1:13", "'' is not a target"),
     ("- targets: [a:1]\n- targets:\n  - b:1\n  - a:1\n", "4:5", "target 'a:1' stands already in line 1"),
     ("- targets: [a:1]\n  labels: [job]\n", "2:11", "expected labels, each as name: value"),
-    ("- targets: [a:1]\n  labels: {on: [1]}\n", "2:16", "expected a string as the value of label 'on'"),
+    ("- targets: [a:1]\n  labels: {on: [1]}\n", "2:16", "expected a string"),
     ('- targets: [a:1]\n  labels: {rack: "a\\0b"}\n', "2:18", r"'a\x00b' cannot be a label's value"),
     ('- targets: [a:1]\n  labels: {rack: "a\\ud800"}\n', "2:18", r"'a\ud800' cannot be a label's value"),
     ("- targets: [a:1]\n  labels: {a-b: x}\n", "2:12", "'a-b' cannot be a label's name"),
@@ -207,9 +207,9 @@ def test_a_scrape_near_its_schedule_has_the_scheduled_time(actual: float, interv
 @pytest.mark.parametrize(
     ("by_now", "following"),
     [
-        (7.1, 8),  # in good time
+        (7.1, 8),  # early enough
         (8.0, 8),
-        (8.49, 8),  # begun late
+        (8.49, 8),  # started late
         (8.51, 9),  # skipped
         (12.6, 13),
     ],

@@ -1,4 +1,4 @@
-"""Work that can wait beside what cannot."""
+"""The parse budget: deferrable work beside urgent work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypergauge.collector.scrape.parse_budget import ParseBudget
 def test_whoever_works_long_together_lets_the_loop_look_at_what_has_arrived() -> None:
     async def work(turns: ParseBudget, number: int) -> None:
         await turns.mine(50_000)
-        time.sleep(0.001)  # noqa: ASYNC251 - the loop is held up, as by a body
+        time.sleep(0.001)  # noqa: ASYNC251 - blocks the loop, like parsing
         done.append(number)
 
     async def arrive() -> None:

@@ -1,4 +1,4 @@
-"""The wait doubles up to a bound, and begins anew once something has worked."""
+"""Backoff: the wait doubles up to a limit, and is reset by a success."""
 
 from __future__ import annotations
 

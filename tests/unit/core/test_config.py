@@ -1,4 +1,4 @@
-"""Settings: flag before environment before bench.toml before default."""
+"""Precedence of settings: flag, environment, bench.toml, default."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hypergauge.core.config.settings import Settings, named_environments
+from hypergauge.core.config.environments import named_environments
+from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 
 

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Parsed and formatted durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Background work goes on whatever fails, and says so once."""
+"""Periodic work: it survives failures, and logs the first one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.waiting import wait_for
 
 
 class Turns:
-    """Turns that fail as they are told to."""
+    """Periodic function with scripted failures."""
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors, self.count = list(errors), 0
@@ -61,7 +61,7 @@ def test_its_owner_sees_how_it_is() -> None:
     wait_for(lambda: periodic.problem == "away")
     gate.release()
     wait_for(lambda: periodic.problem is None)
-    assert not periodic.end(patience=0), "its turn hangs"
+    assert not periodic.end(timeout=0), "its turn hangs"
     gate.release()
     assert periodic.end()
 

@@ -1,4 +1,4 @@
-"""Which processes belong to a run, with real ones: cleared environments, sessions of their own, orphans, zombies."""
+"""Processes of a run, with real ones: cleared environments, own sessions, orphans, zombies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from hypergauge.core.system.processes import RunProcesses, RunTree, end_run, identity, is_alive, read_stat
 from tests.support.waiting import HUNG_SECONDS
 
-# A supervisor as far as processes can tell: it adopts the run's orphans, waits for them, and ends with its input.
+# Like a supervisor, it adopts the run's orphans, waits for them, and ends with its input.
 SUPERVISOR = """
 import ctypes, os, signal, subprocess, sys
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0

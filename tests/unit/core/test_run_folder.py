@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and descriptors beyond those that ``select`` knows."""
+"""Atomic writes, and file descriptors above 1023."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_appearing(path: Path, content: bytes) -> None:
 
 @pytest.fixture(params=[write_atomically, write_appearing])
 def write(request: pytest.FixtureRequest) -> Write:
-    """Each way to write a file."""
+    """Yield each function that writes a file."""
     way: Write = request.param
     return way
 
@@ -64,7 +64,7 @@ def test_threads_that_write_the_same_file_leave_one_of_theirs(tmp_path: Path, wr
 def test_a_file_that_was_written_is_on_the_disk_with_its_name(
     tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is asked for the content, then for the folder: a power cut between cannot be brought about here."""
+    """The content is synced first, then the folder; a test cannot cut the power in between."""
     synced: list[tuple[bool, bool]] = []
     sync = os.fsync
 
@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, write: Wri
 
 @pytest.fixture
 def many_descriptors() -> Iterator[None]:
-    """So many open files that the next one's number is beyond 1023."""
+    """Open so many files that the next descriptor exceeds 1023."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
     opened = [os.open(os.devnull, os.O_RDONLY)]

@@ -1,4 +1,4 @@
-"""Selectors: what people type to name experiments, workloads and runs."""
+"""Selectors of experiments, workloads and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services of a home: the same port each time, and no other process is taken for one of them."""
+"""Services of a home: the same port each time, and no confusion with other processes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_port_that_is_taken_is_left_for_another_which_is_said_once(tmp_path: P
 
 @pytest.fixture
 def innocent() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody else's process, with a session of its own."""
+    """Yield a foreign process with a session of its own."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
         yield process
         process.kill()
@@ -63,7 +63,7 @@ stack.start("listener", sys.argv[2:], url="http://127.0.0.1:1", health="", envir
 
 
 def started(home: Path, *words: str) -> Service:
-    """Start a service as a command does that ends before it."""
+    """Start a service that outlives its starting command."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", START, str(home), *words], check=True)
     return Stack(Settings(home=home)).recorded()["listener"]
 

@@ -1,10 +1,10 @@
-"""What stands in for Grafana in the tests of dashboards does with variables and macros what Grafana does."""
+"""The tests' fake of Grafana: variables and macros as in Grafana."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks import grafana
+from benchmarks.support import grafana
 
 SPAN = grafana.Span(1_763_752_000.5, 1_763_755_600)
 VARIABLES = {"run": {"multi": True, "includeAll": True}, "one": {"multi": False}}
@@ -16,7 +16,7 @@ VARIABLES = {"run": {"multi": True, "includeAll": True}, "one": {"multi": False}
         ("ARRAY[${run:sqlstring}]", ["a", "b"], "ARRAY['a','b']"),
         ("ARRAY[${run:sqlstring}]", ["it's"], "ARRAY['it''s']"),
         ("ARRAY[${run:sqlstring}]", [], "ARRAY[]"),
-        ("ARRAY[${run:sqlstring}]", "", "ARRAY['']"),  # nothing to choose from
+        ("ARRAY[${run:sqlstring}]", "", "ARRAY['']"),  # no choices
         ("in ($run)", ["a", "b"], "in ('a','b')"),
         ("any('{${run:csv}}')", ["1", "2"], "any('{1,2}')"),
         ("'$one'", "it's", "'it''s'"),
@@ -28,7 +28,7 @@ def test_variables_are_put_in(text: str, value: grafana.Value, expected: str) ->
 
 
 def test_a_variable_as_it_is_has_no_place_in_a_query() -> None:
-    with pytest.raises(ValueError, match="'raw' is a format that no query"):
+    with pytest.raises(ValueError, match="'raw' is a format"):
         grafana.interpolated("${run:raw}", {"run": ["a"]}, VARIABLES)
 
 

@@ -1,4 +1,4 @@
-"""Where Grafana is found, and what it finds."""
+"""Detection of Grafana, and its provisioning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVER = Server(Flavour.TIMESCALEDB, "17.6", "2.28.3", "timescale")
 
 
 def install(home: Path) -> Path:
-    """Lay out what Grafana's archive unpacks to."""
+    """Create the files of an unpacked Grafana archive."""
     program = home / "bin" / "grafana"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")
@@ -36,7 +36,7 @@ def test_it_is_found_where_it_is_named_or_on_the_path_or_where_packages_put_it(t
     found = GrafanaServer.find({"PATH": ""}, tmp_path)
     assert found is not None
     assert (found.home, found.program) == (package, package / "bin" / "grafana")
-    # Its package lays a wrapper on the path, which brings settings of its own.
+    # Grafana's package has a wrapper on the path, with its own settings.
     wrapper = tmp_path / "usr" / "sbin" / "grafana"
     wrapper.parent.mkdir()
     wrapper.write_text("#!/bin/sh\n")

@@ -1,4 +1,4 @@
-"""Runs that go on, as they fit on a screen."""
+"""Live view of runs on screens of several sizes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def drawn(what: RenderableType, width: int) -> list[str]:
         ([None, None, 1, None], 4, 1.0, "  █ "),
         ([0.5, 0.5], 4, 1.0, " ▅ ▅"),  # more cells than values
         ([0, 0], 2, None, "▁▁"),
-        ([2.0], 1, 1.0, "█"),  # more than all of it
+        ([2.0], 1, 1.0, "█"),  # above the maximum
         ([], 3, None, "   "),
     ],
 )

@@ -1,4 +1,4 @@
-"""The committed dashboards against a schema derived from Grafana's own packages: what Grafana would ignore is found."""
+"""Committed dashboards against a schema of Grafana's own types, which finds options that Grafana would ignore."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from benchmarks import grafana
+from benchmarks.support import grafana
 
 _SCHEMA: grafana.Json = json.loads(Path("tests/data/grafana/dashboard.schema.json").read_text())
 _PANELS = _SCHEMA["$defs"]["panels"]
@@ -19,7 +19,7 @@ BOARDS = [json.loads(path.read_text()) for path in sorted(Path("dashboards/gener
 
 
 def faults(dashboard: grafana.Json) -> Iterator[str]:
-    """Yield what Grafana does not know, or what is of the wrong type, with its place."""
+    """Yield unknown options and values of a wrong type, with their position."""
     yield from _faults(dashboard, "dashboard", dashboard.get("uid"))
     for panel in dashboard["panels"]:
         for one in (panel, *panel.get("panels", [])):
@@ -51,7 +51,7 @@ def panel(kind: str, **more: Any) -> grafana.Json:
 
 
 def one(kind: str) -> tuple[str, Any]:
-    """Return an option that a type of panel has, and its value."""
+    """Return an option of a type of panel, with its value."""
     return {
         "barchart": ("barWidth", 0.7), "bargauge": ("valueMode", "color"), "gauge": ("showThresholdMarkers", False),
         "heatmap": ("cellGap", 0), "histogram": ("bucketCount", 9), "piechart": ("pieType", "donut"),

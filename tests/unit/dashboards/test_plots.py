@@ -1,4 +1,4 @@
-"""Figures as they are written to files, read back from their text and paths."""
+"""Plots in files, read back from their text and paths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hypergauge.dashboards.plots.palette import LIGHT
 from hypergauge.dashboards.plots.panels import lay_out, lay_out_bars
 from hypergauge.dashboards.plots.styles import STYLES
 from hypergauge.insight.charts.chart import Series
-from tests.support.pictures import bar, bars, chart, series
+from tests.support.data.pictures import bar, bars, chart, notice, series
 
 SVG = "{http://www.w3.org/2000/svg}"
 ASSETS = Path(dashboards.__file__).parent / "assets"
@@ -35,7 +35,7 @@ def texts(figure: ET.Element) -> list[str]:
 
 
 def strokes(figure: ET.Element) -> list[tuple[str, str, str]]:
-    """Return colour, dashes and path of each curve."""
+    """Return color, dashes and path of each curve."""
     found = []
     for path in figure.iter(f"{SVG}path"):
         style = dict(part.split(": ", 1) for part in path.get("style", "").split("; ") if ": " in part)
@@ -86,7 +86,9 @@ def test_a_common_axis_says_what_it_counts(align: str, longest: float, title: st
 def test_a_figure_says_what_it_shows() -> None:
     curves = series("20/1/1 narrow", [1500.0, 1700.0]), series("20/1/2 wide", [800.0, 900.0], simulated=True)
     loss = series("20/1/1 narrow", [2.0, 1.0], metric="loss", unit="")
-    found = texts(svg(*curves, loss, notes=("* 20/1/2 ran on simulated GPUs: what is said of these is made up",)))
+    found = texts(
+        svg(*curves, loss, notices=(notice("* 20/1/2 ran on simulated GPUs: what is said of these is made up"),))
+    )
     assert {"GPU power (kW)", "loss", "time since the start (s)", "20/1/1 narrow", "20/1/2 wide *"} <= set(found)
     assert "* 20/1/2 ran on simulated GPUs" in " ".join(found)
 
@@ -138,7 +140,9 @@ def test_scopes_that_were_asked_for_are_told_apart() -> None:
 
 def test_bars_say_what_they_show() -> None:
     loss = bar("20/1/1 narrow", 0.5, metric="loss", unit="", low=0.5, high=0.5, p95=None)
-    found = bars(bar("20/1/1 narrow", 1200.0), bar("20/1/2 wide", 600.0, simulated=True), loss, notes=("a note",))
+    found = bars(
+        bar("20/1/1 narrow", 1200.0), bar("20/1/2 wide", 600.0, simulated=True), loss, notices=(notice("a note"),)
+    )
     figure = ET.fromstring(draw(lay_out_bars(found), ".svg"))
     assert {"20/1/1 narrow", "20/1/2 wide *", "GPU power (kW)", "loss"} <= set(texts(figure))
     assert "marks: the 95th percentile; of what scripts log, the last" in " ".join(texts(figure))
@@ -157,7 +161,7 @@ def test_sizes_are_in_inches() -> None:
 
 @pytest.mark.parametrize("ending", [".svg", ".pdf", ".png"])
 def test_the_same_picture_has_the_same_bytes(ending: str) -> None:
-    layout = lay_out(chart(series("20/1/1", [1.0, 2.0]), notes=("a note",)))
+    layout = lay_out(chart(series("20/1/1", [1.0, 2.0]), notices=(notice("a note"),)))
     once, again = draw(layout, ending, Looks(title="Twice")), draw(layout, ending, Looks(title="Twice"))
     assert once == again
     assert b"Date" not in once
@@ -187,7 +191,7 @@ def test_an_unknown_style_is_refused() -> None:
 
 def test_names_are_no_markup() -> None:
     name = "20/1/1 </script><script>alert(1)</script><!-- <b>"
-    made = page([lay_out(chart(series(name, [1.0, 2.0]), notes=("<i>",)))], "<b>title</b>")
+    made = page([lay_out(chart(series(name, [1.0, 2.0]), notices=(notice("<i>"),)))], "<b>title</b>")
     assert made.count("</script>") == 3, "its data, the library and its own script"
     assert "<b>" not in made
     assert "<i>" not in made

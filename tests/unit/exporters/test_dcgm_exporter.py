@@ -1,4 +1,4 @@
-"""The exporter ``dcgm`` against captured output, hand-made readings and dcgm-exporter's own body, to the byte."""
+"""The exporter ``dcgm`` against captured output, synthetic samples and dcgm-exporter's exposition, byte by byte."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hypergauge.collector.convert.exposition import Parser
 from hypergauge.core.errors import BadRequest
 from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
-from hypergauge.exporters.serving.server import serve
+from hypergauge.exporters.serving.server import ExporterServer
 from hypergauge.gpu import Gpu, MigInstance
-from hypergauge.gpu.sample import DeviceSample, GpuSample, Sample
-from tests.support.dcgm_listener import DATA, GOLDEN, Given, Played, body, exporter, figures, lines, until
+from hypergauge.gpu.sampling.sample import DeviceSample, GpuSample, Sample
+from tests.support.exporters.dcgm import DATA, GOLDEN, Given, Played, body, exporter, lines, until, values
 from tests.support.waiting import HUNG_SECONDS
 
 H100 = Gpu(0, "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4", "NVIDIA H100 80GB HBM3", 80 * 2**30)
@@ -44,12 +44,12 @@ def gpu(*devices: DeviceSample, simulated: bool = False, activity: str | None = 
     return Sample(0.0, "575.57.08", (sample,))
 
 
-def instance(mig: MigInstance, **figures: float) -> DeviceSample:
-    return DeviceSample(mig, {"memory_used": 4096.0 * 2**20, "graphics_active": 0.25} | figures)
+def instance(mig: MigInstance, **values: float) -> DeviceSample:
+    return DeviceSample(mig, {"memory_used": 4096.0 * 2**20, "graphics_active": 0.25} | values)
 
 
 @pytest.mark.parametrize("name", ["a100-mig", "h100", "t4"])
-def test_dcgms_figures_to_the_byte(played: Played, name: str) -> None:
+def test_dcgm_values_byte_by_byte(played: Played, name: str) -> None:
     listener, _ = played(name)
     assert listener.check() is None
     assert body(listener) == (GOLDEN / f"dcgm-{name}.txt").read_text()
@@ -63,7 +63,7 @@ def test_dcgms_figures_to_the_byte(played: Played, name: str) -> None:
         ("gpm-simulated", gpu(instance(SMALL), simulated=True)),
     ],
 )
-def test_gpms_figures_to_the_byte(tmp_path: Path, name: str, sample: Sample) -> None:
+def test_gpm_values_byte_by_byte(tmp_path: Path, name: str, sample: Sample) -> None:
     listener = exporter(tmp_path, Given(sample))
     assert listener.check() is None
     assert body(listener) == (GOLDEN / f"dcgm-{name}.txt").read_text()
@@ -73,7 +73,7 @@ GOLDENS = sorted(path.name for path in GOLDEN.glob("dcgm-*.txt"))
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_bodies_are_read_by_prometheus_and_by_our_collector(name: str) -> None:
+def test_expositions_are_valid_for_prometheus_and_the_collector(name: str) -> None:
     text = (GOLDEN / name).read_text()
     count = sum(not line.startswith("#") for line in text.splitlines())
     assert sum(len(family.samples) for family in text_string_to_metric_families(text)) == count > 0
@@ -85,7 +85,7 @@ def test_bodies_are_read_by_prometheus_and_by_our_collector(name: str) -> None:
 
 
 def test_names_types_helps_and_labels_are_the_originals() -> None:
-    """As in a body of dcgm-exporter's own; a newer one says ``hostname``."""
+    """As in dcgm-exporter's exposition; newer versions use ``hostname``."""
     original = (DATA / "scrapes" / "dcgm_exporter.prom").read_text().replace(",hostname=", ",Hostname=")
     ours = (GOLDEN / "dcgm-h100.txt").read_text()
 
@@ -103,7 +103,7 @@ def test_names_types_helps_and_labels_are_the_originals() -> None:
     assert forms(ours) == forms(original)
 
 
-def test_promtool_finds_what_it_finds_in_the_original() -> None:
+def test_promtool_has_the_same_findings_as_for_the_original() -> None:
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not installed: it comes with Prometheus")
@@ -118,14 +118,14 @@ def test_promtool_finds_what_it_finds_in_the_original() -> None:
     assert set().union(*found.values()) == allowed
 
 
-def test_where_the_host_engine_does_not_answer_gpm_is_asked(played: Played) -> None:
+def test_without_a_host_engine_gpm_is_the_source(played: Played) -> None:
     listener, folder = played("h100", reader=Given(gpu(DeviceSample(None, WHOLE))))
     (folder / "engine-down").touch()
     assert listener.check() is None
-    assert figures(body(listener), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874123"]
+    assert values(body(listener), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874123"]
 
 
-def test_what_is_missing_is_said(tmp_path: Path, played: Played) -> None:
+def test_check_names_missing_sources(tmp_path: Path, played: Played) -> None:
     t4 = gpu(DeviceSample(None, WHOLE), activity=None)
     needs = "it needs DCGM (dcgmi) or a GPU with GPM (Hopper or later)"
     assert exporter(tmp_path, Given(problem="Driver Not Loaded")).check() == f"{needs}; Driver Not Loaded"
@@ -137,9 +137,9 @@ def test_what_is_missing_is_said(tmp_path: Path, played: Played) -> None:
     assert listener.check() == f"{needs}; {said}; GPU 0 is an NVIDIA H100 80GB HBM3"
 
 
-def test_the_server_adds_what_it_says_of_every_listener(tmp_path: Path) -> None:
+def test_the_server_adds_its_own_metrics(tmp_path: Path) -> None:
     listener = exporter(tmp_path, Given(gpu(DeviceSample(None, WHOLE))))
-    with serve(listener) as server, urllib.request.urlopen(server.url, timeout=HUNG_SECONDS) as answer:
+    with ExporterServer(listener) as server, urllib.request.urlopen(server.url, timeout=HUNG_SECONDS) as answer:
         text = answer.read().decode()
     assert text.startswith((GOLDEN / "dcgm-gpm-h100.txt").read_text())
     assert 'bench_exporter_up{exporter="dcgm"} 1.0' in text
@@ -148,7 +148,7 @@ def test_the_server_adds_what_it_says_of_every_listener(tmp_path: Path) -> None:
 def test_jobs_of_a_cluster_are_labels(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
     listener = exporter(tmp_path, Given(gpu(instance(SMALL), instance(LARGE))), DCGM_HPC_JOB_MAPPING_DIR=str(jobs))
-    assert "hpc_job" not in body(listener), "the folder is not there yet"
+    assert "hpc_job" not in body(listener), "the folder does not exist yet"
     jobs.mkdir()
     (jobs / "0.7").write_text("4711\n4712\n\n")
     (jobs / "0.3").write_text("")
@@ -160,7 +160,7 @@ def test_jobs_of_a_cluster_are_labels(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_ours_come_before_dcgm_exporters_variables(tmp_path: Path) -> None:
+def test_own_variables_precede_dcgm_exporters(tmp_path: Path) -> None:
     (tmp_path / "ours.csv").write_text("DCGM_FI_DEV_GPU_TEMP, gauge, T\n")
     (tmp_path / "theirs.csv").write_text("DCGM_FI_DEV_SM_CLOCK, gauge, C\n")
     theirs = {"DCGM_EXPORTER_COLLECTORS": str(tmp_path / "theirs.csv")}
@@ -170,20 +170,20 @@ def test_ours_come_before_dcgm_exporters_variables(tmp_path: Path) -> None:
     assert re.findall("# TYPE (.*)", text) == ["DCGM_FI_DEV_GPU_TEMP gauge"]
 
 
-def test_a_gpu_in_mig_mode_without_instances_shows_its_board(tmp_path: Path) -> None:
+def test_a_gpu_in_mig_mode_without_instances_has_board_metrics(tmp_path: Path) -> None:
     text = body(exporter(tmp_path, Given(gpu())))
-    assert figures(text, "DCGM_FI_DEV_POWER_USAGE") == ["512.250000"]
+    assert values(text, "DCGM_FI_DEV_POWER_USAGE") == ["512.250000"]
     assert "GPU_I" not in text
     assert "DCGM_FI_DEV_FB_USED" not in text
 
 
-def test_a_bad_list_is_refused_when_the_listener_is_made(tmp_path: Path) -> None:
-    with pytest.raises(BadRequest, match=r"none\.csv: the list of DCGM fields cannot be read: No such file"):
+def test_the_constructor_refuses_a_bad_list(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match=r"none\.csv: .*No such file"):
         exporter(tmp_path, Given(gpu()), BENCH_DCGM_FIELDS=str(tmp_path / "none.csv"))
 
 
-def test_simulated_gpus_have_what_dcgm_gives(tmp_path: Path) -> None:
-    """An A100 has no GPM: the simulation stands for DCGM."""
+def test_simulated_gpus_have_dcgms_metrics(tmp_path: Path) -> None:
+    """An A100 has no GPM: the simulation replaces DCGM."""
     listener = DcgmExporter(ExporterOptions(tmp_path, "1xA100:2x1g.5gb,1xT4"), environment={}, hostname="n1")
     assert listener.check() is None
     text = until(listener, lambda text: len(lines(text, "DCGM_FI_PROF_SM_ACTIVE")) == 3)
@@ -195,6 +195,6 @@ def test_simulated_gpus_have_what_dcgm_gives(tmp_path: Path) -> None:
     assert all(',simulated="true"} ' in line for line in shown)
 
 
-def test_a_simulated_gpu_for_which_dcgm_has_no_profiling_is_refused(tmp_path: Path) -> None:
+def test_check_refuses_a_simulated_gpu_without_profiling(tmp_path: Path) -> None:
     listener = DcgmExporter(ExporterOptions(tmp_path, "1xRTX4090"), environment={})
     assert (listener.check() or "").endswith("; GPU 0 is an NVIDIA GeForce RTX 4090")

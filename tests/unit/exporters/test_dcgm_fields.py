@@ -1,4 +1,4 @@
-"""Lists of DCGM's fields in dcgm-exporter's form, good and bad."""
+"""Lists of DCGM's fields in dcgm-exporter's format, valid and invalid."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def test_cells_comments_and_quotes(path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["DCGM_EXP_XID_ERRORS_COUNT", "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX", "DCGM_FI_DEV_CPU_UTIL_TOTAL"]
 )
-def test_what_is_no_figure_of_a_gpu_is_left_out(path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_fields_of_other_entities_are_left_out(path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
     path.write_text(f"{name}, gauge, Help\nDCGM_FI_DEV_SM_CLOCK, gauge, Help\n")
     with caplog.at_level(logging.WARNING):
         assert [counter.field.name for counter in read_list(path)] == ["DCGM_FI_DEV_SM_CLOCK"]
-    assert f"counters.csv:1: {name} is left out: it is no figure of a GPU" in caplog.text
+    assert f"counters.csv:1: {name} is left out" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_what_is_no_figure_of_a_gpu_is_left_out(path: Path, name: str, caplog: p
         ("DCGM_FI_DEV_SM_CLOCK,, Help", "2:22: '' is no type (one of: gauge, counter, label)"),
         ("DCGM_FI_DEV_SM_CLOCK, histogram, Help", "2:23: 'histogram' is no type (one of: gauge, counter, label)"),
         ("DCGM_EXP_P2P_STATUS, gague, Help", "2:22: 'gague' is no type (did you mean 'gauge'?)"),
-        ("DCGM_FI_DEV_SERIAL, gauge, Help", "2:21: DCGM_FI_DEV_SERIAL is a text, which can only be a label"),
+        ("DCGM_FI_DEV_SERIAL, gauge, Help", "2:21: DCGM_FI_DEV_SERIAL is text, which can only be a label"),
         ("DCGM_FI_DEV_SM_CLOCK, gauge", "2:1: expected a DCGM field, gauge, counter or label, and a help text: 3 cells, found 2"),
         ("DCGM_FI_DEV_SM_CLOCK, gauge, SM, clock", "2:1: expected a DCGM field, gauge, counter or label, and a help text: 3 cells, found 4"),
-        ('DCGM_FI_DEV_SM_CLOCK, gauge, "SM" clock', "2:1: expected a DCGM field, gauge, counter or label, and a help text: a quotation mark is not where a cell ends"),
-        ("DCGM_FI_DEV_GPU_TEMP_CELSIUS, gauge, Help", "2:1: DCGM_FI_DEV_GPU_TEMP_CELSIUS stands on line 1 already"),
-        ("DCGM_FI_DEV_GPU_TEMP, label, Help", "2:1: DCGM_FI_DEV_GPU_TEMP stands on line 1 already"),
+        ('DCGM_FI_DEV_SM_CLOCK, gauge, "SM" clock', "2:1: expected a DCGM field, gauge, counter or label, and a help text: a quotation mark inside a cell"),
+        ("DCGM_FI_DEV_GPU_TEMP_CELSIUS, gauge, Help", "2:1: DCGM_FI_DEV_GPU_TEMP_CELSIUS is already on line 1"),
+        ("DCGM_FI_DEV_GPU_TEMP, label, Help", "2:1: DCGM_FI_DEV_GPU_TEMP is already on line 1"),
     ],
 )  # fmt: skip
-def test_a_bad_line_is_refused_with_its_place(path: Path, line: str, message: str) -> None:
+def test_a_bad_line_is_refused_with_its_position(path: Path, line: str, message: str) -> None:
     path.write_text(f"DCGM_FI_DEV_GPU_TEMP, gauge, Help\n{line}\n")
     with pytest.raises(BadRequest) as caught:
         read_list(path)
@@ -117,7 +117,7 @@ def test_a_bad_line_is_refused_with_its_place(path: Path, line: str, message: st
         (b"DCGM_FI_DEV_SM_CLOCK, gauge, \xff\n", "the list of DCGM fields is not UTF-8: invalid start byte"),
     ],
 )
-def test_a_list_that_says_nothing_is_refused(path: Path, content: bytes, message: str) -> None:
+def test_a_list_without_counters_is_refused(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
     with pytest.raises(BadRequest, match=re.escape(f"{path}: {message}")):
         read_list(path)

@@ -1,4 +1,4 @@
-"""The exporter ``dcgm`` and its child ``dcgmi dmon``, which may end, hang, or be told of other GPUs."""
+"""The exporter ``dcgm`` and its child ``dcgmi dmon``, which may end, hang, or need a restart for new GPUs."""
 
 # ruff: noqa: N802 - stubs have the names of NVML
 
@@ -18,12 +18,12 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.system.processes import read_stat
 from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.dcgm.fields import default_list
-from tests.support.dcgm_listener import DCGMI, NoNvml, Played, body, figures, until
+from tests.support.exporters.dcgm import DCGMI, NoNvml, Played, body, until, values
 from tests.support.waiting import HUNG_SECONDS
 
 
 class Mig(NoNvml):
-    """NVML of one A100 with instances of the given profiles, whose ids count from 1."""
+    """NVML of one A100 with instances of the given profiles and ids from 1 on."""
 
     NVML_DEVICE_MIG_ENABLE = 1
     SIMULATED = False
@@ -78,7 +78,7 @@ class Mig(NoNvml):
 
 
 def change(folder: Path, entity: str, texts: dict[str, str]) -> None:
-    """Change what the next row says; the program may be reading."""
+    """Change the next row, while the program may read the file."""
     path = folder / "figures.json"
     found = json.loads(path.read_text())
     found[entity] |= texts
@@ -86,8 +86,8 @@ def change(folder: Path, entity: str, texts: dict[str, str]) -> None:
     path.with_suffix(".new").replace(path)
 
 
-def child(listener: DcgmExporter) -> int:
-    """Return the pid of the exporter's one child, which may just be about to begin."""
+def child(exporter: DcgmExporter) -> int:
+    """Return the pid of the exporter's one child, which may be starting."""
     deadline = time.monotonic() + HUNG_SECONDS
     while len(found := _children()) != 1:
         assert time.monotonic() < deadline, found
@@ -117,19 +117,19 @@ def _text(path: Path) -> str:
         return ""
 
 
-def test_the_old_form_of_dmon_is_read(played: Played) -> None:
+def test_the_old_format_of_dmon_is_parsed(played: Played) -> None:
     """Right-aligned, as version 2 of DCGM prints it, played from NVIDIA's user guide."""
-    listener, _ = played("docs", BENCH_DCGM_FIELDS=str(DCGMI / "docs" / "list.csv"), FAKE_DCGMI_STAYS="60")
-    text = until(listener, lambda text: "0.985000" in text)
-    assert figures(text, "DCGM_FI_PROF_GR_ENGINE_ACTIVE") == ["0.986000", "0.985000"]
-    assert figures(text, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE") == ["0.953000", "0.952000"]
+    exporter, _ = played("docs", BENCH_DCGM_FIELDS=str(DCGMI / "docs" / "list.csv"), FAKE_DCGMI_STAYS="60")
+    text = until(exporter, lambda text: "0.985000" in text)
+    assert values(text, "DCGM_FI_PROF_GR_ENGINE_ACTIVE") == ["0.986000", "0.985000"]
+    assert values(text, "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE") == ["0.953000", "0.952000"]
     assert re.findall(r'GPU_I_ID="(\d+)"', text) == ["1", "2"] * 2
 
 
-def test_one_child_watches_what_the_hierarchy_names_and_nothing_of_others_is_touched(played: Played) -> None:
-    listener, folder = played("a100-mig", CUDA_VISIBLE_DEVICES="1")
+def test_one_child_watches_all_entities_and_touches_no_other_watches(played: Played) -> None:
+    exporter, folder = played("a100-mig", CUDA_VISIBLE_DEVICES="1")
     for _ in range(3):
-        body(listener)
+        body(exporter)
     calls = (folder / "calls").read_text().splitlines()
     numbers = ",".join(str(counter.field.number) for counter in default_list())
     assert calls == [
@@ -141,124 +141,122 @@ def test_one_child_watches_what_the_hierarchy_names_and_nothing_of_others_is_tou
     ]
 
 
-def test_figures_move_on(played: Played) -> None:
-    listener, folder = played("h100")
-    assert figures(body(listener), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874000"]
+def test_values_are_updated(played: Played) -> None:
+    exporter, folder = played("h100")
+    assert values(body(exporter), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874000"]
     change(folder, "GPU 0", {"1002": "0.125"})
-    until(listener, lambda text: figures(text, "DCGM_FI_PROF_SM_ACTIVE") == ["0.125000"])
+    until(exporter, lambda text: values(text, "DCGM_FI_PROF_SM_ACTIVE") == ["0.125000"])
 
 
 @pytest.mark.parametrize("cell", ["N/A", "", "9223372036854775792", "9223372036854775795", "2147483634", "<<<NULL>>>"])
-def test_what_a_gpu_does_not_have_is_left_out(played: Played, cell: str) -> None:
-    listener, folder = played("h100")
+def test_unsupported_fields_are_left_out(played: Played, cell: str) -> None:
+    exporter, folder = played("h100")
     change(folder, "GPU 0", {"100": cell, "1002": "N/A"})
-    text = body(listener)
+    text = body(exporter)
     assert "DCGM_FI_DEV_SM_CLOCK" not in text
     assert "DCGM_FI_PROF_SM_ACTIVE" not in text
-    assert figures(text, "DCGM_FI_DEV_MEM_CLOCK") == ["2619"]
+    assert values(text, "DCGM_FI_DEV_MEM_CLOCK") == ["2619"]
 
 
 @pytest.mark.parametrize("cell", ["140737488355328.000", "140737488355331.000", "nan", "inf"])
-def test_blanks_of_floating_point_are_left_out(played: Played, cell: str) -> None:
-    listener, folder = played("h100")
+def test_floating_point_sentinels_are_left_out(played: Played, cell: str) -> None:
+    exporter, folder = played("h100")
     change(folder, "GPU 0", {"155": cell})
-    assert "DCGM_FI_DEV_POWER_USAGE" not in body(listener)
+    assert "DCGM_FI_DEV_POWER_USAGE" not in body(exporter)
 
 
-def test_a_child_that_ends_is_started_again(played: Played) -> None:
-    listener, folder = played("h100")
-    body(listener)
+def test_an_ended_child_is_restarted(played: Played) -> None:
+    exporter, folder = played("h100")
+    body(exporter)
     (folder / "dmon.txt").write_text("#Entity\n")  # the next one ends at once
-    pid = child(listener)
+    pid = child(exporter)
     os.kill(pid, 9)
     wait_for_end(pid)
     with pytest.raises(ServiceFailed, match="dcgmi dmon has ended with status 0"):
-        until(listener, lambda text: False)
+        until(exporter, lambda text: False)
     with pytest.raises(ServiceFailed, match="dcgmi dmon has ended"):
-        body(listener)
+        body(exporter)
     calls = (folder / "calls").read_text().count("dmon")
-    assert calls == 3, "with and without profiling; after that it is not asked every second"
+    assert calls == 3, "with and without profiling; later attempts are limited"
 
 
-def test_a_child_that_is_slow_to_start_is_waited_for(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_start_is_no_failure(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.exporters.dcgm.dmon._FIRST_SECONDS", 0.0)
-    listener, _ = played("h100")
-    assert body(listener) == "", "no figures yet, and no failure either"
-    first = child(listener)
-    until(listener, lambda text: "DCGM_FI_PROF_SM_ACTIVE" in text)
-    assert child(listener) == first
+    exporter, _ = played("h100")
+    assert body(exporter) == "", "no values yet, and no failure either"
+    first = child(exporter)
+    until(exporter, lambda text: "DCGM_FI_PROF_SM_ACTIVE" in text)
+    assert child(exporter) == first
 
 
-def test_a_host_engine_that_hangs_is_noticed(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
-    listener, _ = played("h100", FAKE_DCGMI_SPEED="1000")
-    body(listener)
+def test_a_hanging_host_engine_raises(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, _ = played("h100", FAKE_DCGMI_SPEED="1000")
+    body(exporter)
     monkeypatch.setattr("hypergauge.exporters.dcgm.dmon._STALE_SECONDS", 0.0)
-    with pytest.raises(ServiceFailed, match="dcgmi dmon says nothing: the host engine of DCGM does not answer"):
-        body(listener)
+    with pytest.raises(ServiceFailed, match="does not answer"):
+        body(exporter)
 
 
-def test_where_the_profiling_module_is_missing_the_rest_is_shown(
+def test_without_the_profiling_module_the_other_fields_are_exposed(
     played: Played, caplog: pytest.LogCaptureFixture
 ) -> None:
-    listener, folder = played("h100")
+    exporter, folder = played("h100")
     (folder / "no-profiling").touch()
     with caplog.at_level(logging.WARNING):
-        text = body(listener)
-    assert figures(text, "DCGM_FI_DEV_GPU_UTIL") == ["96"]
+        text = body(exporter)
+    assert values(text, "DCGM_FI_DEV_GPU_UTIL") == ["96"]
     assert "DCGM_FI_PROF" not in text
-    assert "DCGM has no profiling figures here" in caplog.text
+    assert "profiling" in caplog.text
     assert "is not loaded" in caplog.text
 
 
-def test_instances_that_come_and_go_are_followed(played: Played) -> None:
-    """NVML tells at once, by the UUIDs of the instances."""
+def test_new_and_removed_instances_are_noticed(played: Played) -> None:
+    """NVML reports them at once, by the UUIDs of the instances."""
     nvml = Mig(["1g.5gb"])
-    listener, folder = played("docs", nvml=nvml, BENCH_DCGM_FIELDS=str(DCGMI / "docs" / "list.csv"))
+    exporter, folder = played("docs", nvml=nvml, BENCH_DCGM_FIELDS=str(DCGMI / "docs" / "list.csv"))
     (folder / "dmon.txt").unlink()
     (folder / "figures.json").write_text('{"GPU 0": {}, "GPU-I 0": {"1001": "0.500"}, "GPU-I 1": {"1001": "0.250"}}')
-    assert len(figures(body(listener), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
-    first = child(listener)
+    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
+    first = child(exporter)
     hierarchy = (folder / "discovery-c.txt").read_text().splitlines(keepends=True)
     (folder / "discovery-c.txt").write_text("".join(line for line in hierarchy if "0/2" not in line))
     nvml.profiles = ["1g.5gb", "2g.10gb"]
-    text = body(listener)
-    assert figures(text, "DCGM_FI_PROF_GR_ENGINE_ACTIVE") == ["0.500000"]
+    text = body(exporter)
+    assert values(text, "DCGM_FI_PROF_GR_ENGINE_ACTIVE") == ["0.500000"]
     assert 'GPU_I_PROFILE="2g.10gb",GPU_I_ID="1"' in text, "NVML's profile, at the second"
-    assert child(listener) != first
+    assert child(exporter) != first
     with pytest.raises(ProcessLookupError):
         os.kill(first, 0)
 
 
-def test_without_nvml_the_hierarchy_is_asked_for_again_now_and_then(
-    played: Played, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    listener, folder = played("a100-mig")
-    assert len(figures(body(listener), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
+def test_without_nvml_the_hierarchy_is_read_at_intervals(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter, folder = played("a100-mig")
+    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
     (folder / "discovery-c.txt").write_text((DCGMI / "h100" / "discovery-c.txt").read_text())
-    assert len(figures(body(listener), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
-    monkeypatch.setattr("hypergauge.exporters.dcgm.dcgmi._LOOK_AGAIN_SECONDS", 0.0)
-    assert len(figures(body(listener), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
+    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
+    monkeypatch.setattr("hypergauge.exporters.dcgm.dcgmi._DISCOVERY_SECONDS", 0.0)
+    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
 
 
 def test_close_ends_the_child(played: Played) -> None:
-    listener, _ = played("h100")
-    body(listener)
-    pid = child(listener)
-    listener.close()
-    listener.close()
+    exporter, _ = played("h100")
+    body(exporter)
+    pid = child(exporter)
+    exporter.close()
+    exporter.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
-def test_a_child_that_has_started_another_is_ended_with_it(played: Played, tmp_path: Path) -> None:
-    """Where dcgmi is a script around the program, that one goes on and keeps the pipe open when the script alone ends."""
-    listener, folder = played("h100")
+def test_close_ends_the_childs_own_children(played: Played, tmp_path: Path) -> None:
+    """If dcgmi is a wrapper script, its program may outlive the script and keep the pipe open."""
+    exporter, folder = played("h100")
     program = tmp_path / "bin" / "dcgmi"
     program.rename(program.with_name("original"))
     program.write_text(f'#!/bin/sh\n"{program.with_name("original")}" "$@" &\necho $! >> "{folder}/pids"\nwait $!\n')
     program.chmod(0o755)
-    body(listener)
-    closing = threading.Thread(target=listener.close, daemon=True)
+    body(exporter)
+    closing = threading.Thread(target=exporter.close, daemon=True)
     closing.start()
     closing.join(HUNG_SECONDS)
     assert not closing.is_alive()

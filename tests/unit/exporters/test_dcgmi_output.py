@@ -1,4 +1,4 @@
-"""What ``dcgmi`` prints, of several versions; see tests/data/dcgmi/README.md."""
+"""Output of several versions of ``dcgmi``; see tests/data/dcgmi/README.md."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_gpus() -> None:
     assert [board.number for board in parse_list((DCGMI / "a100-mig" / "discovery-l.txt").read_text())] == [0, 1]
 
 
-def test_of_gpus_with_switches_and_without_a_name_the_gpus_are_taken() -> None:
-    """The rows of NVIDIA/DCGM, issue 229, and a table of switches."""
+def test_switches_are_ignored_and_names_may_be_missing() -> None:
+    """Rows of NVIDIA/DCGM issue 229, and a table of switches."""
     text = """\
 4 GPUs found.
 +--------+----------------------------------------------------------------------+
@@ -56,7 +56,7 @@ def test_no_gpus(text: str) -> None:
     assert parse_hierarchy(text) == []
 
 
-def test_instances_have_a_number_of_dcgm_and_one_of_nvml() -> None:
+def test_instances_have_an_id_of_dcgm_and_one_of_nvml() -> None:
     found = parse_hierarchy((DCGMI / "a100-mig" / "discovery-c.txt").read_text())
     assert found == [Instance(3, 0, 1), Instance(2, 0, 5), Instance(0, 0, 13), Instance(1, 0, 14)]
     assert parse_hierarchy((DCGMI / "h100" / "discovery-c.txt").read_text()) == []
@@ -74,7 +74,7 @@ def test_rows_of_version_2_are_right_aligned() -> None:
     assert len(found) == 9
 
 
-def test_rows_of_version_4_2_while_fields_take_turns() -> None:
+def test_rows_of_version_4_2_with_alternating_fields() -> None:
     """NVIDIA/DCGM, issue 244."""
     text = """\
 #Entity    GRACT        SMACT        SMOCC        TENSO        DRAMA        FP64A        FP32A        FP16A
@@ -92,7 +92,7 @@ GPU 1      N/A          0.777        N/A          N/A          N/A          0.00
     ]
 
 
-def test_rows_of_version_4_6_have_blanks_where_an_entity_has_no_such_field() -> None:
+def test_rows_of_version_4_6_are_blank_for_unsupported_fields() -> None:
     text = """\
 #Entity         POWER             FBUSD             SMACT        TOTEC
 ID               W                                               mJ
@@ -118,7 +118,7 @@ GPU-CI 3                                            0.000
         ("GPU 0           a                 b                 c", {}),
     ],
 )
-def test_what_cannot_be_told_is_left_out(line: str, values: dict[int, Value]) -> None:
+def test_ambiguous_values_are_left_out(line: str, values: dict[int, Value]) -> None:
     text = f"#Entity         POWER             FBUSD             SMACT\nID\n{line}\n"
     assert rows(text, "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_PROF_SM_ACTIVE") == [
         ("GPU", 0, values)

@@ -1,4 +1,4 @@
-"""Whose energy it was: intervals with hand-computed splits, and what holds whatever happens."""
+"""Split of energy: intervals with hand-computed values, and invariants by property tests."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from hypergauge.exporters.nvml.energy import EnergySplit
 from hypergauge.gpu.inventory import Gpu, MigInstance
-from hypergauge.gpu.sample import DeviceSample, GpuProcess, GpuSample, Sample
+from hypergauge.gpu.sampling.sample import DeviceSample, GpuProcess, GpuSample, Sample
 
 GIB = 2**30
-WHOLE = Gpu(0, "GPU-0", "NVIDIA Something", 20 * GIB)  # no model that is known: nothing is assumed of it
-H100 = Gpu(0, "GPU-0", "NVIDIA H100 80GB HBM3", 80 * GIB)  # 70 W idle, by its data sheet
+WHOLE = Gpu(0, "GPU-0", "NVIDIA Something", 20 * GIB)  # an unknown model, without assumptions
+H100 = Gpu(0, "GPU-0", "NVIDIA H100 80GB HBM3", 80 * GIB)  # 70 W idle by its data sheet
 SMALL, LARGE = MigInstance(7, "MIG-7", "1g.5gb"), MigInstance(1, "MIG-1", "3g.20gb")
 PARTED = Gpu(0, "GPU-0", "NVIDIA Something", 20 * GIB, (SMALL, LARGE), mig_enabled=True)
 
 A, B = "a" * 32, "b" * 32
-RUNS = {1: A, 2: B, 3: A}  # process 9 is no run's
+RUNS = {1: A, 2: B, 3: A}  # process 9 belongs to no run
 BY_COUNT, BY_TIME, BY_ACTIVITY, BY_SIZE = "process_count", "sm_time", "instance_activity", "instance_size"
 
 
@@ -36,7 +36,7 @@ def at(
     name: str = "sm_active",
     **board: float,
 ) -> Sample:
-    """Return a reading of one GPU; `activity` is by the id of the MIG instance."""
+    """Return a sample of one GPU; `activity` is by the id of the MIG instance."""
     devices = tuple(
         DeviceSample(one, {name: activity[one.gpu_instance_id]} if activity and one.gpu_instance_id in activity else {})
         for one in gpu.mig
@@ -52,7 +52,7 @@ def split(*samples: Sample, runs: Mapping[int, str] = RUNS, ended: Mapping[str, 
 
 
 def parts(split: EnergySplit) -> dict[str, object]:
-    """Return the totals: of runs by ``a sm_time`` or ``a 7 instance_size``."""
+    """Return the totals, those of runs by ``a sm_time`` or ``a 7 instance_size``."""
     (board,) = split.boards.values()
     found = {"idle": board.idle, "other": board.other}
     for share, joules in board.runs.items():
@@ -61,42 +61,42 @@ def parts(split: EnergySplit) -> dict[str, object]:
     return {name: pytest.approx(joules, rel=1e-12) for name, joules in found.items() if joules}
 
 
-# The board draws 50 W with nobody on it, at first.
+# At first the board draws 50 W without processes.
 FREE = at(0, power=50, energy=1000)
 
 
 @pytest.mark.parametrize(
     ("samples", "expected"),
     [
-        # Nobody on it.
+        # No processes.
         ([FREE, at(10, power=60, energy=1600)], {"idle": 600}),
-        # One run has it all, but what idles.
+        # One run has all energy except idle energy.
         ([FREE, at(10, on(1, 0.3), power=300, energy=4000)], {"idle": 500, "a sm_time": 2500}),
-        # 2500 J in proportion to the time that their kernels ran.
+        # 2500 J in proportion to the time of their kernels.
         (
             [FREE, at(10, on(1, 0.3), on(2, 0.1), on(9, 0.1), power=300, energy=4000)],
             {"idle": 500, "a sm_time": 1500, "b sm_time": 500, "other": 500},
         ),
-        # Two processes of one run are one.
+        # Two processes of one run add up.
         (
             [FREE, at(10, on(1, 0.3), on(3, 0.1), on(2, 0.4), power=300, energy=4000)],
             {"idle": 500, "a sm_time": 1250, "b sm_time": 1250},
         ),
-        # The driver does not say who computes.
+        # The driver does not report SM time.
         (
             [FREE, at(10, on(1), on(2), on(3), on(9), power=300, energy=4000)],
             {"idle": 500, "a process_count": 1250, "b process_count": 625, "other": 625},
         ),
-        # Nobody computes, and still it draws more than if nobody were there.
+        # No process computes, but the board draws more than idle power.
         (
             [FREE, at(10, on(1, 0.0), on(2, 0.0), power=80, energy=1800)],
             {"idle": 500, "a process_count": 150, "b process_count": 150},
         ),
-        # Less than what idles: the lowest seen becomes less.
+        # Less than idle power: it becomes the lowest.
         ([FREE, at(10, on(1, 1.0), power=40, energy=1400)], {"idle": 400}),
         ([FREE, at(10, on(1, 1.0), power=40, energy=1450)], {"idle": 400, "a sm_time": 50}),
         ([FREE, at(10, on(1, 1.0), power=60, energy=1400)], {"idle": 400}),
-        # Who is gone was on it: with the last share that is known.
+        # Ended processes count with their last known share.
         (
             [FREE, at(10, on(1, 0.6), power=60, energy=1500), at(20, power=60, energy=4000)],
             {"idle": 1000, "a sm_time": 2000},
@@ -109,28 +109,28 @@ FREE = at(0, power=50, energy=1000)
             [FREE, at(10, on(1), power=60, energy=1500), at(20, on(2), power=60, energy=4000)],
             {"idle": 1000, "a process_count": 1000, "b process_count": 1000},
         ),
-        # Without a counter: power times time, but of no gap.
+        # Without a counter: power times time, except for gaps.
         (
             [at(0, power=50), at(2, on(1, 1.0), power=100), at(4, on(1, 1.0), power=200)],
             {"idle": 200, "a sm_time": 400},
         ),
         ([at(0, power=50), at(4000, power=100)], {"idle": 6000}),
-        # A counter without power: what it says of the time is the lowest power.
+        # A counter without power: energy over time is the lowest power.
         (
             [at(0, energy=0), at(10, energy=500), at(20, on(1, 1.0), energy=3000)],
             {"idle": 1000, "a sm_time": 2000},
         ),
-        # The driver was loaded anew, and its counter began at 0.
+        # The driver was loaded again, and its counter began at 0.
         (
             [FREE, at(10, on(1, 1.0), power=300, energy=20), at(20, on(1, 1.0), power=300, energy=3020)],
             {"idle": 500, "a sm_time": 2500},
         ),
-        # A reading that does not tell is passed over.
+        # A sample without values is skipped.
         (
             [FREE, at(10, on(1, 1.0)), at(20, on(1, 1.0), power=300, energy=4000)],
             {"idle": 1000, "a sm_time": 2000},
         ),
-        # Clocks are set back.
+        # The clock is set back.
         ([FREE, at(-10, on(1, 1.0), power=300, energy=4000)], {"a sm_time": 3000}),
     ],
 )  # fmt: skip
@@ -153,7 +153,7 @@ MIG_FREE = mig(0, power=50, energy=1000)
             [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), activity={7: 0.9, 1: 0.1}, power=300, energy=2700)],
             {"idle": 500, "a 7 instance_activity": 900, "b 1 instance_activity": 300},
         ),
-        # All of an instance's share is of those that are on it.
+        # An instance's whole share belongs to its processes.
         (
             [
                 MIG_FREE,
@@ -166,18 +166,18 @@ MIG_FREE = mig(0, power=50, energy=1000)
             [MIG_FREE, mig(10, on(1, None, 7), on(3, None, 1), activity={7: 1.0, 1: 1.0}, power=300, energy=2500)],
             {"idle": 500, "a 7 instance_activity": 250, "a 1 instance_activity": 750},
         ),
-        # One computes, and whose processes those are is hidden from us.
+        # One is active with hidden processes.
         (
             [MIG_FREE, mig(10, on(1, None, 7), activity={7: 1.0, 1: 1.0}, power=300, energy=2500)],
             {"idle": 500, "a 7 instance_activity": 250, "other": 750},
         ),
-        # No activity: by the slices of those instances that are used.
+        # No activity: by the slices of the used instances.
         (
             [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), power=300, energy=2500)],
             {"idle": 500, "a 7 instance_size": 250, "b 1 instance_size": 750},
         ),
         ([MIG_FREE, mig(10, on(1, None, 7), power=300, energy=2500)], {"idle": 500, "a 7 instance_size": 1000}),
-        # Of one instance only: they could not be compared.
+        # Of one instance only: not comparable.
         (
             [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), activity={7: 1.0}, power=300, energy=2500)],
             {"idle": 500, "a 7 instance_size": 250, "b 1 instance_size": 750},
@@ -187,12 +187,12 @@ MIG_FREE = mig(0, power=50, energy=1000)
             [MIG_FREE, mig(10, on(1, None, 7), on(2, None, 1), activity={7: 0, 1: 0}, power=60, energy=1900)],
             {"idle": 500, "a 7 instance_size": 100, "b 1 instance_size": 300},
         ),
-        # The driver does not say on which instance a process is.
+        # The driver does not report the instances of processes.
         (
             [MIG_FREE, mig(10, on(1, None, 7), on(2), activity={7: 1, 1: 1}, power=300, energy=2500)],
             {"idle": 500, "a 7 process_count": 500, "b process_count": 500},
         ),
-        # A process is gone, then its instance too: the last that was known of it counts.
+        # A process ends, then its instance is removed: the last known values count.
         (
             [
                 MIG_FREE,
@@ -201,7 +201,7 @@ MIG_FREE = mig(0, power=50, energy=1000)
             ],
             {"idle": 1000, "a 7 instance_activity": 250, "b 1 instance_activity": 750},
         ),
-        # One that follows it has its id, and is another one; their energy goes on under one name.
+        # Its successor has its id and another UUID; their energy continues in one series.
         (
             [
                 MIG_FREE,
@@ -227,7 +227,7 @@ def test_a_gpu_with_mig(samples: Sequence[Sample], expected: Mapping[str, object
     assert parts(split(*samples)) == expected
 
 
-def test_where_there_is_no_sm_activity_that_of_the_graphics_engine_counts() -> None:
+def test_without_sm_activity_that_of_the_graphics_engine_counts() -> None:
     busy = at(
         10, on(1, None, 7), on(2, None, 1), gpu=PARTED, activity={7: 0.5, 1: 0.5}, name="graphics_active",
         power=300, energy=2500,
@@ -244,20 +244,20 @@ def test_slices_of_a_profile(profile: str, share: float) -> None:
     assert found["a 7 instance_size"] == share
 
 
-def test_a_board_that_was_never_free_is_assumed_to_idle_as_its_data_sheet_says() -> None:
+def test_a_board_never_seen_idle_has_its_data_sheets_idle_power() -> None:
     busy = [at(10 * n, on(1, 1.0), gpu=H100, power=500, energy=5000 * n) for n in range(3)]
     found = split(*busy)
     assert parts(found) == {"idle": 1400, "a sm_time": 8600}
     found.update(at(30, gpu=H100, power=300, energy=13000), RUNS)
-    assert parts(found) == {"idle": 2100, "a sm_time": 10900}, "who was there at the reading before was on it"
+    assert parts(found) == {"idle": 2100, "a sm_time": 10900}, "processes of the previous sample count"
     found.update(at(40, gpu=H100, power=90, energy=14000), RUNS)
     assert parts(found) == {"idle": 3100, "a sm_time": 10900}
     found.update(at(50, on(1, 1.0), gpu=H100, power=500, energy=19000), RUNS)
-    assert parts(found) == {"idle": 4000, "a sm_time": 15000}, "from then on the 90 W count that were seen"
+    assert parts(found) == {"idle": 4000, "a sm_time": 15000}, "from then on the observed 90 W count"
 
 
-def test_what_a_run_leaves_behind_is_not_its_own() -> None:
-    """A process that hangs on the board after the end of its run: its energy since the reading after the end is others'."""
+def test_energy_of_processes_after_the_runs_end_is_other() -> None:
+    """A process outlives its run: its energy after the sample that follows the end is other energy."""
     found = split(FREE, at(10, on(1, 1.0), power=300, energy=4000))
     found.update(at(20, on(1, 1.0), power=300, energy=7000), RUNS, {A: 15.0})
     assert parts(found) == {"idle": 1000, "a sm_time": 5000}
@@ -265,14 +265,14 @@ def test_what_a_run_leaves_behind_is_not_its_own() -> None:
     assert parts(found) == {"idle": 1500, "a sm_time": 5000, "other": 2500}
 
 
-def test_a_gpu_that_was_lost_goes_on() -> None:
+def test_a_lost_gpu_continues_after_its_return() -> None:
     gone = Sample(10, "1", (), {"GPU-0": "it fell off the bus"})
     assert parts(split(FREE, at(5, on(1, 1.0), power=300, energy=2000), gone, at(20, power=60, energy=3000))) == {
         "idle": 1000, "a sm_time": 1000,
     }  # fmt: skip
 
 
-def test_of_a_gpu_that_tells_neither_energy_nor_power_nothing_is_told() -> None:
+def test_a_gpu_without_energy_and_power_has_no_totals() -> None:
     found = split(at(0), at(10, on(1, 1.0)))
     assert found.boards == {}
     found.update(at(20, on(1, 1.0), power=50), RUNS)
@@ -280,7 +280,7 @@ def test_of_a_gpu_that_tells_neither_energy_nor_power_nothing_is_told() -> None:
     assert parts(found) == {"idle": 500}
 
 
-def test_runs_are_forgotten_when_nobody_asks_any_more() -> None:
+def test_totals_of_unneeded_runs_are_dropped() -> None:
     found = split(FREE, at(10, on(1, 0.5), on(2, 0.5), power=300, energy=4000))
     found.forget(lambda run_id: run_id == B)
     assert parts(found) == {"idle": 500, "b sm_time": 1250}
@@ -293,7 +293,7 @@ RATIOS = st.floats(0, 1)
 
 @st.composite
 def moments(draw: st.DrawFn) -> Sample:
-    """Return a reading of two GPUs after some time; its time and energy are what is new since the one before."""
+    """Return a sample of two GPUs, with time and energy as increases since the previous one."""
     gpus = []
     for index in range(2):
         if draw(st.booleans()) and draw(st.booleans()):
@@ -326,7 +326,7 @@ def moments(draw: st.DrawFn) -> Sample:
 
 
 @given(st.lists(moments(), max_size=12), st.dictionaries(st.sampled_from([A, B]), st.floats(0, 500)))
-def test_the_parts_are_the_board_and_never_fall(steps: list[Sample], ended: dict[str, float]) -> None:
+def test_parts_sum_up_to_the_board_and_never_fall(steps: list[Sample], ended: dict[str, float]) -> None:
     found = EnergySplit()
     time, counters, first = 0.0, {"GPU-0": 1e6, "GPU-1": 2e9}, dict[str, float]()
     totals: dict[object, float] = {}

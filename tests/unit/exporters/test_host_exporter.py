@@ -1,4 +1,4 @@
-"""Names, labels and figures are node_exporter's: against a laid-out ``/proc``, and against this host's."""
+"""Names, labels and values of node_exporter: with a synthetic ``/proc``, and with this host's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 from hypergauge.exporters.host.exporter import HostExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
 
-# What node_exporter 1.9 calls them on Linux, with the labels.
+# Names and labels of node_exporter 1.9 on Linux.
 NAMES = {
     "node_boot_time_seconds": set(),
     "node_cpu_seconds_total": {"cpu", "mode"},
@@ -70,7 +70,7 @@ btime 1795249100
 processes 5
 """
 
-# A kernel since 5.5 has 17 figures, one before 4.18 has 11.
+# A kernel since 5.5 has 17 columns, one before 4.18 has 11.
 DISKSTATS = """\
    7       0 loop0 5 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0 0
  259       0 nvme0n1 300 1 4000 70 200 2 6000 90 0 2500 160 0 0 0 0 5 9
@@ -129,7 +129,7 @@ def test_names_and_labels_are_node_exporters(options: ExporterOptions, root: Pat
     assert labels == NAMES
 
 
-def test_every_name_is_valid_and_says_its_type(options: ExporterOptions) -> None:
+def test_names_are_valid_for_their_types(options: ExporterOptions) -> None:
     for family in HostExporter(options).collect():
         assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", family.name)
         assert family.documentation.endswith(".")
@@ -147,7 +147,7 @@ def test_memory_and_pressure_in_bytes_and_seconds(options: ExporterOptions, root
     assert figure(samples, "node_pressure_memory_stalled_seconds_total") == 1e-6
 
 
-def test_what_the_host_does_not_have_is_left_out(options: ExporterOptions, tmp_path: Path) -> None:
+def test_missing_metrics_are_left_out(options: ExporterOptions, tmp_path: Path) -> None:
     samples = read(HostExporter(options, tmp_path / "bare"))
     assert {name for name, _ in samples} == {"node_load1", "node_load5", "node_load15", "node_time_seconds"}, (
         "which need no file"
@@ -167,7 +167,7 @@ def test_cpus_have_the_kernels_numbers(options: ExporterOptions, root: Path) -> 
 def test_disks_and_network_in_bytes_and_seconds(options: ExporterOptions, root: Path) -> None:
     samples = read(HostExporter(options, root))
     disks = {dict(labels)["device"] for name, labels in samples if name.startswith("node_disk_")}
-    assert disks == {"nvme0n1", "sdb"}, "without partitions and what lies in memory"
+    assert disks == {"nvme0n1", "sdb"}, "without partitions and memory disks"
     assert figure(samples, "node_disk_read_bytes_total", device="nvme0n1") == 4000 * 512
     assert figure(samples, "node_disk_written_bytes_total", device="nvme0n1") == 6000 * 512
     assert figure(samples, "node_disk_io_time_seconds_total", device="nvme0n1") == 2.5
@@ -177,7 +177,7 @@ def test_disks_and_network_in_bytes_and_seconds(options: ExporterOptions, root: 
 
 
 def lay_out(folder: Path, hardware: Iterable[str], others: Iterable[str]) -> None:
-    """Lay out a class of devices as in ``/sys``."""
+    """Create a class of devices as in ``/sys``."""
     for name in hardware:
         (folder / name / "device").mkdir(parents=True)
     for name in others:
@@ -190,14 +190,14 @@ def shown(samples: Samples, name: str) -> dict[str, str | None]:
     return {labels["device"]: labels.get("virtual") for labels in found}
 
 
-def test_what_stands_on_other_devices_is_marked(options: ExporterOptions, root: Path) -> None:
+def test_virtual_devices_are_labelled(options: ExporterOptions, root: Path) -> None:
     names = ["nvme0n1", "sdb", "dm-0", "md127", "mmcblk0", "mmcblk0p1", "gone"]
     (root / "proc/diskstats").write_text("".join(f" 8 0 {name} 3 1 40 7 2 2 60 9 0 25 16\n" for name in names))
     lay_out(root / "sys/class/block", ["nvme0n1", "sdb", "mmcblk0"], ["dm-0", "md127", "mmcblk0p1"])
     networks = ["lo", "eth0", "vf0", "bond0", "lan", "wlan0", "eth0.7", "veth1"]
     (root / "proc/net/dev").write_text("-\n-\n" + "".join(f"{name}: {'5 ' * 16}\n" for name in networks))
     lay_out(root / "sys/class/net", ["eth0", "vf0", "wlan0"], ["lo", "bond0", "lan", "eth0.7", "veth1"])
-    (root / "sys/class/net/vf0/master").symlink_to("../eth0")  # as on Azure: what it carries, eth0 counts as well
+    (root / "sys/class/net/vf0/master").symlink_to("../eth0")  # as on Azure: eth0 counts its traffic as well
     (root / "sys/class/net/wlan0/master").symlink_to("../bond0")
     samples = read(HostExporter(options, root))
     disks = {
@@ -216,8 +216,8 @@ def test_what_stands_on_other_devices_is_marked(options: ExporterOptions, root: 
     assert figure(samples, "node_network_receive_bytes_total", device="lan", virtual="true") == 5
 
 
-def test_in_a_container_nobody_knows_what_stands_on_what(options: ExporterOptions, root: Path) -> None:
-    """Its `eth0` is an end of a veth, and all that it has."""
+def test_in_a_container_no_device_is_virtual(options: ExporterOptions, root: Path) -> None:
+    """A container's `eth0` is an end of a veth, and its only interface."""
     lay_out(root / "sys/class/net", [], ["lo", "eth0"])
     assert shown(read(HostExporter(options, root)), "node_network_receive_bytes_total") == {"lo": None, "eth0": None}
 
@@ -233,13 +233,13 @@ def test_cpu_time_of_this_host_agrees_with_the_kernel(options: ExporterOptions) 
     assert min(used.values()) >= 0
     modes = {dict(labels)["mode"] for _, labels in used}
     assert modes == {"idle", "iowait", "irq", "nice", "softirq", "steal", "system", "user"}
-    # A virtual machine's kernel may charge a part of it to the host's other guests, and niced work is counted apart.
+    # A virtual machine's kernel may count a part of it as steal time, and niced work separately.
     busy = sum(value for (_, labels), value in used.items() if not {("mode", "idle"), ("mode", "iowait")} & labels)
     assert busy >= 0.2
     assert sum(used.values()) == pytest.approx(seconds * (os.cpu_count() or 1), rel=0.25)
 
 
-def test_the_hosts_clock_is_read_with_the_rest(options: ExporterOptions) -> None:
+def test_the_hosts_clock_is_exposed(options: ExporterOptions) -> None:
     before = time.time()
     says = figure(read(HostExporter(options)), "node_time_seconds")
     assert says is not None

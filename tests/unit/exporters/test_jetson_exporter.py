@@ -1,4 +1,4 @@
-"""Jetson boards: lines of `tegrastats` from devices, and the kernel's files where there is no such tool."""
+"""Jetson boards: lines of `tegrastats` from devices, and the kernel's files without the tool."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from hypergauge.exporters.jetson import JetsonExporter, parse_line
 from hypergauge.exporters.serving.registry import ExporterOptions
-from hypergauge.exporters.serving.server import serve
-from tests.support.golden import check_golden, promtool_findings
+from hypergauge.exporters.serving.server import ExporterServer
+from tests.support.exporters.golden import check_golden, promtool_findings
 
 OPTIONS = ExporterOptions(home=Path("/nowhere"))
 LINES = dict(
@@ -19,7 +19,7 @@ NONE = ("no-such-tegrastats",)
 
 
 def said(line: str) -> dict[str, float]:
-    """Return values by name and labels, those that there are."""
+    """Return existing values by name and labels."""
     return {
         " ".join([name.removeprefix("bench_"), *labels.values()]): value
         for name, labels, value in parse_line(line)
@@ -37,7 +37,7 @@ def lay_out(root: Path, files: dict[str, str]) -> Path:
 
 @pytest.fixture
 def tegrastats(tmp_path: Path) -> Path:
-    """A tool that says what an AGX Orin's does, and notes how it was called."""
+    """Tool with the output of an AGX Orin's, which logs its calls."""
     tool = tmp_path / "tegrastats"
     tool.write_text(
         f"#!/bin/sh\necho $$ $@ >> {tmp_path}/calls\nwhile :; do\n  echo '{LINES['agx_orin_r36']}'\n  sleep 0.1\ndone\n"
@@ -46,7 +46,7 @@ def tegrastats(tmp_path: Path) -> Path:
     return tool
 
 
-def test_all_that_an_agx_xavier_says() -> None:
+def test_all_metrics_of_an_agx_xavier() -> None:
     assert said(LINES["agx_xavier"]) == {
         "jetson_memory_used_bytes": 721 * 2**20,
         "jetson_memory_total_bytes": 31927 * 2**20,
@@ -76,11 +76,11 @@ def test_all_that_an_agx_xavier_says() -> None:
         ("xavier_nx", "gpu_utilization_ratio 0", 0.62),
         ("xavier_nx", "jetson_memory_controller_utilization_ratio", 0.1),
         ("xavier_nx", "jetson_rail_power_watts VDD_IN", 4.067),
-        ("xavier_nx", "jetson_temperature_celsius pmic", None),  # it says 100 whatever it has
+        ("xavier_nx", "jetson_temperature_celsius pmic", None),  # its constant value is 100
         ("agx_orin_r35", "gpu_clock_hertz 0 sm", 114e6),
-        ("agx_orin_r35", "jetson_temperature_celsius cv0", None),  # it is off
+        ("agx_orin_r35", "jetson_temperature_celsius cv0", None),  # off
         ("agx_orin_r35", "jetson_rail_power_watts VDDQ_VDD2_1V8AO", 0.707),
-        ("agx_orin_r35", "jetson_rail_power_watts NC", None),  # nothing is connected
+        ("agx_orin_r35", "jetson_rail_power_watts NC", None),  # not connected
         ("agx_orin_r36", "gpu_clock_hertz 0 sm", 305e6),
         ("agx_orin_r36", "jetson_rail_power_watts VDD_CPU_CV", 4.405),
         ("agx_orin_r36", "gpu_temperature_celsius 0", 47.812),
@@ -90,7 +90,7 @@ def test_all_that_an_agx_xavier_says() -> None:
         ("tx2", "jetson_rail_power_watts VDD_SYS_GPU", 0.152),
     ],
 )
-def test_boards_and_releases_say_it_differently(board: str, name: str, value: float | None) -> None:
+def test_formats_of_boards_and_releases(board: str, name: str, value: float | None) -> None:
     assert said(LINES[board]).get(name) == value
 
 
@@ -102,18 +102,18 @@ def test_boards_and_releases_say_it_differently(board: str, name: str, value: fl
         ("RAM 1000/30536MB CPU [5%@729,off]", {"jetson_memory_used_bytes", "jetson_memory_total_bytes"}),
         ("GR3D_FREQ @[0,612]", {"gpu_clock_hertz 0 sm"}),
         ("GR3D_FREQ 7%", {"gpu_utilization_ratio 0"}),
-        ("VDD_CPU_CV -398mW/-398mW", {"jetson_rail_power_watts VDD_CPU_CV"}),  # what its sensor is off by
+        ("VDD_CPU_CV -398mW/-398mW", {"jetson_rail_power_watts VDD_CPU_CV"}),  # reading of a sensor that is off
     ],
 )
-def test_what_a_line_does_not_say_is_left_out(line: str, found: set[str]) -> None:
+def test_missing_values_are_left_out(line: str, found: set[str]) -> None:
     assert said(line).keys() == set(found)
 
 
-def test_tegrastats_runs_for_as_long_as_the_listener(tegrastats: Path, tmp_path: Path) -> None:
+def test_tegrastats_runs_as_long_as_the_exporter(tegrastats: Path, tmp_path: Path) -> None:
     exporter = JetsonExporter(OPTIONS, lay_out(tmp_path, {}), (str(tegrastats), "--interval", "1000"))
     assert exporter.check() is None
     assert not (tmp_path / "calls").exists()
-    with serve(exporter):
+    with ExporterServer(exporter):
         check_golden("jetson-agx-orin", exporter.collect())
         list(exporter.collect())
     pid, *arguments = (tmp_path / "calls").read_text().split()
@@ -162,19 +162,21 @@ def files_of_a_xavier() -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "files"), [("jetson-files-orin", files_of_an_orin()), ("jetson-files-xavier", files_of_a_xavier())]
 )
-def test_without_the_tool_the_kernels_files_say_it(name: str, files: dict[str, str], tmp_path: Path) -> None:
+def test_without_the_tool_the_kernels_files_are_read(name: str, files: dict[str, str], tmp_path: Path) -> None:
     exporter = JetsonExporter(OPTIONS, lay_out(tmp_path, files), NONE)
     assert exporter.check() is None
     check_golden(name, exporter.collect())
 
 
 @pytest.mark.parametrize("name", ["jetson-agx-orin", "jetson-files-orin", "jetson-files-xavier"])
-def test_the_linter_finds_nothing(name: str) -> None:
+def test_promtool_has_no_findings(name: str) -> None:
     assert promtool_findings(name) == []
 
 
-def test_why_it_cannot_work_here(tmp_path: Path) -> None:
+def test_check_names_the_reason(tmp_path: Path) -> None:
     reason = JetsonExporter(OPTIONS, tmp_path, NONE).check()
-    assert reason == "this host is no NVIDIA Jetson: /proc/device-tree/compatible names no Tegra"
+    assert reason is not None
+    assert "/proc/device-tree/compatible" in reason
     reason = JetsonExporter(OPTIONS, lay_out(tmp_path, {}), NONE).check()
-    assert reason == "tegrastats is not installed, and the kernel's files in /sys show no GPU and no sensors"
+    assert reason is not None
+    assert "tegrastats" in reason

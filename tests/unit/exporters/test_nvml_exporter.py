@@ -1,4 +1,4 @@
-"""What the exporter ``nvml`` shows of readings made by hand, with real processes as the runs on the GPUs."""
+"""The exporter ``nvml`` on synthetic samples, with real processes as runs on the GPUs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.exporters.nvml.exporter import NvmlExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
-from hypergauge.gpu.sample import GpuProcess, GpuSample
-from tests.support.golden import check_golden, check_parses, promtool_findings
-from tests.support.nvml_page import (
+from hypergauge.gpu.sampling.sample import GpuProcess, GpuSample
+from tests.support.exporters.golden import check_golden, check_parses, promtool_findings
+from tests.support.exporters.nvml import (
     A100,
     CONSUMER,
     GIB,
@@ -82,7 +82,7 @@ def test_a_consumer_gpu(page: Page) -> None:
     golden("consumer", page.body(T0 + 2, moved(CONSUMER, *CONSUMER.processes, power=45.5)))
 
 
-def test_a_gpu_that_two_runs_share(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_gpu_shared_by_two_runs(page: Page, process: Start, tmp_path: Path) -> None:
     first, second = sorted((new_run(tmp_path), new_run(tmp_path)))
     page.body(T0, H100)
     processes = [
@@ -96,33 +96,33 @@ def test_a_gpu_that_two_runs_share(page: Page, process: Start, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["h100", "a100-mig", "consumer", "shared"])
-def test_promtool_has_nothing_to_say(name: str) -> None:
+def test_promtool_has_no_findings(name: str) -> None:
     assert promtool_findings(f"nvml-{name}") == []
 
 
-def test_nothing_is_read_before_it_is_asked_for(page: Page, tmp_path: Path) -> None:
-    assert page.told.reads == 0
+def test_nothing_is_read_before_collect(page: Page, tmp_path: Path) -> None:
+    assert page.given.reads == 0
     NvmlExporter(ExporterOptions(home=tmp_path / "nowhere", simulate="no such thing"))
     assert not (tmp_path / "nowhere").exists()
 
 
 def test_it_can_be_closed_at_any_time(page: Page, tmp_path: Path) -> None:
     page.exporter.close()
-    assert page.told.closed == 1
+    assert page.given.closed == 1
     page.body(T0, H100)
     NvmlExporter(ExporterOptions(home=tmp_path)).close()
 
 
-def test_it_says_why_it_cannot_work(page: Page, tmp_path: Path) -> None:
+def test_check_names_the_reason(page: Page, tmp_path: Path) -> None:
     assert page.exporter.check() is None
-    page.told.reason = "Driver Not Loaded"
+    page.given.reason = "Driver Not Loaded"
     assert page.exporter.check() == "Driver Not Loaded"
     refused = NvmlExporter(ExporterOptions(home=tmp_path, simulate="1xVoodoo")).check()
     assert refused is not None
     assert refused.startswith("there is no GPU model 'Voodoo' to simulate")
 
 
-def test_all_that_is_simulated_says_so(page: Page, process: Start, tmp_path: Path) -> None:
+def test_simulated_series_are_labelled(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     simulated = replace(A100, gpu=replace(A100.gpu, simulated=True), xids={13: 1})
     member = GpuProcess(process(run_id), GIB, None, 9)
@@ -135,19 +135,19 @@ def test_all_that_is_simulated_says_so(page: Page, process: Start, tmp_path: Pat
     assert {labels.get("simulated") for _, labels, _, _ in found.samples} == {"true"}
 
 
-def test_a_figure_that_is_not_known_of_all_processes_is_left_out(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_metric_unknown_for_one_process_is_left_out(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     one, other = process(run_id), process(run_id)
     found = page.read(T0, moved(H100, GpuProcess(one, GIB, 0.75), GpuProcess(other, None, 0.5)))
     assert found("run_processes", run_id=run_id) == 2
     assert found("run_memory_bytes", run_id=run_id) is None
-    assert found("run_sm_utilization_ratio", run_id=run_id) == 1, "no more than all of the time"
+    assert found("run_sm_utilization_ratio", run_id=run_id) == 1, "at most all of the time"
     found = page.read(T0 + 1, moved(H100, GpuProcess(one, GIB), GpuProcess(other, GIB, 0.5)))
     assert found("run_memory_bytes", run_id=run_id) == 2 * GIB
     assert found("run_sm_utilization_ratio", run_id=run_id) is None
 
 
-def test_a_gpu_that_is_lost_leaves_the_others(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_lost_gpu_affects_no_other(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     pid = process(run_id)
     on_both = moved(H100, GpuProcess(pid, GIB, 1.0), joules=500), moved(A100, GpuProcess(pid, GIB, None, 1), joules=100)
@@ -163,10 +163,10 @@ def test_a_gpu_that_is_lost_leaves_the_others(page: Page, process: Start, tmp_pa
     assert after("lost") is None
     name, labels = "attributed_energy_joules_total", {"UUID": H100.gpu.uuid, "run_id": run_id}
     assert before(name, **labels) == pytest.approx(500 - 70)
-    assert after(name, **labels) == pytest.approx(1400 - 10 * 70), "what it used meanwhile is not lost"
+    assert after(name, **labels) == pytest.approx(1400 - 10 * 70), "its energy meanwhile counts"
 
 
-def test_a_new_fault_is_seen_to_begin(page: Page) -> None:
+def test_a_new_xid_counter_starts_at_zero(page: Page) -> None:
     counts = [
         page.read(T0 + second, replace(H100, xids=xids))("xid_errors_total", xid="79")
         for second, xids in enumerate([{}, {79: 3}, {79: 3}, {79: 4}])
@@ -174,7 +174,7 @@ def test_a_new_fault_is_seen_to_begin(page: Page) -> None:
     assert counts == [None, 0, 3, 4]
 
 
-def test_a_run_that_is_not_yet_on_a_gpu_has_its_start(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_run_without_gpu_processes_has_its_start(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     process(run_id)
     found = page.read(T0, H100)
@@ -182,7 +182,7 @@ def test_a_run_that_is_not_yet_on_a_gpu_has_its_start(page: Page, process: Start
     assert len([labels for _, labels, _, _ in found.samples if "run_id" in labels]) == 1
 
 
-def test_a_run_that_has_left_the_gpu_keeps_its_energy(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_run_without_processes_keeps_its_energy(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     member = GpuProcess(process(run_id), GIB, 1.0)
     page.body(T0, H100)
@@ -194,7 +194,7 @@ def test_a_run_that_has_left_the_gpu_keeps_its_energy(page: Page, process: Start
     assert found("run_processes", run_id=run_id) is None
 
 
-def test_the_last_interval_is_the_runs_own(page: Page, process: Start, tmp_path: Path) -> None:
+def test_the_last_interval_belongs_to_the_run(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     pid = process(run_id)
     member = GpuProcess(pid, GIB, 1.0)
@@ -202,7 +202,7 @@ def test_the_last_interval_is_the_runs_own(page: Page, process: Start, tmp_path:
     page.body(T0 + 1, moved(H100, member, joules=570))
     end_process(pid)
     between = page.read(T0 + 2, moved(H100, joules=1140))
-    assert between.timestamps(run_id=run_id) == set(), "after its last process, before its end is known: nothing"
+    assert between.timestamps(run_id=run_id) == set(), "after its last process, before the end is known: no change"
     end_run(tmp_path, run_id, T0 + 1.75)
     for later in (3, 4, 61):
         final = page.read(T0 + later, moved(H100, joules=1140 + 70 * (later - 2)))
@@ -218,14 +218,14 @@ def test_the_last_interval_is_the_runs_own(page: Page, process: Start, tmp_path:
     assert gone("other_energy_joules_total") == 0
 
 
-def test_the_collector_counts_every_joule_of_a_run_within_it(page: Page, process: Start, tmp_path: Path) -> None:
-    """It takes up the GPU seconds after its start, and ends between two scrapes."""
+def test_the_collector_dates_all_energy_into_the_run(page: Page, process: Start, tmp_path: Path) -> None:
+    """It uses the GPU seconds after its start, and ends between two scrapes."""
     target = Target("http://n1:1/metrics", "n1", "nvml", "n1:1", {}, 1.0)
     followed = ScrapedTarget(target, 1, Definitions(), CollectorMetrics(), T0 - 10)
     samples: list[tuple[float, float, float]] = []
 
     def scrape(second: float, *gpus: GpuSample) -> None:
-        # It is asked a moment before the GPUs are read.
+        # The scan precedes the read of the GPUs.
         scrape = followed.parse(page.body(T0 + second + 0.01, *gpus))
         record = followed.take(scrape, T0 + second, T0 + second, T0 + second)
         assert record is not None
@@ -252,7 +252,7 @@ def test_the_collector_counts_every_joule_of_a_run_within_it(page: Page, process
     assert sum(value * dt for _, value, dt in samples) == pytest.approx(500 + 700 + 330, rel=1e-6)
 
 
-def test_a_run_that_ended_during_a_reading_goes_on_until_the_next(page: Page, process: Start, tmp_path: Path) -> None:
+def test_a_run_that_ended_during_a_read_stays_live_until_the_next(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     member = GpuProcess(process(run_id), GIB, 1.0)
     page.body(T0, H100)
@@ -266,10 +266,10 @@ def test_a_run_that_ended_during_a_reading_goes_on_until_the_next(page: Page, pr
     assert final("run_end_time_seconds", run_id=run_id) == T0 + 1.5
     stays = page.read(T0 + 3, moved(H100, member, joules=1710))
     assert stays("attributed_energy_joules_total", run_id=run_id) == pytest.approx(1000)
-    assert stays("other_energy_joules_total") == pytest.approx(500), "it hangs on the GPU beyond its run's end"
+    assert stays("other_energy_joules_total") == pytest.approx(500), "it stays on the GPU after its run's end"
 
 
-def test_the_runs_of_another_home_are_others(process: Start, tmp_path: Path) -> None:
+def test_energy_of_another_homes_runs_is_other(process: Start, tmp_path: Path) -> None:
     page = Page(tmp_path, own_runs=True)
     own, foreign = new_run(tmp_path), uuid.uuid4().hex
     processes = GpuProcess(process(own), GIB, 0.25), GpuProcess(process(foreign), GIB, 0.75)
@@ -282,11 +282,11 @@ def test_the_runs_of_another_home_are_others(process: Start, tmp_path: Path) -> 
     everybody.body(T0, H100)
     found = everybody.read(T0 + 1, moved(H100, *processes, joules=470))
     assert found("attributed_energy_joules_total", run_id=foreign) == pytest.approx(300)
-    assert found("run_start_time_seconds", run_id=foreign) is None, "its home knows"
+    assert found("run_start_time_seconds", run_id=foreign) is None, "its home has it"
 
 
-def test_the_server_of_mps_uses_nothing_by_itself(page: Page, process: Start, tmp_path: Path) -> None:
-    """It has a context on the GPU for as long as there is MPS, and computes for its clients."""
+def test_the_mps_server_has_no_energy(page: Page, process: Start, tmp_path: Path) -> None:
+    """It has a context on the GPU while MPS runs, and computes only for its clients."""
     run_id = new_run(tmp_path)
     client = GpuProcess(process(run_id), GIB, mps=True)
     program = tmp_path / "nvidia-cuda-mps-server"

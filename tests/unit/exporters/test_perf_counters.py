@@ -1,4 +1,4 @@
-"""What perf writes, as the exporter ``process`` shows it: totals that never fall, dated to when they were counted."""
+"""perf counters in the exporter ``process``: totals that never fall, with perf's own timestamps."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_second_of_a_processor(path: Path) -> None:
         pytest.param(
             "1.0;<not supported>;;instructions;0;100.00;;\n1.0;<not counted>;;page-faults;0;100.00;;\n1.0;3;;branches;1;1;;\n",
             {"branches": 3},
-            id="what a virtual machine does not count is left out",
+            id="unsupported events of a virtual machine are left out",
         ),
         pytest.param("1,0001;1000;;cycles;1;100,00;;\n", {"cycles": 1000}, id="a locale with a decimal comma"),
         pytest.param(
@@ -87,17 +87,17 @@ def test_a_second_of_a_processor(path: Path) -> None:
         pytest.param(
             "1.0;5;;instructions:u;1;100.00;;\n1.0;0;;context-switches:u;1;100.00;;\n1.0;4;;page-faults:u;1;100.00;;\n",
             {"instructions": 5, "page-faults": 4},
-            id="counts of user mode, where there are no switches",
+            id="counts of user mode, without context switches",
         ),
-        pytest.param("1.0;5;;cycles;1;100.00;;\n2.0;7;;cyc", {"cycles": 5}, id="a line that is being written"),
-        pytest.param("\0\xff;;;\n1.0;5\n;;;;;;\n1.0;5;;flops;1;1;;\n", {}, id="nothing of ours"),
+        pytest.param("1.0;5;;cycles;1;100.00;;\n2.0;7;;cyc", {"cycles": 5}, id="an incomplete line"),
+        pytest.param("\0\xff;;;\n1.0;5\n;;;;;;\n1.0;5;;flops;1;1;;\n", {}, id="unknown lines"),
     ],
 )
-def test_what_perf_may_write(path: Path, lines: str, totals: dict[str, float]) -> None:
+def test_lines_of_perf(path: Path, lines: str, totals: dict[str, float]) -> None:
     assert read(path, HEAD + lines).totals == totals
 
 
-def test_ratios_are_of_what_is_new(path: Path) -> None:
+def test_ratios_cover_the_newest_lines(path: Path) -> None:
     counters = read(path, HEAD + second(1))
     with path.open("a") as file:
         file.write(second(2, 1_000_000_000) + second(3, 3_000_000_000))
@@ -105,17 +105,17 @@ def test_ratios_are_of_what_is_new(path: Path) -> None:
     assert counters.ratios["instructions", "cycles"] == 1.0
     assert (counters.totals["instructions"], counters.seconds) == (6.5e9, 3.000172905)
     counters.read()
-    assert counters.ratios["instructions", "cycles"] == 1.0  # until there is something new
+    assert counters.ratios["instructions", "cycles"] == 1.0  # until new lines arrive
 
 
-def test_a_long_file_is_read_in_parts_and_shown_when_it_was_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_file_is_read_in_parts_and_exposed_when_complete(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perf_counters, "_READ_BYTES", 1000)
     path.write_text(HEAD + "".join(second(at) for at in range(1, 6)))
     counters = PerfCounters(path)
     current = []
     for _ in range(4):
         counters.read()
-        current.append(counters.is_current)
+        current.append(bool(counters.final()))
     assert current == [False, False, True, True]
     assert counters.totals["page-faults"] == 5 * 137
 
@@ -123,14 +123,14 @@ def test_a_long_file_is_read_in_parts_and_shown_when_it_was_read(path: Path, mon
 def test_a_run_without_perf(tmp_path: Path) -> None:
     counters = PerfCounters(tmp_path / "perf.csv")
     counters.read()
-    assert (counters.totals, counters.is_current) == ({}, False)
+    assert (counters.totals, counters.final(), counters.live()) == ({}, {}, {})
 
 
 # --- the exporter -----------------------------------------------------------------------------------------------------
 
 
 class Page(Collector):
-    """The exporter as its text goes over the wire, parsed again."""
+    """The exporter's exposition, parsed again."""
 
     def __init__(self, home: Path) -> None:
         self._exporter = ProcessExporter(ExporterOptions(home))
@@ -139,7 +139,7 @@ class Page(Collector):
         return list(self._exporter.collect())
 
     def read(self, run_id: str) -> dict[str, tuple[float, float]]:
-        """Return figures and times of a run by name without ``bench_process_``."""
+        """Return values and times of a run by name without ``bench_process_``."""
         return {
             sample.name.removeprefix("bench_process_"): (sample.value, float(sample.timestamp or "nan"))
             for family in text_string_to_metric_families(generate_latest(self).decode())
@@ -152,7 +152,7 @@ def about(at: float) -> object:
     return pytest.approx(at, abs=0.002)
 
 
-def test_the_listener_shows_them_dated(tmp_path: Path) -> None:
+def test_the_exporter_dates_live_counters(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "runs" / uuid.uuid4().hex)
     folder.create({})
     process = subprocess.Popen(
@@ -172,12 +172,12 @@ def test_the_listener_shows_them_dated(tmp_path: Path) -> None:
         with folder.perf.open("a") as file:
             file.write(second(2))
         assert list(page.read(folder.run_id)["page_faults_total"]) == [274, about(began + 2)]
-        assert Page(tmp_path).read(folder.run_id)["page_faults_total"][0] == 274  # one that was started anew
+        assert Page(tmp_path).read(folder.run_id)["page_faults_total"][0] == 274  # restarted
     finally:
         process.communicate()
 
 
-def test_totals_are_shown_once_more_when_the_run_has_ended(tmp_path: Path) -> None:
+def test_final_totals_are_exposed_after_the_end(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "runs" / uuid.uuid4().hex)
     folder.create({})
     folder.perf.write_text(HEAD + second(1))
@@ -203,5 +203,5 @@ def test_a_real_perf(tmp_path: Path) -> None:
         end_run(run_id, grace=0)
     counters = PerfCounters(tmp_path / "perf.csv")
     counters.read()
-    assert counters.totals["page-faults"] > 64 << 20 >> 21  # at least one each huge page
+    assert counters.totals["page-faults"] > 64 << 20 >> 21  # at least one per huge page
     assert set(counters.totals) <= set(EVENTS)

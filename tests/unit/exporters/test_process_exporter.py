@@ -1,4 +1,4 @@
-"""What runs use, with real processes: totals against the kernel's own account, and never a step back."""
+"""Resource usage of runs, with real processes: totals equal the kernel's, and never fall."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def used():
 def say(word): print(word, flush=True)
 """
 
-# 3 s in all, of which 2 % are more than /proc may cut off: four times in ticks of 0.01 s.
+# 3 s in total: 2 % of it exceed /proc's truncation, four times a tick of 0.01 s.
 CHURN = """
 for _ in range(200):
     if (pid := os.fork()) == 0:
@@ -48,7 +48,7 @@ say(used())
 sys.stdin.read()
 """
 
-# The child burns in a session of its own; its parent dies without waiting for it.
+# The child uses the CPU in a session of its own; its parent dies without waiting for it.
 ORPHAN = """
 if os.fork() == 0:
     os.setsid()
@@ -75,7 +75,7 @@ os.wait()
 time.sleep(60)
 """
 
-# It burns 0.3 s that are not the run's, and says what its children have used when it has waited for an orphan.
+# It uses the CPU for 0.3 s outside the run, and prints its children's CPU time after it has waited for an orphan.
 SUPERVISOR = """
 import ctypes, os, resource, subprocess, sys, time
 assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
@@ -115,16 +115,16 @@ LIVE = TOTALS | {
 
 
 class Page(Collector):
-    """An exporter as its text goes over the wire, parsed again."""
+    """The exporter's exposition, parsed again."""
 
     def __init__(self, exporter: ProcessExporter) -> None:
         self.exporter = exporter
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterable[Metric]:
         return self.exporter.collect()
 
     def read(self, run_id: str) -> tuple[dict[str, float], set[float | None]]:
-        """Return the run's figures by name without ``bench_process_``, and their timestamps."""
+        """Return the run's values by name without ``bench_process_``, and their timestamps."""
         figures, timestamps = {}, set()
         for family in text_string_to_metric_families(generate_latest(self).decode()):
             for sample in family.samples:
@@ -162,7 +162,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def python() -> Iterator[Start]:
-    """Start Python with the code, words and variables given; whatever is left of it ends with the test."""
+    """Start Python with the given code, arguments and variables; its processes end with the test."""
     with contextlib.ExitStack() as stack:
 
         def start(code: str, *words: str, **variables: str) -> subprocess.Popen[bytes]:
@@ -187,7 +187,7 @@ def folder(tmp_path: Path, run_id: str) -> RunFolder:
 
 
 def watch(page: Page, run_id: str, process: subprocess.Popen[bytes]) -> list[dict[str, float]]:
-    """Read until `process` says something; return all readings that there were."""
+    """Read until `process` prints a line; return all reads."""
     assert process.stdout is not None
     os.set_blocking(process.stdout.fileno(), False)
     samples = []
@@ -199,7 +199,7 @@ def watch(page: Page, run_id: str, process: subprocess.Popen[bytes]) -> list[dic
     return [sample for sample in samples if "cpu_seconds_total" in sample]
 
 
-def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, python: Start, run_id: str) -> None:
+def test_the_cpu_time_of_200_short_lived_children_equals_getrusage(page: Page, python: Start, run_id: str) -> None:
     process = python(BURN + CHURN, BENCH_RUN_ID=run_id)
     samples = watch(page, run_id, process)
     process.communicate()
@@ -210,7 +210,7 @@ def test_200_short_lived_children_are_counted_as_getrusage_does(page: Page, pyth
     assert samples[-1]["cpu_seconds_total"] == pytest.approx(samples[-1]["said"], rel=0.02)
 
 
-def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str, tmp_path: Path) -> None:
+def test_all_metrics_of_a_live_run(page: Page, python: Start, run_id: str, tmp_path: Path) -> None:
     folder(tmp_path, run_id).write_state(SupervisorState(1, 2.0, root_pid=3, started_at=1.75e9))
     process = python(
         "import threading\nx = bytearray(50_000_000)\nthreading.Thread(target=input).start()\nprint(1, flush=True)",
@@ -219,7 +219,7 @@ def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str, tmp_p
     assert process.stdout is not None
     process.stdout.readline()
     figures, timestamps = page.read(run_id)
-    figures.pop("memory_limit_bytes", None)  # where a control group has one
+    figures.pop("memory_limit_bytes", None)  # present where a control group limits memory
     assert figures.keys() == LIVE
     assert 0 < figures["available_cores"] <= len(os.sched_getaffinity(0))
     assert timestamps == {None}
@@ -229,10 +229,10 @@ def test_all_figures_of_a_live_run(page: Page, python: Start, run_id: str, tmp_p
     assert 50e6 < figures["proportional_memory_bytes"] <= figures["resident_memory_bytes"] * 1.05 < 100e6
     assert figures["peak_memory_bytes"] == figures["proportional_memory_bytes"]
     process.communicate(b"\n")
-    assert page.read(run_id) == ({}, set()), "gone without an end: no longer exposed"
+    assert page.read(run_id) == ({}, set()), "vanished without an end: no longer exposed"
 
 
-def test_proportional_memory_follows_what_a_run_takes_and_frees(page: Page, python: Start, run_id: str) -> None:
+def test_proportional_memory_follows_allocations(page: Page, python: Start, run_id: str) -> None:
     process = python(
         "import sys\nx = None\nfor line in sys.stdin:\n"
         "    x = bytearray(int(line)) if int(line) else None\n    print(1, flush=True)",
@@ -252,19 +252,19 @@ def test_proportional_memory_follows_what_a_run_takes_and_frees(page: Page, pyth
     process.communicate()
 
 
-def test_an_orphan_that_the_supervisor_waited_for_is_the_runs(page: Page, python: Start, run_id: str) -> None:
+def test_an_orphan_reaped_by_the_supervisor_belongs_to_the_run(page: Page, python: Start, run_id: str) -> None:
     process = python(SUPERVISOR, BURN + ORPHAN, BENCH_SUPERVISOR=run_id)
     samples = watch(page, run_id, process)
     root = samples[-1]["cpu_seconds_total"] - samples[-1]["said"]
     assert samples[-1]["said"] > 0.4
-    assert -0.03 < root < 0.2, "the supervisor's own 0.3 s are not the run's; /proc counts in ticks of 0.01 s"
+    assert -0.03 < root < 0.2, "the supervisor's own 0.3 s do not belong to the run; /proc counts in ticks of 0.01 s"
     assert max(sample["processes"] for sample in samples) == 2
     end_run(run_id)
     process.communicate()
 
 
-def test_what_nobody_waited_for_is_kept(page: Page, python: Start, run_id: str) -> None:
-    """Neither of the two is below the other, so that nothing inherits the account of the one that goes."""
+def test_totals_of_unreaped_processes_are_kept(page: Page, python: Start, run_id: str) -> None:
+    """Neither process is an ancestor of the other, so no process inherits the ended one's usage."""
     burner = python(BURN + "burn(0.35); say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
     stayer = python(BURN + "say(used()); sys.stdin.read()", BENCH_RUN_ID=run_id)
     watch(page, run_id, stayer)
@@ -278,7 +278,7 @@ def test_what_nobody_waited_for_is_kept(page: Page, python: Start, run_id: str) 
     assert after["processes"] == 1
 
 
-def test_storage_of_what_the_supervisor_waited_for_is_kept(
+def test_storage_of_orphans_reaped_by_the_supervisor_is_kept(
     page: Page, python: Start, run_id: str, tmp_path: Path
 ) -> None:
     process = python(SUPERVISOR, WRITER.format(file=str(tmp_path / "file")), BENCH_SUPERVISOR=run_id)
@@ -292,7 +292,7 @@ def test_storage_of_what_the_supervisor_waited_for_is_kept(
     assert written[-1] == pytest.approx(1 << 20, rel=0.1)
 
 
-def test_the_runs_of_another_home_can_be_left_to_its_own_listener(python: Start, run_id: str, tmp_path: Path) -> None:
+def test_own_runs_excludes_runs_of_another_home(python: Start, run_id: str, tmp_path: Path) -> None:
     page = Page(ProcessExporter(ExporterOptions(home=tmp_path, own_runs=True)))
     process = python("print(1, flush=True); input()", BENCH_RUN_ID=run_id)
     assert process.stdout is not None
@@ -302,19 +302,19 @@ def test_the_runs_of_another_home_can_be_left_to_its_own_listener(python: Start,
     assert page.read(run_id)[0]["processes"] == 1
 
 
-def test_a_cleared_environment_is_counted(page: Page, run_id: str) -> None:
+def test_processes_with_a_cleared_environment_are_counted(page: Page, run_id: str) -> None:
     before = page.by_tree()
     environment = {**os.environ, "BENCH_RUN_ID": run_id}
     process = subprocess.Popen(["sh", "-c", "env -i sleep 60; :"], env=environment)
-    # Not looked at before: until it has become another program, its environment is the shell's.
-    wait_for(lambda: [one for one in psutil.Process(process.pid).children() if one.name() == "sleep"], "the one below")
+    # Not scanned before: until its exec, its environment is the shell's.
+    wait_for(lambda: [one for one in psutil.Process(process.pid).children() if one.name() == "sleep"], "the child")
     assert page.by_tree() == before + 1
     assert page.read(run_id)[0]["processes"] == 2
     end_run(run_id)
     process.wait()
 
 
-def test_a_run_too_short_to_be_seen_has_its_totals(page: Page, run_id: str, tmp_path: Path) -> None:
+def test_a_run_between_two_scrapes_has_totals(page: Page, run_id: str, tmp_path: Path) -> None:
     ended_at = time.time() - 5
     folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
     figures, timestamps = page.read(run_id)
@@ -329,7 +329,7 @@ def test_a_run_too_short_to_be_seen_has_its_totals(page: Page, run_id: str, tmp_
     assert timestamps == {None}, "dated lines would be out of order to Prometheus"
 
 
-def test_live_figures_stop_at_the_end_and_totals_do_not_fall(
+def test_live_metrics_stop_at_the_end_and_totals_do_not_fall(
     page: Page, python: Start, run_id: str, tmp_path: Path
 ) -> None:
     run_folder = folder(tmp_path, run_id)
@@ -341,10 +341,10 @@ def test_live_figures_stop_at_the_end_and_totals_do_not_fall(
     assert final.keys() == FINAL
     assert final["cpu_seconds_total"] == live["cpu_seconds_total"] >= 0.2
     assert final["peak_memory_bytes"] == live["peak_memory_bytes"] > 1
-    assert final["written_bytes_total"] == 8192, "here the end knows of more"
+    assert final["written_bytes_total"] == 8192, "here the recorded end has more"
 
 
-def test_the_end_is_shown_for_a_minute(
+def test_the_end_is_exposed_for_a_minute(
     page: Page, run_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended_at = time.time()
@@ -355,7 +355,7 @@ def test_the_end_is_shown_for_a_minute(
     assert page.read(run_id)[0] == {}
 
 
-def test_an_end_is_found_in_a_folder_that_was_quiet_for_long(page: Page, run_id: str, tmp_path: Path) -> None:
+def test_an_end_is_found_in_a_long_unchanged_folder(page: Page, run_id: str, tmp_path: Path) -> None:
     run_folder = folder(tmp_path, run_id)
     for path in (run_folder.path, run_folder.path.parent):
         os.utime(path, (0, 0))
@@ -365,7 +365,7 @@ def test_an_end_is_found_in_a_folder_that_was_quiet_for_long(page: Page, run_id:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", json.dumps({"status": "finished"})])
-def test_an_end_that_cannot_be_read_costs_nobody_else_a_figure(page: Page, tmp_path: Path, content: str) -> None:
+def test_an_unreadable_end_affects_no_other_run(page: Page, tmp_path: Path, content: str) -> None:
     good, bad = uuid.uuid4().hex, uuid.uuid4().hex
     (folder(tmp_path, bad).path / "end.json").write_text(content)
     folder(tmp_path, good).write_end(replace(END, ended_at=time.time()))

@@ -1,4 +1,4 @@
-"""The energy counters of two sockets, laid out as the kernel does: names, labels and joules past their wrap."""
+"""Energy counters of two sockets in the kernel's layout: names, labels, and joules past a wrap."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from hypergauge.exporters.rapl import RaplExporter
 from hypergauge.exporters.serving.registry import ExporterOptions
-from tests.support.golden import check_golden, promtool_findings
+from tests.support.exporters.golden import check_golden, promtool_findings
 
 WRAPS_AT = 262143328850
 OPTIONS = ExporterOptions(home=Path("/nowhere"))
@@ -35,7 +35,7 @@ def figures(exporter: RaplExporter) -> dict[tuple[str, str, str], float]:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Path:
-    """Two Xeons, whose memory is counted too, and the second door to the same counters."""
+    """Create two Xeons with memory counters, and the second interface to the same counters."""
     zone(tmp_path, "intel-rapl:0", "package-0", 262143000000)
     zone(tmp_path, "intel-rapl:0:0", "dram", 7_250_000)
     zone(tmp_path, "intel-rapl:1", "package-1", 5_000_000)
@@ -56,7 +56,7 @@ def test_packages_and_their_memory(server: Path) -> None:
     check_golden("rapl-server", exporter.collect())
 
 
-def test_a_counter_goes_on_past_its_wrap(server: Path) -> None:
+def test_a_counter_continues_past_its_wrap(server: Path) -> None:
     exporter = RaplExporter(OPTIONS, server)
     package = ("node_rapl_package_joules_total", "0", "intel-rapl:0")
     counter = server / POWERCAP[1:] / "intel-rapl:0/energy_uj"
@@ -94,7 +94,7 @@ def test_every_die_of_a_package_counts(tmp_path: Path) -> None:
     }
 
 
-def test_a_counter_that_is_not_there_leaves_the_others(server: Path) -> None:
+def test_a_missing_counter_affects_no_other(server: Path) -> None:
     (server / POWERCAP[1:] / "intel-rapl:0/energy_uj").unlink()
     exporter = RaplExporter(OPTIONS, server)
     assert exporter.check() is None
@@ -102,12 +102,13 @@ def test_a_counter_that_is_not_there_leaves_the_others(server: Path) -> None:
     assert ("node_rapl_package_joules_total", "1", "intel-rapl:1") in figures(exporter)
 
 
-def test_a_host_without_counters_says_so(tmp_path: Path) -> None:
+def test_check_names_a_host_without_counters(tmp_path: Path) -> None:
     reason = RaplExporter(OPTIONS, tmp_path).check()
-    assert reason == "the kernel shows no energy counters in /sys/class/powercap (virtual machines have none)"
+    assert reason is not None
+    assert "/sys/class/powercap" in reason
 
 
-def test_counters_that_only_root_may_read_say_how_that_is_mended(server: Path) -> None:
+def test_check_names_the_remedy_for_unreadable_counters(server: Path) -> None:
     for counter in server.glob("sys/class/powercap/*/energy_uj"):
         counter.chmod(0)
     exporter = RaplExporter(OPTIONS, server)
@@ -115,7 +116,7 @@ def test_counters_that_only_root_may_read_say_how_that_is_mended(server: Path) -
     os.seteuid(before or 65534)  # root may read everything
     try:
         reason = exporter.check()
-        with pytest.raises(OSError, match="no energy counter can be read any more"):
+        with pytest.raises(OSError, match="no energy counter"):
             list(exporter.collect())
     finally:
         os.seteuid(before)
@@ -125,5 +126,5 @@ def test_counters_that_only_root_may_read_say_how_that_is_mended(server: Path) -
 
 
 @pytest.mark.parametrize("name", ["rapl-server", "rapl-laptop"])
-def test_the_linter_finds_nothing(name: str) -> None:
+def test_promtool_has_no_findings(name: str) -> None:
     assert promtool_findings(name) == []

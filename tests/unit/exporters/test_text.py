@@ -1,4 +1,4 @@
-"""Bodies are rendered as the reference does it, byte for byte."""
+"""Rendering equals the reference byte by byte."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hypergauge.exporters.serving.text import WrittenFamily, escaped, render
 
 
 class Given(Collector):
-    """Families as they are."""
+    """Collector of given families."""
 
     def __init__(self, families: list[Metric]) -> None:
         self.families = families
@@ -53,7 +53,7 @@ def families(draw: st.DrawFn) -> Metric:
 
 
 @given(st.lists(families(), max_size=3))
-def test_counters_and_gauges_are_as_the_reference_renders_them(found: list[Metric]) -> None:
+def test_counters_and_gauges_equal_the_reference(found: list[Metric]) -> None:
     assert render(found) == generate_latest(Given(found))
 
 
@@ -69,18 +69,20 @@ def test_counters_and_gauges_are_as_the_reference_renders_them(found: list[Metri
     ],
     ids=lambda family: family.name,
 )
-def test_all_else_too(family: Metric) -> None:
+def test_other_types_equal_the_reference(family: Metric) -> None:
     assert render([family]) == generate_latest(Given([family]))
 
 
 @pytest.mark.parametrize("factory", [HostExporter, ProcessExporter])
-def test_our_own_listeners_bodies(factory: type[HostExporter] | type[ProcessExporter], tmp_path: Path) -> None:
+def test_expositions_of_our_exporters_equal_the_reference(
+    factory: type[HostExporter] | type[ProcessExporter], tmp_path: Path
+) -> None:
     found = list(factory(ExporterOptions(home=tmp_path)).collect())
     assert render(found) == generate_latest(Given(found))
 
 
-def test_what_a_listener_has_written_is_left_as_it_is() -> None:
-    """Where an original's form is kept: a counter without ``_total``, its order of labels, its figures."""
+def test_written_families_stay_unchanged() -> None:
+    """A counter without ``_total``, with the original's order of labels and format of numbers."""
     value = escaped('a"\\\n')
     family = WrittenFamily(
         "DCGM_ROWS", "Rows\nthere.", "counter", [f'DCGM_ROWS{{z="1",a="{value}"}} 7', "DCGM_ROWS{} 0.250000"]

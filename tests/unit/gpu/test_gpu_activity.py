@@ -1,4 +1,4 @@
-"""How active GPUs and their instances were, as GPM says."""
+"""Activity of GPUs and their instances by GPM."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import math
 import pynvml
 import pytest
 
-from hypergauge.gpu.reader import GpuReader
-from tests.support.nvml_double import MIB, NvmlDouble, Slot
+from hypergauge.gpu.sampling.reader import GpuReader
+from tests.support.fakes.nvml_double import MIB, NvmlDouble, Slot
 
 _PCIE = {197: 1_000_000, 198: 2_000_000}
 GPM = {1: 90.0, 2: 50.0, 3: 25.0, 5: 12.5, 10: 33.0, 11: 0.0, 12: 100.04, 13: 1.0, 20: 3.0, 21: 4.0, 60: 5.0, 61: 6.0}
@@ -28,36 +28,36 @@ ACTIVE = {
 }
 
 
-def test_gpm_says_how_active_a_gpu_was_since_the_last_reading() -> None:
+def test_gpm_covers_the_time_since_the_last_read() -> None:
     nvml = NvmlDouble("h100")
     (card,) = nvml.cards
     card.gpm = {None: GPM}
-    card.counters = _PCIE  # not asked for where there is GPM
+    card.counters = _PCIE  # not read with GPM
     reader = GpuReader(nvml, nvml.clock)
-    assert not ACTIVE.keys() & reader.read().gpus[0].devices[0].figures.keys()
+    assert not ACTIVE.keys() & reader.read().gpus[0].devices[0].metrics.keys()
     nvml.now += 1
-    figures = reader.read().gpus[0].devices[0].figures
+    figures = reader.read().gpus[0].devices[0].metrics
     assert {name: figures[name] for name in ACTIVE} == ACTIVE
-    nvml.now += 0.05  # too soon after: what was said is said again
+    nvml.now += 0.05  # too soon after the last read: the same values
     card.gpm = {None: {2: 10.0}}
-    assert reader.read().gpus[0].devices[0].figures == figures
+    assert reader.read().gpus[0].devices[0].metrics == figures
     nvml.now += 0.06
-    figures = reader.read().gpus[0].devices[0].figures
+    figures = reader.read().gpus[0].devices[0].metrics
     assert {name: figures[name] for name in ACTIVE if name in figures} == {"sm_active": 0.1}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 140737488355328.0, 9223372036854775792.0])
-def test_gpm_leaves_out_what_is_no_number(value: float) -> None:
+def test_gpm_leaves_out_invalid_numbers(value: float) -> None:
     nvml = NvmlDouble("h100")
     nvml.cards[0].gpm = {None: {2: value, 20: value, 1: 100.0}}
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
     nvml.now += 1
-    figures = reader.read().gpus[0].devices[0].figures
+    figures = reader.read().gpus[0].devices[0].metrics
     assert {name for name in ACTIVE if name in figures} == {"graphics_active"}
 
 
-def test_gpm_that_is_denied_gives_way_to_counters() -> None:
+def test_without_permission_for_gpm_counters_are_read() -> None:
     nvml = NvmlDouble("h100")
     (card,) = nvml.cards
     card.counters = dict(_PCIE)
@@ -67,20 +67,20 @@ def test_gpm_that_is_denied_gives_way_to_counters() -> None:
     for _ in range(2):
         nvml.now += 1
         (gpu,) = reader.read().gpus
-    assert gpu.devices[0].figures["pcie_transmit"] == 0.0
+    assert gpu.devices[0].metrics["pcie_transmit"] == 0.0
     assert nvml.calls["nvmlGpmSampleGet"] == 1
     assert not nvml.samples
 
 
-def test_gpm_starts_afresh_after_a_long_time() -> None:
+def test_gpm_restarts_after_a_long_gap() -> None:
     nvml = NvmlDouble("h100")
     nvml.cards[0].gpm = {None: GPM}
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
     nvml.now += 3600
-    assert "sm_active" not in reader.read().gpus[0].devices[0].figures
+    assert "sm_active" not in reader.read().gpus[0].devices[0].metrics
     nvml.now += 1
-    assert reader.read().gpus[0].devices[0].figures["sm_active"] == 0.5
+    assert reader.read().gpus[0].devices[0].metrics["sm_active"] == 0.5
     assert len(nvml.samples) == 2
     reader.close()
     reader.close()
@@ -96,7 +96,7 @@ def test_gpm_per_instance() -> None:
     reader.read()
     nvml.now += 1
     (gpu,) = reader.read().gpus
-    assert [device.figures["sm_active"] for device in gpu.devices] == [0.8, 0.2]
+    assert [device.metrics["sm_active"] for device in gpu.devices] == [0.8, 0.2]
     assert gpu.activity == "gpm"
 
 

@@ -1,4 +1,4 @@
-"""What happens to GPUs between and during readings: they are lost, repartitioned, or the driver is restarted."""
+"""Changes between and during reads: lost GPUs, new MIG instances, restarts of the driver."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pynvml
 import pytest
 
-from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.sample import Sample
-from tests.support.nvml_double import NvmlDouble, Process, Slot
+from hypergauge.gpu.sampling.reader import GpuReader
+from hypergauge.gpu.sampling.sample import Sample
+from tests.support.fakes.nvml_double import NvmlDouble, Process, Slot
 
 LOST = [pynvml.NVMLError_GpuIsLost, pynvml.NVMLError_Unknown, pynvml.NVMLError_ResetRequired]
 T4, H100, A100 = (
@@ -31,7 +31,7 @@ def raising(error: type[pynvml.NVMLError]) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("error", LOST)
-def test_a_gpu_that_is_lost_leaves_the_others_and_returns_by_itself(error: type[pynvml.NVMLError]) -> None:
+def test_a_lost_gpu_affects_no_other_and_returns(error: type[pynvml.NVMLError]) -> None:
     nvml = NvmlDouble("h100", "t4", "a100-mig")
     nvml.cards[1].xids = [79]
     reader = GpuReader(nvml, nvml.clock)
@@ -52,7 +52,7 @@ def test_a_gpu_that_is_lost_leaves_the_others_and_returns_by_itself(error: type[
     assert nvml.session == 1
 
 
-def test_a_gpu_that_is_lost_in_the_middle_of_a_reading() -> None:
+def test_a_gpu_lost_during_a_read() -> None:
     nvml = NvmlDouble("h100", "t4")
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
@@ -67,7 +67,7 @@ def test_a_gpu_that_is_lost_in_the_middle_of_a_reading() -> None:
     assert sample.lost == {H100: "GPU is lost"}
 
 
-def test_a_gpu_that_comes_back_only_to_a_new_start_is_found_within_a_minute() -> None:
+def test_nvml_is_reopened_within_a_minute_for_a_lost_gpu() -> None:
     nvml = NvmlDouble("h100", "t4")
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
@@ -81,13 +81,13 @@ def test_a_gpu_that_comes_back_only_to_a_new_start_is_found_within_a_minute() ->
     assert nvml.session == 2
 
 
-def test_a_gpu_that_was_lost_from_the_beginning_is_found_later() -> None:
+def test_a_gpu_lost_at_the_start_is_found_later() -> None:
     nvml = NvmlDouble("h100", "t4")
     nvml.cards[0].lost = pynvml.NVMLError_GpuIsLost
     reader = GpuReader(nvml, nvml.clock)
     assert reader.problem() is None
     sample = reader.read()
-    assert (uuids(sample), sample.lost) == ([T4], {})  # nobody knows its UUID yet
+    assert (uuids(sample), sample.lost) == ([T4], {})  # its UUID is unknown yet
     nvml.cards[0].lost = None
     assert uuids(reader.read()) == [H100, T4]
 
@@ -105,7 +105,7 @@ def test_a_gpu_is_known_by_its_uuid_when_the_indices_move() -> None:
     assert sample.lost == {H100: "it was not found"}
 
 
-def test_one_figure_with_an_unknown_error_is_left_out() -> None:
+def test_a_metric_with_an_unknown_error_is_left_out() -> None:
     nvml = NvmlDouble("t4")
     reader = GpuReader(nvml, nvml.clock)
     for call in range(1, 4):
@@ -120,7 +120,7 @@ def test_one_figure_with_an_unknown_error_is_left_out() -> None:
 @pytest.mark.parametrize(
     "error", [pynvml.NVMLError_Timeout, pynvml.NVMLError_NotReady, pynvml.NVMLError_NoData, pynvml.NVMLError_InUse]
 )
-def test_a_figure_that_is_not_there_once_is_asked_for_again(error: type[pynvml.NVMLError]) -> None:
+def test_a_temporarily_missing_metric_is_read_again(error: type[pynvml.NVMLError]) -> None:
     nvml = NvmlDouble("t4")
     reader = GpuReader(nvml, nvml.clock)
     nvml.before("nvmlDeviceGetPowerUsage", raising(error))
@@ -128,7 +128,7 @@ def test_a_figure_that_is_not_there_once_is_asked_for_again(error: type[pynvml.N
     assert reader.read().gpus[0].board["power"] == 26.78
 
 
-def test_a_mode_that_is_not_told_once_is_the_one_before() -> None:
+def test_an_unknown_mig_mode_keeps_the_last_one() -> None:
     nvml = NvmlDouble("a100-mig")
     reader = GpuReader(nvml, nvml.clock)
     before = reader.read()
@@ -136,7 +136,7 @@ def test_a_mode_that_is_not_told_once_is_the_one_before() -> None:
     assert reader.read().gpus == before.gpus
 
 
-def test_instances_come_and_go_between_readings() -> None:
+def test_instances_change_between_reads() -> None:
     nvml = NvmlDouble("h100")
     reader = GpuReader(nvml, nvml.clock)
     assert [device.instance for device in reader.read().gpus[0].devices] == [None]
@@ -151,28 +151,28 @@ def test_instances_come_and_go_between_readings() -> None:
     nvml.cards[0].gpm = {None: {2: 50.0}}
     (gpu,) = reader.read().gpus
     assert not gpu.gpu.mig_enabled
-    assert gpu.devices[0].figures["utilization"] == 0.0  # not had in MIG mode, and asked for again after it
+    assert gpu.devices[0].metrics["utilization"] == 0.0  # unsupported in MIG mode, and read again after it
     nvml.now += 1
-    assert reader.read().gpus[0].devices[0].figures["sm_active"] == 0.5
+    assert reader.read().gpus[0].devices[0].metrics["sm_active"] == 0.5
     assert len(nvml.samples) == 2
 
 
-def test_a_new_instance_with_an_old_id_starts_afresh() -> None:
+def test_a_new_instance_with_a_reused_id_has_new_counters() -> None:
     nvml = NvmlDouble("h100")
     nvml.repartition(0, Slot(1, "4g.40gb"))
     nvml.cards[0].gpm = {1: {2: 80.0}}
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
     nvml.now += 1
-    assert reader.read().gpus[0].devices[0].figures["sm_active"] == 0.8
+    assert reader.read().gpus[0].devices[0].metrics["sm_active"] == 0.8
     nvml.repartition(0, Slot(1, "3g.40gb"))
     nvml.now += 1
     (device,) = reader.read().gpus[0].devices
     assert device.instance is not None
     assert device.instance.profile == "3g.40gb"
-    assert "sm_active" not in device.figures
+    assert "sm_active" not in device.metrics
     nvml.now += 1
-    assert reader.read().gpus[0].devices[0].figures["sm_active"] == 0.8
+    assert reader.read().gpus[0].devices[0].metrics["sm_active"] == 0.8
     assert len(nvml.samples) == 2
 
 
@@ -192,7 +192,7 @@ def test_a_new_instance_with_an_old_id_starts_afresh() -> None:
 )
 @pytest.mark.parametrize("mig", [True, False])
 @pytest.mark.parametrize("root", [True, False])
-def test_a_repartition_during_a_reading(function: str, call: int, mig: bool, root: bool) -> None:
+def test_a_repartition_during_a_read(function: str, call: int, mig: bool, root: bool) -> None:
     nvml = NvmlDouble("h100", "t4")
     (card, _) = nvml.cards
     card.root = root
@@ -227,7 +227,7 @@ GONE = [
 
 
 @pytest.mark.parametrize("error", GONE)
-def test_a_driver_restart_is_an_error_until_it_is_back(error: type[pynvml.NVMLError]) -> None:
+def test_a_driver_restart_raises_until_it_is_back(error: type[pynvml.NVMLError]) -> None:
     nvml = NvmlDouble("h100", "t4")
     reader = GpuReader(nvml, nvml.clock)
     nvml.cards[1].xids = [31]
@@ -247,7 +247,7 @@ def test_a_driver_restart_is_an_error_until_it_is_back(error: type[pynvml.NVMLEr
     assert after.gpus[1].xids == {31: 1}
 
 
-def test_a_driver_that_was_exchanged_and_knows_nobody_is_opened_anew_at_once() -> None:
+def test_a_replaced_driver_is_opened_again_at_once() -> None:
     nvml = NvmlDouble("h100", "t4")
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
@@ -267,7 +267,7 @@ def test_the_only_gpu_is_lost() -> None:
         sample = reader.read()
         assert (sample.gpus, sample.lost) == ((), {T4: "GPU is lost"})
         nvml.now += 1
-    assert nvml.session == 2  # once, for the case that it was the driver
+    assert nvml.session == 2  # once, in case the driver was the cause
     nvml.cards[0].lost = None
     assert uuids(reader.read()) == [T4]
 
@@ -286,7 +286,7 @@ def test_the_only_gpu_is_lost() -> None:
         "nvmlDeviceGetCurrentClocksEventReasons",
     ],
 )
-def test_a_driver_restart_during_a_reading(function: str) -> None:
+def test_a_driver_restart_during_a_read(function: str) -> None:
     nvml = NvmlDouble("h100")
     nvml.cards[0].gpm = {None: {2: 50.0}}
     nvml.cards[0].processes = [Process(10)]
@@ -299,13 +299,13 @@ def test_a_driver_restart_during_a_reading(function: str) -> None:
     for _ in range(2):
         nvml.now += 1
         sample = reader.read()
-    assert sample.gpus[0].devices[0].figures["sm_active"] == 0.5
+    assert sample.gpus[0].devices[0].metrics["sm_active"] == 0.5
 
 
 @pytest.mark.parametrize(
     "function", ["nvmlSystemGetDriverVersion", "nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName"]
 )
-def test_a_driver_restart_at_the_beginning(function: str) -> None:
+def test_a_driver_restart_at_the_start(function: str) -> None:
     nvml = NvmlDouble("h100")
     nvml.before(function, nvml.restart_driver)
     reader = GpuReader(nvml, nvml.clock)
@@ -314,7 +314,7 @@ def test_a_driver_restart_at_the_beginning(function: str) -> None:
     assert uuids(reader.read()) == [H100]
 
 
-def test_a_process_that_ends_between_the_lists_is_shown_as_it_was_seen() -> None:
+def test_a_process_that_ends_between_the_lists_is_included() -> None:
     nvml = NvmlDouble("t4")
     (card,) = nvml.cards
     nvml.before("nvmlDeviceGetGraphicsRunningProcesses", card.processes.clear)
@@ -323,7 +323,7 @@ def test_a_process_that_ends_between_the_lists_is_shown_as_it_was_seen() -> None
     assert reader.read().gpus[0].processes == ()
 
 
-def test_after_close_a_reading_begins_anew() -> None:
+def test_a_read_after_close_opens_nvml_again() -> None:
     nvml = NvmlDouble("h100")
     reader = GpuReader(nvml, nvml.clock)
     reader.close()

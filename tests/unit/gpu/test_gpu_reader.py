@@ -1,4 +1,4 @@
-"""What a reading says of real devices, as nvidia-smi described them."""
+"""Samples of real devices, as described by nvidia-smi."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from hypergauge import gpu
 from hypergauge.gpu.inventory import Gpu, MigInstance
-from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.sample import DeviceSample, GpuProcess, GpuSample
-from tests.support.nvml_double import MIB, NvmlDouble, Process, Slot
-from tests.support.nvml_functions import FUNCTIONS
+from hypergauge.gpu.sampling.reader import GpuReader
+from hypergauge.gpu.sampling.sample import DeviceSample, GpuProcess, GpuSample
+from tests.support.fakes.nvml_double import MIB, NvmlDouble, Process, Slot
+from tests.support.fakes.nvml_functions import FUNCTIONS
 
 _REASONS = (
     "gpu_idle",
@@ -96,7 +96,7 @@ H100 = GpuSample(
     ("document", "driver", "expected"),
     [("t4", "515.105.01", T4), ("rtx-3080", "536.40", RTX_3080), ("h100", "535.161.08", H100)],
 )
-def test_reads_of_each_device_what_it_has_and_nothing_else(document: str, driver: str, expected: GpuSample) -> None:
+def test_each_device_has_exactly_its_supported_metrics(document: str, driver: str, expected: GpuSample) -> None:
     nvml = NvmlDouble(document)
     reader = GpuReader(nvml, nvml.clock)
     assert reader.problem() is None
@@ -109,7 +109,7 @@ def test_reads_of_each_device_what_it_has_and_nothing_else(document: str, driver
     assert reader.read().gpus == (expected,)
 
 
-def test_reads_mig_instances_with_their_memory_and_the_board_once() -> None:
+def test_mig_instances_have_their_memory_and_one_board() -> None:
     nvml = NvmlDouble("a100-mig")
     (gpu,) = GpuReader(nvml, nvml.clock).read().gpus
     instances = tuple(MigInstance(slot.gpu_instance_id, slot.uuid, "1g.20gb") for slot in nvml.cards[0].slots)
@@ -129,7 +129,7 @@ def test_a_gpu_in_mig_mode_without_instances_has_no_devices() -> None:
     assert (gpu.devices, gpu.gpu.mig, gpu.gpu.mig_enabled) == ((), (), True)
 
 
-def test_parts_of_an_instance_are_read_as_the_instance() -> None:
+def test_compute_instances_count_as_their_gpu_instance() -> None:
     nvml = NvmlDouble("a100-mig")
     nvml.repartition(0, Slot(1, "1c.3g.40gb"), Slot(1, "2c.3g.40gb"), Slot(2, "3g.40gb"))
     (gpu,) = GpuReader(nvml, nvml.clock).read().gpus
@@ -137,7 +137,7 @@ def test_parts_of_an_instance_are_read_as_the_instance() -> None:
     assert len(gpu.devices) == 2
 
 
-def test_does_not_ask_again_for_what_a_device_does_not_have() -> None:
+def test_unsupported_queries_are_not_repeated() -> None:
     nvml = NvmlDouble("rtx-3080")
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
@@ -165,14 +165,14 @@ def test_does_not_ask_again_for_what_a_device_does_not_have() -> None:
     assert nvml.calls["nvmlDeviceGetRemappedRows"] == 2 * asked_once["nvmlDeviceGetRemappedRows"]
 
 
-def test_counters_become_rates_over_the_time_between_readings() -> None:
+def test_counters_become_rates_between_reads() -> None:
     nvml = NvmlDouble("t4")
     (card,) = nvml.cards
     reader = GpuReader(nvml, nvml.clock)
     card.counters = _PCIE | _NVLINK
 
     def traffic() -> dict[str, float]:
-        figures = reader.read().gpus[0].devices[0].figures
+        figures = reader.read().gpus[0].devices[0].metrics
         return {name: figures[name] for name in figures if name.startswith(("pcie", "nvlink"))}
 
     assert traffic() == {}
@@ -185,14 +185,14 @@ def test_counters_become_rates_over_the_time_between_readings() -> None:
         "nvlink_receive": 1024.0,
     }
     nvml.now += 1
-    card.counters = {197: 7, 198: 2_000_100, 138: 110, 139: 2**64 - 1}  # one fell, one is a blank
+    card.counters = {197: 7, 198: 2_000_100, 138: 110, 139: 2**64 - 1}  # one fell, one is a sentinel
     assert traffic() == {"pcie_receive": 100.0, "nvlink_transmit": 0.0}
     nvml.now += 1
     card.counters = {197: 17, 198: 2_000_100, 138: 110, 139: 210}
     assert traffic() == {"pcie_transmit": 10.0, "pcie_receive": 0.0, "nvlink_transmit": 0.0}
 
 
-def test_each_process_once_with_what_it_has() -> None:
+def test_each_process_is_listed_once() -> None:
     nvml = NvmlDouble("t4")
     (card,) = nvml.cards
     card.processes = [
@@ -208,8 +208,8 @@ def test_each_process_once_with_what_it_has() -> None:
         (10, now + 2, 40),
         (20, now + 1, 70),
         (30, 5, 99),  # long ago
-        (16, now + 1, 4294967295),  # what some drivers fill up with
-        (99, now + 2, 10),  # has just ended
+        (16, now + 1, 4294967295),  # padding of some drivers
+        (99, now + 2, 10),  # just ended
     ]
     reader = GpuReader(nvml, nvml.clock)
     assert reader.read().gpus[0].processes == (
@@ -226,7 +226,7 @@ def test_each_process_once_with_what_it_has() -> None:
         assert reader.read().gpus[0].processes == (GpuProcess(10, 5 * MIB, 0.0),)
 
 
-def test_a_driver_that_knows_no_utilization_of_processes_is_asked_once() -> None:
+def test_unsupported_process_utilization_is_queried_once() -> None:
     nvml = NvmlDouble("t4")
     nvml.cards[0].utilization = None
     reader = GpuReader(nvml, nvml.clock)
@@ -281,7 +281,7 @@ def test_a_device_without_xid_events_has_none() -> None:
         ("nvmlDeviceGetFanSpeed", "fan_speed", 2**32 - 1),
     ],
 )
-def test_blanks_are_left_out(function: str, name: str, blank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentinels_are_left_out(function: str, name: str, blank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FUNCTIONS, function, lambda *_: blank)
     nvml = NvmlDouble("rtx-3080")
     (gpu,) = GpuReader(nvml, nvml.clock).read().gpus
@@ -293,17 +293,17 @@ def test_an_old_driver_counts_reserved_memory_as_used() -> None:
     nvml = NvmlDouble("t4")
     nvml.driver = "470.57"
     (gpu,) = GpuReader(nvml, nvml.clock).read().gpus
-    figures = gpu.devices[0].figures
+    figures = gpu.devices[0].metrics
     assert "memory_reserved" not in figures
     assert figures["memory_used"] == (1032 + 388) * MIB
 
 
-def test_every_function_that_is_asked_for_is_one_of_pynvml() -> None:
-    """Spelling: a function that a driver does not have is no error, so a wrong name would never be seen."""
+def test_every_called_function_exists_in_pynvml() -> None:
+    """A missing function is no error, so a misspelt name would go unnoticed."""
     folder = Path(gpu.__file__).parent
     names = {
         name
-        for file in folder.glob("*.py")
+        for file in folder.rglob("*.py")
         for name in re.findall(r"\bnvml(?:Device|Event|Gpm|System|Init|Shutdown)\w*", file.read_text())
     }
     assert len(names) > 40
@@ -312,7 +312,7 @@ def test_every_function_that_is_asked_for_is_one_of_pynvml() -> None:
     assert {name for name in whole if not hasattr(pynvml, name)} == set()
 
 
-def test_without_a_driver_it_says_so() -> None:
+def test_problem_names_a_missing_driver() -> None:
     reader = GpuReader(pynvml)
     problem = reader.problem()
     if problem is None:
@@ -323,7 +323,7 @@ def test_without_a_driver_it_says_so() -> None:
     reader.close()
 
 
-def test_a_host_without_gpus_says_so() -> None:
+def test_problem_names_a_host_without_gpus() -> None:
     nvml = NvmlDouble("t4")
     nvml.cards.clear()
     reader = GpuReader(nvml, nvml.clock)

@@ -1,4 +1,4 @@
-"""The reader against simulated GPUs, which real processes keep busy."""
+"""The reader on simulated GPUs, kept busy by real processes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 import pynvml
 
-from hypergauge.gpu.reader import GpuReader
-from hypergauge.gpu.sample import GpuSample, Sample
+from hypergauge.gpu.sampling.reader import GpuReader
+from hypergauge.gpu.sampling.sample import GpuSample, Sample
 from hypergauge.simulation import SimulatedNvml, World
 from tests.support.waiting import HUNG_SECONDS
 
@@ -48,7 +48,7 @@ def test_a_process_on_a_gpu_is_seen_with_its_utilization() -> None:
 
         def is_busy(sample: Sample) -> bool:
             gpu = sample.gpus[0]
-            return bool(gpu.processes and gpu.processes[0].sm_utilization and gpu.devices[0].figures.get("sm_active"))
+            return bool(gpu.processes and gpu.processes[0].sm_utilization and gpu.devices[0].metrics.get("sm_active"))
 
         busy, beside = read_until(reader, is_busy).gpus
     assert [process.pid for process in busy.processes] == pids
@@ -68,7 +68,7 @@ def test_processes_on_instances_are_seen_there() -> None:
 
         def all_busy(sample: Sample) -> bool:
             gpu = sample.gpus[0]
-            return len(gpu.processes) == 2 and all(device.figures.get("sm_active") for device in gpu.devices)
+            return len(gpu.processes) == 2 and all(device.metrics.get("sm_active") for device in gpu.devices)
 
         (gpu,) = read_until(reader, all_busy).gpus
     instance_of = {process.pid: process.gpu_instance_id for process in gpu.processes}

@@ -1,4 +1,4 @@
-"""MIG instances through NVML's functions: where they lie, making and removing them; with root's rights and without."""
+"""MIG instances through NVML: positions, creation and removal, with and without root."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypergauge.gpu.models import MODELS
 
 
 class Overridden:
-    """An NVML of which some functions answer otherwise."""
+    """NVML with replaced functions."""
 
     def __init__(self, nvml: Any, **functions: Any) -> None:
         self._nvml = nvml
@@ -39,7 +39,7 @@ def gpus(nvml: Any) -> list[str]:
     return [gpu.uuid for gpu in inventory(nvml=nvml).gpus]
 
 
-def test_a_layout_says_what_a_gpu_can_be_divided_into(nvml: Any, gpus: list[str]) -> None:
+def test_a_layout_lists_profiles_and_instances(nvml: Any, gpus: list[str]) -> None:
     control = MigControl(nvml)
     a100, a30, t4 = (control.layout(uuid) for uuid in gpus)
     for layout, model in ((a100, "A100"), (a30, "A30")):
@@ -51,7 +51,7 @@ def test_a_layout_says_what_a_gpu_can_be_divided_into(nvml: Any, gpus: list[str]
     assert (a100.index, a100.name, a30.index) == (0, "NVIDIA A100-SXM4-40GB", 1)
 
 
-def test_instances_are_made_where_they_are_to_be_and_removed_again(nvml: Any, gpus: list[str]) -> None:
+def test_instances_are_created_at_a_position_and_removed(nvml: Any, gpus: list[str]) -> None:
     control = MigControl(nvml)
     made = [control.create(gpus[0], "3g.20gb", 4), control.create(gpus[0], "1g.5gb", 2)]
     there = control.layout(gpus[0]).instances
@@ -67,13 +67,13 @@ def test_instances_are_made_where_they_are_to_be_and_removed_again(nvml: Any, gp
 @pytest.mark.parametrize(
     ("gpu", "profile", "start", "message"),
     [
-        (0, "1g.5gb", 0, "has no room for a MIG instance 1g.5gb on memory slice 0"),
-        (0, "3g.71gb", 0, "has no MIG profile 3g.71gb"),
-        (2, "1g.5gb", 0, "has no MIG profile 1g.5gb"),
-        (None, "1g.5gb", 0, "GPU GPU-0: Not Found"),
+        (0, "1g.5gb", 0, "no room"),
+        (0, "3g.71gb", 0, "3g.71gb"),
+        (2, "1g.5gb", 0, "no MIG profile"),
+        (None, "1g.5gb", 0, "Not Found"),
     ],
 )
-def test_what_cannot_be_made(
+def test_impossible_instances_are_refused(
     nvml: Any, gpus: list[str], gpu: int | None, profile: str, start: int, message: str
 ) -> None:
     control = MigControl(nvml)
@@ -84,13 +84,13 @@ def test_what_cannot_be_made(
     assert len(control.layout(gpus[0]).instances) == 1
 
 
-def test_an_instance_that_cannot_be_completed_is_taken_back(nvml: Any, gpus: list[str]) -> None:
+def test_an_incomplete_instance_is_removed(nvml: Any, gpus: list[str]) -> None:
     with pytest.raises(NotPermitted):
         MigControl(Overridden(nvml, nvmlGpuInstanceCreateComputeInstance=forbidden)).create(gpus[0], "3g.20gb", 4)
     assert MigControl(nvml).layout(gpus[0]).instances == ()
 
 
-def test_without_rights_instances_are_seen_but_not_their_places(nvml: Any, gpus: list[str]) -> None:
+def test_without_root_instances_have_no_positions(nvml: Any, gpus: list[str]) -> None:
     control = MigControl(
         Overridden(
             nvml,
@@ -107,7 +107,7 @@ def test_without_rights_instances_are_seen_but_not_their_places(nvml: Any, gpus:
         control.remove(gpus[1], there[0].gpu_instance_id)
 
 
-def test_a_process_that_has_just_ended_is_waited_for(nvml: Any, gpus: list[str]) -> None:
+def test_removal_waits_for_an_ending_process(nvml: Any, gpus: list[str]) -> None:
     destroyed: list[object] = []
 
     def destroy(instance: object) -> None:
@@ -120,11 +120,11 @@ def test_a_process_that_has_just_ended_is_waited_for(nvml: Any, gpus: list[str])
     control.remove(gpus[1], 3)
     assert len(control.layout(gpus[1]).instances) == 1
     destroyed.clear()
-    with pytest.raises(GpuUnavailable, match="a process is still on MIG instance 4 of GPU"):
-        control.remove(gpus[1], 4, patience=0.0)
+    with pytest.raises(GpuUnavailable, match="MIG instance 4"):
+        control.remove(gpus[1], 4, timeout=0.0)
 
 
-def test_processes_are_those_of_the_gpu_and_of_its_instances(nvml: Any, gpus: list[str]) -> None:
+def test_processes_of_the_gpu_and_its_instances(nvml: Any, gpus: list[str]) -> None:
     asked: list[object] = []
 
     def processes(handle: object) -> list[SimpleNamespace]:

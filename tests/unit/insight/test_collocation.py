@@ -1,4 +1,4 @@
-"""What is said about collocation is computed, whichever way it came out; and what cannot be judged is named."""
+"""Advice for and against collocation, and sets without a comparison."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from hypergauge.insight.sharing.collocation import advice, left_out, remarks, verdict
+from hypergauge.insight.sharing.collocation import advice, facts, left_out, verdict
 from hypergauge.insight.sharing.concurrent_runs import concurrent_runs
 from hypergauge.insight.sharing.interference import Interference
 from hypergauge.insight.sharing.progress import Progress
 from hypergauge.insight.sharing.slowdowns import Measured, sets_of
+from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.runs.selection import RunInfo
 
 MIDNIGHT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -32,8 +33,8 @@ def run(workload: int, position: int, command: str, start: float, duration: floa
 
 
 def judged(runs: Sequence[RunInfo], measured: Measured | None = None, metric: str = "duration") -> Interference:
-    sittings, out = concurrent_runs(runs, {})
-    return Interference(metric, sets_of(sittings, measured or Measured(), paced=metric != "duration"), out)
+    concurrent, out = concurrent_runs(runs, {})
+    return Interference(metric, sets_of(concurrent, measured or Measured(), paced=metric != "duration"), out)
 
 
 ALONE = [run(1, 1, "a", 0, 10), run(2, 1, "b", 20, 10)]
@@ -99,17 +100,18 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
         run(3, 1, "a", 120, 14, attempt=3), run(3, 2, "b", 120, 14, attempt=3),
     ])  # fmt: skip
     assert [one.repetitions for one in found.sets] == [2]
-    assert list(map(left_out, found.left_out)) == [
-        "left out: 1/1/1@2 ran into its time limit after 2.0 s",
-        "left out: 1/3/1@2, 1/3/2@2 (1/3/2@2 failed after 3.0 s)",
+    refused = list(map(left_out, found.left_out))
+    assert refused == [
+        Fact("not_judged", ("1/1/1@2",), {"reason": "1/1/1@2 ran into its time limit after 2.0 s"}),
+        Fact("not_judged", ("1/3/1@2", "1/3/2@2"), {"reason": "1/3/2@2 failed after 3.0 s"}),
     ]
-    assert set(map(left_out, found.left_out)) < set(remarks(found))
+    assert list(facts(found))[-2:] == refused
 
 
 def test_runs_that_go_on_and_those_on_whose_gpu_somebody_else_was_are_left_out() -> None:
     going = run(2, 1, "b", 20, 10, status="running", ended_at=None)
     _, out = concurrent_runs([ALONE[0], going], {ALONE[0].run_id: ["7/1/1"]})
-    assert [one.reason for one in out] == ["7/1/1 used the GPU of 1/1/1 as well", "1/2/1 goes on"]
+    assert [one.reason for one in out] == ["7/1/1 used the GPU of 1/1/1, too", "1/2/1 is running"]
 
 
 def test_what_was_retried_beside_one_that_went_on_is_no_repetition() -> None:
@@ -144,7 +146,9 @@ def test_on_an_instance_alone_is_the_whole_gpu_and_the_instance_as_well() -> Non
     assert (a.on_instance.alone.collocation, a.on_instance.ratio.value) == ("3g.20gb", 18 / 16)
     assert b.on_instance is None
     found = judged([half, ALONE[1], *pair])
-    assert "a 3g.20gb + b 4g.20gb (1/3): a was alone on 3g.20gb only, not on the whole of it" in list(remarks(found))
+    assert [one.values for one in facts(found) if one.code == "alone_on_part"] == [
+        {"configuration": "a", "set": "a 3g.20gb + b 4g.20gb", "workloads": ("1/3",), "collocation": "3g.20gb"}
+    ]
 
 
 def test_what_shares_no_device_shares_the_host() -> None:
@@ -158,9 +162,9 @@ def test_what_shares_no_device_shares_the_host() -> None:
         assert found.sharing == sharing
 
 
-# --- runs that were there for longer than their neighbours ------------------------------------------------------------
+# --- runs that last longer than their neighbours ----------------------------------------------------------------------
 
-# `a` takes a second a step for 10 steps; beside `b`, 2 s for the first 4 steps, until `b` ends, and a second again.
+# Alone, `a` takes 1 s per step for 10 steps. Beside `b` it takes 2 s for each of the first 4 steps, until `b` ends.
 UNEVEN = [*ALONE, run(3, 1, "a", 40, 14), run(3, 2, "b", 40, 8)]
 STEPS = {
     ALONE[0].run_id: Progress([0, 10], [0, 10], 10),
@@ -195,7 +199,8 @@ def test_where_they_are_not_it_is_said_to_be_diluted() -> None:
     a = found.sets[0].members[0]
     assert a.slowdown is not None
     assert (a.over, a.diluted, a.slowdown.ratio.value) == ("whole", True, 1.4)
-    assert any("a in a + b (57%)" in line for line in remarks(found))
+    [diluted] = [one.values["members"] for one in facts(found) if one.code == "diluted"]
+    assert diluted == [{"configuration": "a", "set": "a + b", "share": pytest.approx(0.57, abs=0.01)}]
 
 
 def test_the_time_of_a_step_is_that_while_all_were_there() -> None:
@@ -204,7 +209,7 @@ def test_the_time_of_a_step_is_that_while_all_were_there() -> None:
     assert a.slowdown is not None
     assert (a.slowdown.seconds, a.slowdown.alone_seconds) == (2, 1)
     assert b.slowdown is None
-    assert "b logs no steps in a + b (1/3), or none alone" in list(remarks(found))
+    assert [one.values["configuration"] for one in facts(found) if one.code == "not_paced"] == ["b"]
 
 
 # --- amounts ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What is told of trainings whose phases are known, and of curves in which there is nothing to tell."""
+"""Highlights of trainings with known phases, and of curves without any."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from hypergauge.insight.highlights import lines, most_telling
+from hypergauge.insight.highlights import lines, most_significant
 from hypergauge.insight.highlights.formatting import Line
 from hypergauge.insight.highlights.phases import phases, scaled
 from hypergauge.insight.highlights.segments import edges
 from hypergauge.insight.highlights.signals import Signals
 from hypergauge.sql.queries.report import Phase as Tracked
-from tests.support.telemetry import GIB, MIB, coarser, measured, signals
+from tests.support.data.telemetry import GIB, MIB, coarser, measured, signals
 
 ROUND = [("training", 30.0), ("evaluation", 4.0)]
 
 
 def told(found: Signals, tracked: Sequence[Tracked] = ()) -> list[Line]:
-    return most_telling(lines(found, tracked), found.duration)
+    return most_significant(lines(found, tracked), found.duration)
 
 
 def kinds(found: Signals) -> list[str]:
@@ -68,7 +68,7 @@ def test_a_run_in_which_nothing_changes_is_one_line_that_says_so(count: int, see
 
 @pytest.mark.parametrize(("memory", "most"), [(0.0, 0.01), (0.3, 0.02), (0.6, 0.06)])
 def test_noise_is_seldom_cut(memory: float, most: float) -> None:
-    """Of 400 runs of noise alone no more than `most` have a piece more: noise of each point by itself, and one that remembers."""
+    """At most a share `most` of 400 curves of pure noise, independent or autocorrelated by `memory`, is cut."""
     cut = 0
     for seed in range(400):
         random = np.random.default_rng(seed)
@@ -199,13 +199,13 @@ def test_ten_lines_and_one_of_what_is_left_out() -> None:
     found = told(signals(measured(parts)))
     assert len(found) == 11
     assert found[-1].kind == "rest"
-    assert re.match(r"left out, since less telling: ", found[-1].text)
+    assert re.match(r"less significant: ", found[-1].text)
     assert [one.start for one in found[:-1]] == sorted(one.start for one in found[:-1])
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_what_is_found_agrees_with_what_was_tracked(seed: int) -> None:
-    """The phases that spans would tell are found without them, for 95 % of the time; then their names stand behind ours."""
+    """Without spans, detection finds the phases for 95 % of the time. With spans, their names are added."""
     random = np.random.default_rng(seed)
     parts = [("initialization", float(random.integers(4, 40)))]
     for _ in range(random.integers(3, 9)):

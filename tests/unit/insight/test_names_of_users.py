@@ -1,4 +1,4 @@
-"""Scripts beside files that are named like rooms of ours."""
+"""Users' modules with the names of our packages."""
 
 from __future__ import annotations
 

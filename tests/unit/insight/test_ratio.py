@@ -1,4 +1,4 @@
-"""Ratios of few repetitions: what they are, and that their intervals hold what was put in as often as they say."""
+"""Ratios of few repetitions, and the coverage of their intervals."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def test_intervals_hold_what_was_put_in(mine: int, others: list[int], spread: fl
         assert found.low is not None
         assert found.high is not None
         held += found.low <= 1.5 <= found.high
-    # Less three standard errors of so many draws.
+    # Three standard errors of this number of draws are allowed.
     assert held / DRAWS > CONFIDENCE - 3 * (CONFIDENCE * (1 - CONFIDENCE) / DRAWS) ** 0.5

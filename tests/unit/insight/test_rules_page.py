@@ -1,4 +1,4 @@
-"""The page about rules is true to their files, and these to what was published."""
+"""Page on rules against the rule files, and these against the published defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypergauge.insight.rules import PRESETS, Rule, Value
 PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 TABLE = re.compile(r"(?<=<!-- rules -->\n).*(?=<!-- /rules -->)", re.DOTALL)
 
-# By rule what AWS documents and, behind it, what its SDK has instead; patience and window at half a second a point.
+# By rule, the default in AWS's documentation and then a different one in its SDK; patience and window at 0.5 s per point.
 PUBLISHED = {
     "BatchSize": {
         "cpu_threshold_p95": "0.7", "gpu_threshold_p95": "0.7", "gpu_memory_threshold_p95": "0.7", "patience": "50 s 500 s",

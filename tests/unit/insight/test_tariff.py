@@ -1,4 +1,4 @@
-"""Tariff files: what a kilowatt hour costs when, and what is said of a file that is wrong."""
+"""Tariff files: the price of a kilowatt hour at each time, and errors."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def load(folder: Path, text: str) -> Tariff:
         ("2026-03-25T05:59+01:00", 1, 50),  # the night from Tuesday
         ("2026-03-25T06:00+01:00", 3, 100),
         ("2026-03-27T23:00+01:00", 1, 50),  # Friday
-        ("2026-03-28T03:00+01:00", 2, 50),  # its night is a Saturday's, which stands above: of that the price alone
+        ("2026-03-28T03:00+01:00", 2, 50),  # Saturday's price stands first; Friday's night has the carbon
         ("2026-03-29T12:00+02:00", 2, 100),
-        ("2026-03-30T03:00+02:00", 3, 100),  # the night from Sunday is no weekday's
+        ("2026-03-30T03:00+02:00", 3, 100),  # the night from Sunday does not belong to a weekday
         ("2026-03-30T20:30+00:00", 1, 50),  # 22:30 since the clocks went forward
         ("2026-03-27T20:30+00:00", 3, 100),  # 21:30 before
     ],

@@ -1,4 +1,4 @@
-"""The small file that holds what is looked at."""
+"""View files."""
 
 from __future__ import annotations
 

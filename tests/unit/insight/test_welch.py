@@ -1,6 +1,6 @@
-"""The test behind ``--fail-on``, a thousand times over: false alarms where nothing differs, and changes that are found.
+"""Rates of a thousand draws of the test behind ``--fail-on``: false alarms, and detected changes.
 
-A rate of a thousand draws is off by chance: with `binomial` about how far, once in ten thousand times. Seeds are fixed.
+A rate of a thousand draws deviates by chance, once in about ten thousand times by more than `binomial`. Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def lognormal(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
 
 
 def heavy(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Student's t of three degrees of freedom: now and then an attempt is far off."""
+    """Return draws of Student's t with three degrees of freedom: a few attempts are far off."""
     return np.exp(SPREAD * random.standard_t(3, shape))
 
 
 def hiccups(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """One of ten attempts met something, and took some 10 % longer."""
+    """Return draws with one of ten attempts disturbed, and some 10 % longer."""
     return np.exp(random.normal(0, SPREAD, shape) + 0.1 * (random.random(shape) < 0.1))
 
 
 def delays(random: np.random.Generator, shape: tuple[int, int]) -> Floats:
-    """Nothing is quicker than it can be, and most are not much slower."""
+    """Return draws with a minimum, to which most attempts are close."""
     return 1 + random.exponential(SPREAD, shape)
 
 
@@ -56,7 +56,7 @@ def group(values: Floats) -> Group:
 
 
 def alarms(new: Floats, old: Floats, threshold: float, alpha: float = ALPHA) -> float:
-    """Return the share of draws, one a line, that are said to have risen by more than the threshold."""
+    """Return the share of draws, one per line, with a detected rise beyond the threshold."""
     logs = np.log(new), np.log(old)
     rise = logs[0].mean(axis=1) - logs[1].mean(axis=1) - math.log1p(threshold)
     variances = logs[0].var(axis=1, ddof=1), logs[1].var(axis=1, ddof=1)
@@ -72,7 +72,7 @@ def test_false_alarms_are_no_more_than_stated(noise: Noise, counts: tuple[int, i
     random = np.random.default_rng([7, *counts])
     new, old = noise(random, (DRAWS, counts[0])), noise(random, (DRAWS, counts[1]))
     for alpha in (0.05, 0.01):
-        # At the boundary, where the true change is the threshold, there are the most of them.
+        # False alarms are most frequent at the boundary, where the true change is the threshold.
         assert alarms(1.03 * new, old, 0.03, alpha) <= alpha + binomial(alpha)
         assert alarms(new / 1.03, old, -0.03 / 1.03, alpha) <= alpha + binomial(alpha)
     assert alarms(new, old, 0.03) <= alarms(new, old, 0.0) <= ALPHA + binomial(ALPHA)
@@ -97,7 +97,7 @@ def test_a_change_of_5_percent_is_found_at_the_stated_power(counts: tuple[int, i
 
 
 def test_a_thousand_verdicts() -> None:
-    """Where the true change is the threshold. The power that they state is of the spread that each has seen: on average it is true."""
+    """The true change is the threshold. Each verdict estimates power from its own spread; the mean estimate is right."""
     random = np.random.default_rng(17)
     new, old = lognormal(random, (DRAWS, 5)), lognormal(random, (DRAWS, 5))
     condition = Condition.parse("step_time>+2%")
@@ -125,7 +125,7 @@ def test_as_many_repetitions_as_it_says_are_enough() -> None:
 
 
 def test_several_conditions_raise_a_false_alarm_no_more_often_than_one() -> None:
-    """Three figures of the same attempts, two of which go together."""
+    """Three values of the same attempts, two of which are correlated."""
     random = np.random.default_rng(23)
     shared = random.normal(0, SPREAD, (2, DRAWS, 5))
     ps = []

@@ -1,4 +1,4 @@
-"""The header of an experiment file: columns that are meant, that are nearly so, and that are the user's own."""
+"""The header of an experiment file: known columns, near misses, and the user's own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypergauge.core.errors import BadRequest
-from hypergauge.scheduler.executors.schedule import refuse_rows
+from hypergauge.scheduler.executors.batch.checks import refuse_rows
 from hypergauge.scheduler.executors.slurm import SlurmExecutor
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile
 
@@ -57,7 +57,7 @@ def test_a_near_miss_is_refused(tmp_path: Path, column: str, known: str) -> None
 @pytest.mark.parametrize(
     "column",
     [
-        # what people note beside their runs
+        # users' own notes
         *("Notes", "Note", "Date", "Model size", "Mode", "Runs", "Run time", "Names", "State", "Stats", "Dataset", "Data path"),
         *("GPU", "GPU type", "Service", "Location", "Allocation", "Collection", "Parts", "Section", "Option", "Caption"),
         *("Profile", "Files", "Models", "Seed", "Author", "Comment", "Remarks", "Accuracy", "Batch size", "Workflow", "Host"),

@@ -1,4 +1,4 @@
-"""What a row runs: a model through its entry point, or an MLflow project, and why one is refused."""
+"""Commands of rows: an entry point, an MLflow project, and refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import Inventory
 from hypergauge.scheduler.job import job_from_row
-from tests.support.rows import Write, command, problems
+from tests.support.data.rows import Write, command, problems
 
 # --- entry points -----------------------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ entry_points:
 
 @pytest.fixture
 def project(write: Write) -> Path:
-    """An MLflow project in the working directory's folder ``project``."""
+    """Create an MLflow project in the working directory's folder ``project``."""
     folder = Path.cwd() / "project"
     folder.mkdir()
     (folder / "MLproject").write_text(PROJECT)

@@ -1,4 +1,4 @@
-"""Workloads wait until the machine is as it was before the first."""
+"""Cooldown before a workload."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from hypergauge.gpu import Gpu
 from hypergauge.scheduler.plan.cooldown import Cooldown, excesses
-from hypergauge.sql.queries.newest import Newest
+from hypergauge.sql.queries.newest import NewestValue
 
 COLD = {("gpu_temperature", "GPU-a"): 40.0, ("gpu_power", "GPU-a"): 60.0, ("load", None): 0.2}
 
 
-def temperature(value: float, at: float = 100, gpu: str = "GPU-a") -> Newest:
-    return Newest("gpu_temperature", gpu, value, at)
+def temperature(value: float, at: float = 100, gpu: str = "GPU-a") -> NewestValue:
+    return NewestValue("gpu_temperature", gpu, value, at)
 
 
 @pytest.mark.parametrize(
@@ -23,18 +23,21 @@ def temperature(value: float, at: float = 100, gpu: str = "GPU-a") -> Newest:
     [
         ([temperature(43)], []),
         ([temperature(43.1)], ["43.1 °C (before 40 °C)"]),
-        ([temperature(20)], []),  # colder is as good
-        ([Newest("gpu_power", "GPU-a", 66, 100)], []),
-        ([Newest("gpu_power", "GPU-a", 250, 100)], ["250 W (before 60 W)"]),
-        ([Newest("load", None, 0.7, 100)], []),
-        ([Newest("load", None, 1.7, 100)], ["load 1.7 (before 0.2)"]),
-        ([temperature(71), Newest("gpu_power", "GPU-a", 250, 100)], ["71 °C (before 40 °C)", "250 W (before 60 W)"]),
+        ([temperature(20)], []),  # colder is fine
+        ([NewestValue("gpu_power", "GPU-a", 66, 100)], []),
+        ([NewestValue("gpu_power", "GPU-a", 250, 100)], ["250 W (before 60 W)"]),
+        ([NewestValue("load", None, 0.7, 100)], []),
+        ([NewestValue("load", None, 1.7, 100)], ["load 1.7 (before 0.2)"]),
+        (
+            [temperature(71), NewestValue("gpu_power", "GPU-a", 250, 100)],
+            ["71 °C (before 40 °C)", "250 W (before 60 W)"],
+        ),
         ([temperature(40, at=99)], ["not measured yet (before 40 °C)"]),  # before the last workload had ended
         ([temperature(71, gpu="GPU-b")], []),
         ([], []),
     ],
 )
-def test_what_is_not_yet_as_before_is_said(found: list[Newest], expected: list[str]) -> None:
+def test_what_is_not_yet_as_before_is_said(found: list[NewestValue], expected: list[str]) -> None:
     assert list(map(str, excesses(COLD, found, since=99.5, now=101))) == expected
 
 
@@ -46,7 +49,7 @@ def test_what_is_measured_no_more_is_not_waited_for() -> None:
 
 @dataclass
 class Machine:
-    """One with a GPU that cools down by 10 °C a second, from how it is at the beginning of a wait."""
+    """Machine with a GPU that cools by 10 °C per second of waiting, down to 40 °C."""
 
     temperatures: dict[str, float] = field(default_factory=lambda: {"GPU-a": 40.0})
     load: float | None = 0.2
@@ -57,9 +60,9 @@ class Machine:
         self.now += seconds
         self.temperatures = {uuid: max(40.0, value - 10 * seconds) for uuid, value in self.temperatures.items()}
 
-    def look(self, uuids: Sequence[str]) -> list[Newest]:
+    def look(self, uuids: Sequence[str]) -> list[NewestValue]:
         found = [temperature(value, self.now, uuid) for uuid, value in self.temperatures.items() if uuid in uuids]
-        return [*found, *([] if self.load is None else [Newest("load", None, self.load, self.now)])]
+        return [*found, *([] if self.load is None else [NewestValue("load", None, self.load, self.now)])]
 
     def cooldown(self, limit: float = 300) -> Cooldown:
         return Cooldown(limit, self.look, sleep=self.sleep, clock=lambda: self.now)
@@ -96,7 +99,7 @@ def test_a_gpu_that_is_not_measured_holds_nothing_back() -> None:
     machine = Machine(load=None)
     cooldown = machine.cooldown()
     cooldown.before_workload(GPUS, GPUS, machine.said.append)
-    assert machine.now == 1005  # a first figure may be on its way
+    assert machine.now == 1005  # a first sample may be on its way
     machine.temperatures["GPU-b"] = 90
     cooldown.before_workload(GPUS[1:], GPUS, machine.said.append)
     assert (machine.now, machine.said) == (1005, [])

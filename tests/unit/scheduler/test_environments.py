@@ -1,4 +1,4 @@
-"""Environments of experiment files: the command that a row becomes, and why one is refused."""
+"""Environments of experiment files: the command of a row, and refusals."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile
 from hypergauge.scheduler.launch.commands import command_of, make_environments
 from hypergauge.scheduler.launch.launch import Command, launched
 from hypergauge.scheduler.plan.checks import load
-from tests.support import fake_conda, fake_docker
-from tests.support.rows import LISTENERS, Write, command, problems
+from tests.support.data.rows import LISTENERS, Write, command, problems
+from tests.support.fakes import conda as fake_conda
+from tests.support.fakes import docker as fake_docker
 
 IMAGE = "nvcr.io/nvidia/pytorch:25.01-py3"
 
 
 @pytest.fixture
 def docker(programs: Path) -> Iterator[Path]:
-    """A Docker whose daemon answers."""
+    """Yield Docker's program, with a running daemon."""
     program = fake_docker.install(programs, IMAGE)
     with fake_docker.daemon(program):
         yield program
@@ -216,7 +217,7 @@ def test_docker_itself_knows_every_flag(tmp_path: Path) -> None:
     words, variables = start(RunFolder(tmp_path), made, ("GPU-1", "GPU-2"))
     nobody = {**variables, "DOCKER_HOST": f"unix://{tmp_path}/nobody.sock", "PATH": os.environ["PATH"]}
     done = subprocess.run(words, env=nobody, capture_output=True, text=True, check=False)
-    assert "the Docker daemon at unix://" in done.stderr  # flags are looked at first
+    assert "the Docker daemon at unix://" in done.stderr  # Docker checks flags first
 
 
 @pytest.mark.parametrize(

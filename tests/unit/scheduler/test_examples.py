@@ -1,4 +1,4 @@
-"""What we show people runs as it is."""
+"""The committed examples, run as they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hypergauge.collector.discovery.discovery import check_targets
-from hypergauge.core.config.settings import named_environments
+from hypergauge.core.config.environments import named_environments
 from hypergauge.gpu import Inventory, inventory
 from hypergauge.scheduler.experiment import sweep
 from hypergauge.scheduler.experiment.sweep_file import SweepFile
@@ -67,7 +67,7 @@ def test_what_the_docs_show_of_environments_is_in_order(tmp_path: Path) -> None:
 
 
 def in_a_job(fields: str) -> str:
-    """Return a file whose one job has these fields."""
+    """Return a file with one job of these fields."""
     job = {"job_name": "shown", "static_configs": [{"targets": ["node7:9100"]}], **yaml.safe_load(fields)}
     return yaml.safe_dump({"scrape_configs": [job]})
 

@@ -1,4 +1,4 @@
-"""Experiment files: what is read from good ones, what is said of bad ones, and what a rewritten one keeps."""
+"""Experiment files: good ones, errors of bad ones, and rewritten ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypergauge.scheduler.experiment.cells import Collocation, Environment
 from hypergauge.scheduler.experiment.experiment_file import BadExperimentFile, ExperimentFile, Row, fingerprint
 from hypergauge.scheduler.launch.commands import command_of
 from hypergauge.scheduler.plan.checks import Reactions, check, load
-from tests.support.fake_mps import installed_mps
+from tests.support.fakes.mps import installed_mps
 
 DATA = Path(__file__).parents[2] / "data" / "experiments"
 HEADER = "Experiment,Workload,Status,Run,Devices,Collocation,Environment,File,Listeners,Params\n"
@@ -30,7 +30,7 @@ Write = Callable[[str | bytes], Path]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Return a function that writes ``experiments.csv`` beside a ``train.py``, away from the working directory."""
+    """Return a function that writes ``experiments.csv`` next to a ``train.py``, outside the working directory."""
     folder, elsewhere = tmp_path / "files", tmp_path / "work"
     folder.mkdir()
     elsewhere.mkdir()
@@ -292,7 +292,7 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
         ExperimentFile.read(path)
 
 
-# --- what the host can do ---------------------------------------------------------------------------------------------
+# --- abilities of the host --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_the_working_directory_comes_first(write: Write) -> None:
     assert file.script(file.rows[0]) == Path.cwd() / "train.py"
 
 
-# --- the same row again -----------------------------------------------------------------------------------------------
+# --- repetition of a row ----------------------------------------------------------------------------------------------
 
 
 def test_fingerprint_is_of_what_is_run_and_where(write: Write) -> None:

@@ -1,4 +1,4 @@
-"""A file that says that all is done is believed: nothing is started to find that out."""
+"""A finished experiment file: no service starts for it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DONE = f"""Experiment,Workload,File,Status,Run
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home that is not there yet, and a database that nobody serves."""
+    """Return a home that does not exist yet; its database has no server."""
     (tmp_path / "train.py").touch()
     (tmp_path / "done.csv").write_text(DONE)
     monkeypatch.setenv("BENCH_HOME", str(tmp_path / "home"))

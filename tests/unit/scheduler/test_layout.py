@@ -1,4 +1,4 @@
-"""Where MIG instances go: what fits together on which GPU, beside what is there already."""
+"""Placement of MIG instances beside existing ones."""
 
 from __future__ import annotations
 

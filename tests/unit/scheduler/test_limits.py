@@ -1,4 +1,4 @@
-"""What the kernel's files say of memory, read below a root of our own."""
+"""Memory limits in the kernel's files, below an injected root."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One MPS daemon: started for its devices in folders of its own, ended by its own command, however it hangs."""
+"""MPS daemons: own devices and folders, and their end by command or by force."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ import pytest
 
 from hypergauge.core.errors import GpuUnavailable
 from hypergauge.scheduler.devices.mps import PROGRAM, MpsDaemon
-from tests.support import fake_mps
+from tests.support.fakes import mps as fake_mps
 
 GPUS = ["GPU-1", "GPU-2"]
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A short folder: sockets are made in it."""
+    """Return a folder with a short path, for sockets."""
     with tempfile.TemporaryDirectory(prefix="bench-mps-") as short:
         yield Path(short)
 
 
 @pytest.fixture
 def daemon(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MpsDaemon]:
-    """A daemon that is not started, with the program on PATH."""
+    """Return a daemon before its start, with the program on ``PATH``."""
     monkeypatch.setenv("PATH", str(fake_mps.installed_mps(folder / "bin")), prepend=":")
     made = MpsDaemon(folder / "daemon")
     yield made

@@ -1,4 +1,4 @@
-"""A run's output is bounded without its help, and reads as its beginning, what is left out, and its newest part."""
+"""The limit on a run's output: its beginning, the omitted size, and its newest part."""
 
 from __future__ import annotations
 
@@ -8,23 +8,19 @@ import os
 import re
 import subprocess
 import sys
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from hypergauge.core.output import LeftOut, OutputReader, whole_output
 from hypergauge.scheduler.supervisor.output_limit import OutputLimit
-from hypergauge.scheduler.supervisor.pausing import paused
 from tests.support.waiting import HUNG_SECONDS
 
 LIMIT = 1 << 20
 LEFT_OUT = re.compile(r"… [0-9.]+ (?:bytes|[KMG]iB) left out …\n")
-# Writes lines with the writer's name and a number, and ends without a chance to flush anything.
+# Writes lines with the writer's name and a number, and ends without a flush.
 WRITER = """
 import os, signal, sys
 name, first, last, end = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].encode().decode("unicode_escape")
@@ -38,24 +34,16 @@ def cannot_punch(_file: int, _start: int, _end: int) -> None:
     raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
 
-@pytest.fixture(params=[pytest.param(None, id="punching"), pytest.param(cannot_punch, id="moving")])
-def punch(request: pytest.FixtureRequest) -> Callable[[int, int, int], None] | None:
-    """Each way to shorten a file in turn."""
-    chosen: Callable[[int, int, int], None] | None = request.param
-    return chosen
-
-
 class Run:
     """Processes that append to one output."""
 
     def __init__(self, folder: Path) -> None:
-        self.run_id = uuid.uuid4().hex
         self.output = folder / "output.log"
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         with self.output.open("ab") as file:
-            process = subprocess.Popen(words, stdout=file, stderr=file, env={**os.environ, "BENCH_RUN_ID": self.run_id})
+            process = subprocess.Popen(words, stdout=file, stderr=file)
         self.started.append(process)
         return process
 
@@ -81,8 +69,8 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 
 @contextmanager
-def limited(run: Run, punch: Callable[[int, int, int], None] | None, limit: int = LIMIT) -> Iterator[None]:
-    watched = OutputLimit(run.run_id, run.output, limit, punch)
+def limited(run: Run, limit: int = LIMIT, punch: Callable[[int, int, int], None] | None = None) -> Iterator[None]:
+    watched = OutputLimit(run.output, limit, punch)
     watched.start()
     try:
         yield
@@ -99,10 +87,8 @@ def numbers(text: str, name: str) -> list[int]:
     return [int(number) for number in re.findall(rf"^{name} (\d{{8}}) x*$", text, re.MULTILINE)]
 
 
-def test_the_beginning_and_the_newest_part_stay_and_nothing_of_them_is_lost(
-    run: Run, punch: Callable[[int, int, int], None] | None
-) -> None:
-    with limited(run, punch):
+def test_the_beginning_and_the_newest_part_stay_and_nothing_of_them_is_lost(run: Run) -> None:
+    with limited(run):
         run.write("a", 120_000)
     head, tail = LEFT_OUT.split(run.read().decode())
     everything = lines("a", 0, 120_000)
@@ -115,10 +101,8 @@ def test_the_beginning_and_the_newest_part_stay_and_nothing_of_them_is_lost(
     assert run.output.stat().st_blocks * 512 <= LIMIT + 16384
 
 
-def test_of_several_that_write_at_once_none_loses_a_line(
-    run: Run, punch: Callable[[int, int, int], None] | None
-) -> None:
-    with limited(run, punch):
+def test_of_several_that_write_at_once_none_loses_a_line(run: Run) -> None:
+    with limited(run):
         for name in "abc":
             run.write(name, 60_000)
     head, tail = LEFT_OUT.split(run.read().decode())
@@ -130,12 +114,10 @@ def test_of_several_that_write_at_once_none_loses_a_line(
     assert len(head.splitlines()) + len(tail.splitlines()) == sum(len(numbers(head + tail, name)) for name in "abc")
 
 
-def test_who_follows_meanwhile_sees_what_was_written_in_its_order(
-    run: Run, punch: Callable[[int, int, int], None] | None
-) -> None:
+def test_who_follows_meanwhile_sees_what_was_written_in_its_order(run: Run) -> None:
     seen = bytearray()
     with closing(OutputReader(run.output)) as reader:
-        with limited(run, punch):
+        with limited(run):
             writer = run.write("a", 120_000)
             while writer.poll() is None:
                 seen += b"".join(reader.new())
@@ -148,19 +130,19 @@ def test_who_follows_meanwhile_sees_what_was_written_in_its_order(
     assert all(part in written for part in parts)
 
 
-def test_output_without_lines_is_bounded_too(run: Run, punch: Callable[[int, int, int], None] | None) -> None:
-    with limited(run, punch):
+def test_output_without_lines_is_bounded_too(run: Run) -> None:
+    with limited(run):
         run.write("a", 100_000, end="\\r")
     head, tail = LEFT_OUT.split(run.read().decode())
     written = lines("a", 0, 100_000).replace("\n", "\r")
-    assert head.endswith("\n")  # so that what is left out stands on a line of its own
+    assert head.endswith("\n")  # so that the omitted size is on a line of its own
     assert written.startswith(head[:-1])
     assert written.endswith(tail)
     assert len(head) + len(tail) <= LIMIT
 
 
 def test_an_output_that_is_not_too_long_stays_as_it_is(run: Run) -> None:
-    with limited(run, None):
+    with limited(run):
         run.write("a", 5000)
     written = lines("a", 0, 5000).encode()
     assert run.read() == run.output.read_bytes() == written
@@ -169,15 +151,13 @@ def test_an_output_that_is_not_too_long_stays_as_it_is(run: Run) -> None:
 
 
 def test_without_a_limit_all_is_kept(run: Run) -> None:
-    with limited(run, None, limit=0):
+    with limited(run, limit=0):
         run.write("a", 50_000)
     assert run.read() == lines("a", 0, 50_000).encode()
 
 
-def test_what_is_handed_on_is_a_file_that_reads_the_same(
-    run: Run, punch: Callable[[int, int, int], None] | None
-) -> None:
-    with limited(run, punch):
+def test_what_is_handed_on_is_a_file_that_reads_the_same(run: Run) -> None:
+    with limited(run):
         run.write("a", 50_000)
     with whole_output(run.output) as path:
         assert path.name == run.output.name
@@ -187,55 +167,23 @@ def test_what_is_handed_on_is_a_file_that_reads_the_same(
 
 
 def test_a_run_that_empties_its_output_itself_starts_anew(run: Run) -> None:
-    with limited(run, None):
+    with limited(run):
         run.write("a", 50_000)
     assert LeftOut.read(run.output).end
     os.truncate(run.output, 0)
-    with limited(run, None):
+    with limited(run):
         run.write("b", 100)
     assert run.read() == lines("b", 0, 100).encode()
 
 
-def test_a_crash_before_the_cut_shows_no_line_twice(run: Run) -> None:
-    """What has been moved, and stands at its old place as well while the file still has its old length."""
-    run.output.write_bytes(b"head\n" + b"tail\n" + b"old\n" + b"tail\n")
-    LeftOut(start=5, end=14, moved=9, cut=(19, 10)).write(run.output)
-    assert run.read() == "head\n… 9 bytes left out …\ntail\n".encode()
-    os.truncate(run.output, 10)
-    assert run.read() == "head\n… 9 bytes left out …\ntail\n".encode()
-
-
-def test_a_paused_run_stands_still_and_goes_on_afterwards(run: Run) -> None:
-    child = "while True: print('.', flush=True)"
-    parent = run.start(
-        sys.executable, "-c", f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    )
-    stopped = run.start("sleep", "60")
-    psutil.Process(stopped.pid).suspend()
-    try:
-        grown(run.output, 0)
-        with paused(run.run_id) as still:
-            assert still
-            size = run.output.stat().st_size
-            time.sleep(0.1)
-            assert run.output.stat().st_size == size
-        grown(run.output, size)
-        assert psutil.Process(stopped.pid).status() == psutil.STATUS_STOPPED
-        assert psutil.Process(parent.pid).status() != psutil.STATUS_STOPPED
-    finally:
-        for process in psutil.Process(parent.pid).children():
-            process.kill()
-
-
-def grown(output: Path, size: int) -> None:
-    """Wait until a file is larger than that."""
-    deadline = time.monotonic() + HUNG_SECONDS
-    while not output.exists() or output.stat().st_size <= size:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+def test_a_file_system_without_holes_keeps_the_whole_output(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with limited(run, punch=cannot_punch):
+        run.write("a", 120_000)
+    assert run.read() == run.output.read_bytes() == lines("a", 0, 120_000).encode()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
 def test_what_is_left_out_is_recorded_as_others_can_read_it(tmp_path: Path) -> None:
     LeftOut(1, 2).write(tmp_path / "output.log")
-    assert json.loads((tmp_path / "output.left").read_text()) == {"start": 1, "end": 2, "moved": 0, "cut": None}
+    assert json.loads((tmp_path / "output.left").read_text()) == {"start": 1, "end": 2}
     assert LeftOut.read(tmp_path / "output.log") == LeftOut(1, 2)

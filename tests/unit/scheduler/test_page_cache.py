@@ -1,4 +1,4 @@
-"""What is said of the page cache before a run."""
+"""The state of the page cache before a run."""
 
 from __future__ import annotations
 

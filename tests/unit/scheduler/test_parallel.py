@@ -1,4 +1,4 @@
-"""The same for several things at the same time."""
+"""Parallel calls of one function for several items."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_each_item_has_its_turn_once(items: list[int]) -> None:
 
 
 def test_items_go_at_the_same_time_but_not_too_many() -> None:
-    meeting = threading.Barrier(4)  # nobody would pass it if they took turns
+    meeting = threading.Barrier(4)  # calls one after the other would never pass it
 
     def meet(_: int) -> None:
         meeting.wait(HUNG_SECONDS)

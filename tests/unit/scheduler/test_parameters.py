@@ -1,4 +1,4 @@
-"""Parameters as recorded: by name, and without what looks secret."""
+"""Recorded parameters: by name, and without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row is which run: no run is ever attributed to another row."""
+"""Attribution of rows to runs: no run is ever attributed to another row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse(folder: Path, *rows: str) -> ExperimentFile:
 
 
 def known(folder: Path, *runs: tuple[str, str, int, int, str]) -> list[KnownRun]:
-    """Return runs of the past from (id letter, params, position, attempt, status), all of workload 1."""
+    """Return past runs of workload 1 from (id letter, params, position, attempt, status)."""
     made = []
     for letter, params, position, attempt, status in runs:
         [row] = parse(folder, f"1,1,,,t.py,{params}").rows

@@ -1,4 +1,4 @@
-"""When runs are ended though they could go on, and which are repeated."""
+"""Timeouts, retries and repetitions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def job(position: int, name: str) -> Job:
 
 @dataclass
 class Script:
-    """Runs jobs as told: by name, the statuses of one attempt after the other."""
+    """Scripted job runner: by name, the statuses of successive attempts."""
 
     statuses: dict[str, list[str]]
     began_at: float = field(default_factory=time.time)

@@ -1,4 +1,4 @@
-"""Profilers around real commands: what they are started with, how the command's end is told, and who ends first."""
+"""Profilers around real commands: their start, their exit status, and the order of ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypergauge.core.system.processes import end_run
 from hypergauge.scheduler import profilers
 from hypergauge.scheduler.profilers import ProfiledCommand, problems, relay, reports, wrapped
 from hypergauge.scheduler.profilers.nsight import Ncu
-from tests.support.fake_profilers import installed_profilers
+from tests.support.fakes.profilers import installed_profilers
 from tests.support.waiting import HUNG_SECONDS
 
 PYTHON = sys.executable
@@ -27,7 +27,7 @@ PYTHON = sys.executable
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A ``PATH`` with the stand-ins in front."""
+    """Put the stand-ins in front of ``PATH``."""
     folder = installed_profilers(tmp_path / "bin", "nsys", "ncu")
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return folder
@@ -46,7 +46,7 @@ Start = Callable[..., ProfiledCommand]
 
 @pytest.fixture
 def start(folder: RunFolder) -> Start:
-    """Start Python with the code given, under profilers, as a supervisor does."""
+    """Start Python with `code` under profilers, as a supervisor does."""
 
     def start(names: str, code: str, **variables: str) -> ProfiledCommand:
         words = wrapped(names.split("+"), [PYTHON, "-c", code], folder)
@@ -97,7 +97,7 @@ def wait_for_end(command: ProfiledCommand) -> profilers.CommandEnd:
         ),
         (("torch",), None, "{package}/torch_trace.py {run}/torch_trace.json.gz train.py --epochs 2"),
         (("perf", "torch"), "{bin}/perf", "{package}/torch_trace.py {run}/torch_trace.json.gz train.py --epochs 2"),
-        # perf counts the command alone, whatever the order in the cell
+        # perf counts the command alone, in any order of the cell
         (("perf", "ncu"), "{bin}/ncu --target-processes all --force-overwrite --export {run}/ncu {bin}/perf stat", ""),
         (("nsys", "perf"), "{bin}/nsys", ""),
     ],
@@ -119,10 +119,10 @@ def test_what_a_run_is_wrapped_in(
 
 
 def test_the_relay_knows_the_mark_by_heart() -> None:
-    assert relay._MARK == profilers.MARK  # it can import nothing of ours
+    assert relay._MARK == profilers.MARK  # the relay cannot import our package
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_profilers_that_exclude_each_other(programs: Path, names: str, message: 
 
 
 def test_torch_is_a_profiler_of_the_gpu(programs: Path, tmp_path: Path) -> None:
-    to_be_made = str(tmp_path / "env" / "bin" / "python")  # nobody knows yet whether it has PyTorch
+    to_be_made = str(tmp_path / "env" / "bin" / "python")  # PyTorch in it is unknown until it exists
     expected = ["nsys and torch exclude each other: the GPU has room for one profiler at a time"]
     assert list(problems(["nsys", "torch"], to_be_made, script=True)) == expected
 

@@ -1,4 +1,4 @@
-"""Sweeps in radT's YAML: what they become, and what is said of those that radT alone has."""
+"""Sweeps in radT's YAML, and refusals of radT's own keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.experiment.sweep_file import SweepFile
 from hypergauge.scheduler.plan import checks
 
-# As radT has it after a first start: with what it has written back.
+# radT's file after a first start: with its own additions.
 WHOLE = """\
 name: tuning
 experiment: 3
@@ -75,7 +75,7 @@ def test_what_is_not_said_is_as_in_ours(tmp_path: Path) -> None:
         ),
         ("experiment: 0\nfile: a.py\n", ": parameters: this is a list of `NAME: {values: […]}`"),
         ("experiment: 0\nfile: a.py\nparameters: {x: [1]}\n", ": parameters.x: this is `values: […]`, not [1]"),
-        ("file: a.py\nparameters: {x: {values: [1]}}\n", ": experiment.id: this is required"),
+        ("file: a.py\nparameters: {x: {values: [1]}}\n", ": experiment: id is missing"),
         (LEAST.replace("train.py", ""), ": experiment: there is neither a file nor a model to run"),
         (f"{LEAST}collocation: PPS\n", ": experiment.collocation: unknown collocation 'PPS' (did you mean 'MPS'?)"),
     ],

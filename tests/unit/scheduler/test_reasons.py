@@ -1,4 +1,4 @@
-"""What is said of a run that did not finish."""
+"""Reasons of runs that did not finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run's record holds, what it never holds, and what has changed since."""
+"""Manifests of runs: content, removal of secrets, and later changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hypergauge.scheduler.provenance.packages import packages_of
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
 from hypergauge.scheduler.provenance.sources import MOST_CHARACTERS, Sources
 from hypergauge.sql.runs.runs import KnownRun
-from tests.support import fake_docker
+from tests.support.fakes import docker as fake_docker
 from tests.support.waiting import HUNG_SECONDS
 
 GIT = ["git", "-c", "user.name=me", "-c", "user.email=me@here"]
@@ -36,7 +36,7 @@ LISTENERS = dict.fromkeys(("host", "process"))
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with one commit, which is the working directory."""
+    """Create a repository with one commit, and make it the working directory."""
     folder = tmp_path / "code"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -56,7 +56,7 @@ def head() -> str:
 
 @pytest.fixture
 def python(tmp_path: Path) -> tuple[str, Path]:
-    """The interpreter of a virtual environment without packages, and where these would be."""
+    """Return the interpreter of an empty virtual environment, and its folder of packages."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     [packages] = (tmp_path / "env").glob("lib/python*/site-packages")
     return str(tmp_path / "env" / "bin" / "python"), packages
@@ -77,7 +77,7 @@ def test_packages_are_asked_for_anew_when_some_were_installed(python: tuple[str,
     assert packages_of([interpreter], cache, {}).lines == ("torch==2.5.1",)
     [kept] = cache.iterdir()
     kept.write_text(kept.read_text().replace("torch", "KEPT"))
-    assert packages_of([interpreter], cache, {}).lines == ("KEPT==2.5.1",)  # without asking
+    assert packages_of([interpreter], cache, {}).lines == ("KEPT==2.5.1",)  # from the cache
     origin = {"url": "https://x/y.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
     install(packages, "apex", "0.1", origin)
     found = packages_of([interpreter], cache, {})
@@ -93,7 +93,7 @@ def test_an_interpreter_that_does_not_say(tmp_path: Path) -> None:
 
 @pytest.fixture
 def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Container]:
-    """An image, and Docker on ``PATH``."""
+    """Yield a container of an image, with Docker on ``PATH``."""
     program = fake_docker.install(tmp_path / "bin", "torch:1")
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     with fake_docker.daemon(program):
@@ -101,7 +101,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Containe
 
 
 def test_packages_of_an_image_are_asked_for_in_it(docker: Container, tmp_path: Path) -> None:
-    # Images may have something to say before a command.
+    # The entry point of an image may print a greeting.
     greeting = "import os, sys; print('== PyTorch ==', flush=True); os.execvp(sys.argv[1], sys.argv[1:])"
     start = docker.asked(["python", "-c", greeting, sys.executable], "a")
     found = packages_of(start, tmp_path / "cache", {}, image=fake_docker.IMAGE_ID)
@@ -175,7 +175,7 @@ def test_what_looks_secret_is_hidden_in_a_diff(repository: Path, line: str, kept
 
 
 def test_a_long_diff_is_cut(repository: Path) -> None:
-    (repository / "train.py").write_text("token" * MOST_CHARACTERS)  # one line, in which a name might begin anywhere
+    (repository / "train.py").write_text("token" * MOST_CHARACTERS)  # one line, without a boundary for the cut
     found = Sources.of((repository,))
     assert found is not None
     assert (len(found.diff), found.whole) == (MOST_CHARACTERS + len("\n(cut here)\n"), False)
@@ -195,7 +195,7 @@ def test_what_a_host_is(tmp_path: Path) -> None:
     assert "driver" not in hardware(Inventory(reason="Driver Not Loaded"), tmp_path)
 
 
-# --- the record -------------------------------------------------------------------------------------------------------
+# --- the manifest -----------------------------------------------------------------------------------------------------
 
 Recorded = Callable[[Job], RepeatedRun]
 
@@ -207,7 +207,7 @@ def recorder(tmp_path: Path) -> Recorder:
 
 @pytest.fixture
 def recorded(tmp_path: Path, recorder: Recorder) -> Recorded:
-    """Return a function that writes the record of a job, and reads it."""
+    """Return a function that writes a job's manifest and reads it back."""
 
     def write(job: Job) -> RepeatedRun:
         folder = RunFolder(tmp_path / "runs" / "a")
@@ -236,7 +236,7 @@ def test_a_run_is_repeated_from_its_record(repository: Path, recorded: Recorded)
     assert run.content["devices"] == [inventory("1xT4").gpus[0].uuid]
     assert f"pytest=={pytest.__version__}" in run.files[LOCK].splitlines()
     assert run.directory == repository
-    (repository / "e.csv").unlink()  # the record is enough
+    (repository / "e.csv").unlink()  # the manifest is sufficient
     again = run.job(inventory("1xT4"), LISTENERS, PREVIOUS, 4)
     same = replace(job, attempt=4, previous=PREVIOUS, line=None, fingerprint="fingerprint")
     assert replace(again, asked={}) == replace(same, asked={})

@@ -1,4 +1,4 @@
-"""Who sets the host's clock changes neither how long a run lasted nor when its time is over."""
+"""A changed host clock: durations and timeouts of runs stay the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_it_goes_on_evenly_when_the_hosts_clock_is_set(monkeypatch: pytest.Monke
     wall, steady = 1.75e9, 1000.0
     monkeypatch.setattr(time, "time", lambda: wall)
     monkeypatch.setattr(time, "monotonic", lambda: steady)
-    clock = RunClock(wall - 0.25)  # it took as long to begin
+    clock = RunClock(wall - 0.25)  # the start took 0.25 s
     assert clock.now() == wall
     wall, steady = wall + step + 15, steady + 15
     assert clock.now() == 1.75e9 + 15

@@ -1,4 +1,4 @@
-"""What is asked of Slurm and what it answers, without one: options, words, and commands that programs stand in for."""
+"""Slurm's options, output and commands, with stand-ins for Slurm's programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.executors.base import Account, Ending, ExecutorAway, JobState, Request, Submission
 from hypergauge.scheduler.executors.slurm import SlurmExecutor, output_parser
-from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, said
+from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, run_command
 from hypergauge.scheduler.executors.slurm.options import SlurmOptions, row_options
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 
@@ -24,7 +24,7 @@ HEADER = "Experiment,Workload,Name,Devices,Collocation,Slurm,File\n"
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Return what lays a shell script in the place of one of Slurm's commands."""
+    """Return a function that replaces one of Slurm's commands by a shell script."""
     folder = tmp_path / "programs"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
@@ -132,8 +132,8 @@ def test_mig_instances_are_asked_for_by_profile(tmp_path: Path) -> None:
     ("lines", "said_of_it"),
     [
         (["20,1,a,GPU-1,,,t.py"], "Devices: GPU-1 is one GPU of one host"),
-        (["20,1,a,,,-N 2,t.py"], "Slurm: --nodes is not for rows to say"),
-        (["20,1,a,,,gres=gpu:2,t.py"], "Slurm: --gres is not for rows to say"),
+        (["20,1,a,,,-N 2,t.py"], "Slurm: --nodes is reserved"),
+        (["20,1,a,,,gres=gpu:2,t.py"], "Slurm: --gres is reserved"),
         (["20,1,a,,,'open,t.py"], "Slurm: the parameters cannot be split"),
         (["20,1,a,,,time=1,t.py", "20,1,b,,,time=2,t.py"], "Slurm: the rows of a workload share one job"),
     ],
@@ -147,10 +147,10 @@ def test_rows_that_slurm_cannot_have(tmp_path: Path, lines: list[str], said_of_i
     ("section", "message"),
     [
         ({"partion": "gpu"}, "unknown setting 'partion' (did you mean 'partition'?)"),
-        ({"time": 30}, "time is 30, but must be a string"),
+        ({"time": 30}, "time must be a string"),
         ({"options": "--mem=8G"}, "options must be a list of strings"),
-        ({"options": ["--array=1-3"]}, "--array is not for rows to say"),
-        ({"gres": "gpu:{number}"}, "its places are {count}"),
+        ({"options": ["--array=1-3"]}, "--array is reserved"),
+        ({"gres": "gpu:{number}"}, "its replacement fields are {count}"),
     ],
 )
 def test_a_section_that_is_wrong_is_refused(section: dict[str, object], message: str) -> None:
@@ -181,7 +181,7 @@ def test_what_a_command_complains_about(
 ) -> None:
     program("sbatch", script)
     with pytest.raises(error, match=message):
-        said("sbatch")
+        run_command("sbatch")
 
 
 def test_there_is_no_slurm(monkeypatch: pytest.MonkeyPatch) -> None:

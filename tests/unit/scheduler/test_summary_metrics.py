@@ -1,4 +1,4 @@
-"""What MLflow is told of a run's summary, and under which names."""
+"""Summary metrics in MLflow, and their names."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Scripts under PyTorch's profiler: they find everything as without it, and leave a trace.
+"""Scripts under PyTorch's profiler: an unchanged environment, and a trace.
 
-PyTorch is none of our dependencies: ``TORCH_PYTHON`` names an interpreter that has it.
+PyTorch is not a dependency of ours: ``TORCH_PYTHON`` names an interpreter with it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run(wrap: Callable[..., list[str]], tmp_path: Path) -> Run:
 
 
 def events(trace: Path) -> Counter[str]:
-    """Return how often what was recorded took place."""
+    """Return the number of recorded events by name."""
     with gzip.open(trace, "rt") as file:
         return Counter(event["name"] for event in json.load(file)["traceEvents"] if event.get("ph") == "X")
 

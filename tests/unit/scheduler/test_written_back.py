@@ -1,4 +1,4 @@
-"""What a rewritten experiment file keeps: everything but status and run."""
+"""Rewritten experiment files: only status and run change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
-from tests.support.fake_mps import installed_mps
+from tests.support.fakes.mps import installed_mps
 
 file = ExperimentFile.read(Path(sys.argv[1]))
 for row in file.rows[int(sys.argv[2]) :: 4]:
@@ -55,11 +55,11 @@ def write(tmp_path: Path) -> Write:
         ("Experiment,Workload,Status,Run,File\n1,1,,,a\n", f"Experiment,Workload,Status,Run,File\n1,1,running,{RUN},a\n"),
         ("File,Status,Workload,Experiment\r\na,,1,1", f"File,Status,Workload,Experiment,Run\r\na,running,1,1,{RUN}"),
         ("Experiment,Workload,File\n1,1,a\n\n1,2,b\n", f"Experiment,Workload,File,Status,Run\n1,1,a,running,{RUN}\n\n1,2,b,,\n"),
-        # One is there, last and empty, and the other is not.
+        # One column is the last one and empty, the other is missing.
         ("Experiment,Workload,File,Run\n1,1,a,\n", f"Experiment,Workload,File,Run,Status\n1,1,a,{RUN},running\n"),
         ("Experiment,Workload,File,Status\n1,1,a,", f"Experiment,Workload,File,Status,Run\n1,1,a,running,{RUN}"),
         ('Experiment,Workload,File,Status,Run\n1,1,a,"failed", ""\n', f'Experiment,Workload,File,Status,Run\n1,1,a,"running", "{RUN}"\n'),
-        # Aligned to the right, to the left, and an empty cell as its column's head.
+        # Right-aligned, left-aligned, and an empty cell aligned like the column's heading.
         ("Experiment,Workload,File,    Status,Run\n1,1,a,    failed,\n", f"Experiment,Workload,File,    Status,Run\n1,1,a,   running,{RUN}\n"),
         ("Experiment,Workload,File,Status  ,Run\n1,1,a,failed  ,\n", f"Experiment,Workload,File,Status  ,Run\n1,1,a,running ,{RUN}\n"),
         ("Experiment,Workload,File, Status   ,Run\n1,1,a,          ,\n", f"Experiment,Workload,File, Status   ,Run\n1,1,a, running  ,{RUN}\n"),
@@ -92,7 +92,7 @@ def test_edits_of_the_user_stay(write: Write) -> None:
     path = write("Experiment,Workload,Status,Run,File,Notes\n1,1,,,a,\n1,1,,,a,\n1,2,,,b,\n1,3,,,c,\n")
     file = ExperimentFile.read(path)
     file.update({2: ("running", "r1"), 3: ("running", "r2")})
-    # A row inserted, the columns in another order, one deleted, one with other parameters while its run goes on.
+    # A row is inserted, the columns are reordered, one row is deleted, and a running one has other parameters.
     path.write_text(
         "Workload,Experiment,File,Notes,Run,Status\n0,1,new,,,\n1,1,a2,mine,r2,running\n1,1,a,,r1,running\n3,1,c,ok,,\n"
     )

@@ -1,8 +1,9 @@
-"""MIG in the simulated world: instances made, used and removed through NVML's functions."""
+"""MIG of simulated GPUs: instances created, used and removed through NVML's functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from ctypes import byref, c_uint, pointer
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,9 @@ import pytest
 from hypergauge.core.system.processes import ProcessStat
 from hypergauge.gpu import inventory
 from hypergauge.simulation import SimulatedNvml, World
-from hypergauge.simulation.load import Client
-from hypergauge.simulation.physics import advance
-from tests.support.gpu_work import BUSY, IDLE, eventually, on_gpu
+from hypergauge.simulation.hardware.load import Client
+from hypergauge.simulation.hardware.physics import advance
+from tests.support.exporters.gpu_work import BUSY, IDLE, eventually, on_gpu
 
 ONE, DOUBLE, TWO, THREE, FOUR, SEVEN = 19, 15, 14, 9, 5, 0  # profile ids of an A100
 
@@ -36,9 +37,19 @@ def opened(specification: str, folder: Path | None = None, dcgm: bool = False) -
     return nvml
 
 
+def create(nvml: SimulatedNvml, gpu: Any, profile: int) -> Any:
+    """Create a GPU instance on the first free memory slices."""
+    placements, count = (pynvml.c_nvmlGpuInstancePlacement_t * 8)(), c_uint()
+    nvml.nvmlDeviceGetGpuInstancePossiblePlacements(gpu, profile, placements, byref(count))
+    for placement in placements[: count.value]:
+        with suppress(pynvml.NVMLError_InsufficientResources):
+            return nvml.nvmlDeviceCreateGpuInstanceWithPlacement(gpu, profile, byref(placement))
+    raise pynvml.NVMLError(pynvml.NVML_ERROR_INSUFFICIENT_RESOURCES)
+
+
 def make(nvml: SimulatedNvml, gpu: Any, profile: int) -> tuple[Any, Any]:
-    """Make a GPU instance with its compute instance."""
-    instance = nvml.nvmlDeviceCreateGpuInstance(gpu, profile)
+    """Create a GPU instance with its compute instance."""
+    instance = create(nvml, gpu, profile)
     slices = {ONE: 0, DOUBLE: 0, TWO: 1, THREE: 2, FOUR: 3, SEVEN: 4}[profile]
     info = nvml.nvmlGpuInstanceGetComputeInstanceProfileInfo(instance, slices, 0)
     return instance, nvml.nvmlGpuInstanceCreateComputeInstance(instance, info.id)
@@ -56,15 +67,12 @@ def mig_devices(nvml: SimulatedNvml, gpu: Any) -> list[Any]:
 
 def test_instances_are_made_and_removed(nvml: SimulatedNvml, gpu: Any) -> None:
     assert nvml.nvmlDeviceGetMigMode(gpu) == [1, 1]
-    instance = nvml.nvmlDeviceCreateGpuInstance(gpu, THREE)
+    instance = create(nvml, gpu, THREE)
     assert mig_devices(nvml, gpu) == []
     compute = nvml.nvmlGpuInstanceCreateComputeInstance(instance, pynvml.NVML_COMPUTE_INSTANCE_PROFILE_3_SLICE)
     (device,) = mig_devices(nvml, gpu)
     assert nvml.nvmlDeviceGetName(device) == "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
     assert nvml.nvmlDeviceGetGpuInstanceId(device) == nvml.nvmlGpuInstanceGetInfo(instance).id == 1
-    assert nvml.nvmlDeviceGetComputeInstanceId(device) == nvml.nvmlComputeInstanceGetInfo(compute).id == 0
-    assert nvml.nvmlDeviceIsMigDeviceHandle(device).value
-    assert nvml.nvmlDeviceGetIndex(nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(device)) == 0
     assert nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByUUID(nvml.nvmlDeviceGetUUID(device))).startswith("MIG-")
     assert nvml.nvmlDeviceGetMemoryInfo(device).total == 20 * 2**30
     with pytest.raises(pynvml.NVMLError_InUse):
@@ -73,12 +81,13 @@ def test_instances_are_made_and_removed(nvml: SimulatedNvml, gpu: Any) -> None:
     nvml.nvmlGpuInstanceDestroy(instance)
     with pytest.raises(pynvml.NVMLError_NotFound):
         nvml.nvmlDeviceGetUUID(device)
-    for gone in (lambda: nvml.nvmlGpuInstanceDestroy(instance), lambda: nvml.nvmlComputeInstanceGetInfo(compute)):
-        with pytest.raises(pynvml.NVMLError_InvalidArgument):
-            gone()
+    with pytest.raises(pynvml.NVMLError_InvalidArgument):
+        nvml.nvmlGpuInstanceDestroy(instance)
+    with pytest.raises(pynvml.NVMLError_InvalidArgument):
+        nvml.nvmlComputeInstanceDestroy(compute)
 
 
-def test_an_instance_made_again_has_its_id_and_another_uuid(nvml: SimulatedNvml, gpu: Any) -> None:
+def test_a_recreated_instance_has_the_same_id_and_another_uuid(nvml: SimulatedNvml, gpu: Any) -> None:
     seen = []
     for _ in range(3):
         instance, compute = make(nvml, gpu, TWO)
@@ -118,19 +127,20 @@ def test_instances_have_the_drivers_ids(specification: str, ids: list[int]) -> N
         ([SEVEN], dict.fromkeys((ONE, DOUBLE, TWO, THREE, FOUR, SEVEN), 0)),
     ],
 )
-def test_says_how_many_more_there_is_room_for(
+def test_a_gpu_has_room_for_only_so_many_instances(
     nvml: SimulatedNvml, gpu: Any, made: list[int], left: dict[int, int]
 ) -> None:
     for profile in made:
         make(nvml, gpu, profile)
-    assert {profile: nvml.nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, profile) for profile in left} == left
     for profile, room in left.items():
-        if not room:
-            with pytest.raises(pynvml.NVMLError_InsufficientResources):
-                nvml.nvmlDeviceCreateGpuInstance(gpu, profile)
+        more = [create(nvml, gpu, profile) for _ in range(room)]
+        with pytest.raises(pynvml.NVMLError_InsufficientResources):
+            create(nvml, gpu, profile)
+        for instance in more:
+            nvml.nvmlGpuInstanceDestroy(instance)
 
 
-def test_an_instance_lies_where_it_is_put(nvml: SimulatedNvml, gpu: Any) -> None:
+def test_an_instance_lies_at_its_placement(nvml: SimulatedNvml, gpu: Any) -> None:
     placements, count = (pynvml.c_nvmlGpuInstancePlacement_t * 8)(), c_uint()
     nvml.nvmlDeviceGetGpuInstancePossiblePlacements(gpu, THREE, placements, byref(count))
     assert [(one.start, one.size) for one in placements[: count.value]] == [(0, 4), (4, 4)]
@@ -144,22 +154,17 @@ def test_an_instance_lies_where_it_is_put(nvml: SimulatedNvml, gpu: Any) -> None
         nvml.nvmlDeviceCreateGpuInstanceWithPlacement(gpu, THREE, byref(pynvml.c_nvmlGpuInstancePlacement_t(2, 4)))
 
 
-def test_instances_are_found_by_profile_and_id(nvml: SimulatedNvml, gpu: Any) -> None:
-    make(nvml, gpu, TWO)
-    nvml.nvmlDeviceCreateGpuInstance(gpu, TWO)
-    handles, count = (pynvml.c_nvmlGpuInstance_t * 7)(), c_uint()
-    nvml.nvmlDeviceGetGpuInstances(gpu, TWO, handles, byref(count))
-    assert [nvml.nvmlGpuInstanceGetInfo(handle).id for handle in handles[: count.value]] == [3, 4]
+def test_instances_are_found_by_id(nvml: SimulatedNvml, gpu: Any) -> None:
+    handles = [make(nvml, gpu, TWO)[0], create(nvml, gpu, TWO)]
+    assert [nvml.nvmlGpuInstanceGetInfo(handle).id for handle in handles] == [3, 4]
     computes = (pynvml.c_nvmlComputeInstance_t * 7)()
     found = []
-    for handle in handles[: count.value]:
+    for handle in handles:
         number = c_uint()
         nvml.nvmlGpuInstanceGetComputeInstances(handle, 1, computes, byref(number))
         found.append(number.value)
     assert found == [1, 0]
     assert nvml.nvmlGpuInstanceGetInfo(nvml.nvmlDeviceGetGpuInstanceById(gpu, 4)).id == 4
-    nvml.nvmlDeviceGetGpuInstances(gpu, ONE, handles, byref(count))
-    assert count.value == 0
 
 
 @pytest.mark.parametrize(
@@ -180,14 +185,13 @@ def test_profiles_have_the_drivers_ids(model: str, profiles: dict[int, tuple[int
         except pynvml.NVMLError_NotSupported:
             continue
         found[constant] = (info.id, info.sliceCount)
-        assert info.id == nvml.nvmlDeviceGetGpuInstanceProfileInfo(gpu, constant, version=1).id
     assert found == profiles
 
 
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        (lambda nvml, gpu: nvml.nvmlDeviceCreateGpuInstance(gpu, 1), pynvml.NVMLError_InvalidArgument),
+        (lambda nvml, gpu: create(nvml, gpu, 1), pynvml.NVMLError_InvalidArgument),
         (lambda nvml, gpu: nvml.nvmlDeviceGetGpuInstanceById(gpu, 1), pynvml.NVMLError_NotFound),
         (lambda nvml, gpu: nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0), pynvml.NVMLError_NotFound),
         (lambda nvml, gpu: nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 7), pynvml.NVMLError_InvalidArgument),
@@ -201,22 +205,11 @@ def test_profiles_have_the_drivers_ids(model: str, profiles: dict[int, tuple[int
         (lambda nvml, gpu: nvml.nvmlDeviceGetProcessUtilization(gpu, 0), pynvml.NVMLError_NotSupported),
     ],
 )
-def test_refuses_what_is_not_there(
+def test_invalid_calls_raise_nvmls_errors(
     nvml: SimulatedNvml, gpu: Any, call: Callable[[SimulatedNvml, Any], object], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
         call(nvml, gpu)
-
-
-def test_mig_mode_can_be_left_and_entered_while_there_is_nothing(nvml: SimulatedNvml, gpu: Any) -> None:
-    instance = nvml.nvmlDeviceCreateGpuInstance(gpu, SEVEN)
-    with pytest.raises(pynvml.NVMLError_InUse):
-        nvml.nvmlDeviceSetMigMode(gpu, pynvml.NVML_DEVICE_MIG_DISABLE)
-    nvml.nvmlGpuInstanceDestroy(instance)
-    nvml.nvmlDeviceSetMigMode(gpu, pynvml.NVML_DEVICE_MIG_DISABLE)
-    assert nvml.nvmlDeviceGetMigMode(gpu) == [0, 0]
-    with pytest.raises(pynvml.NVMLError_NotSupported):
-        nvml.nvmlDeviceCreateGpuInstance(gpu, SEVEN)
 
 
 def test_processes_of_a_home_see_each_others_instances(tmp_path: Path) -> None:
@@ -227,15 +220,13 @@ def test_processes_of_a_home_see_each_others_instances(tmp_path: Path) -> None:
     assert [[instance.profile for instance in gpu.mig] for gpu in found.gpus] == [[], ["1g.5gb"]]
 
 
-def test_an_instance_that_is_used_stays(nvml: SimulatedNvml, gpu: Any) -> None:
+def test_a_used_instance_cannot_be_removed(nvml: SimulatedNvml, gpu: Any) -> None:
     instance, compute = make(nvml, gpu, ONE)
     (device,) = mig_devices(nvml, gpu)
     with on_gpu(nvml.nvmlDeviceGetUUID(device), IDLE) as process:
         (found,) = eventually(
             lambda: nvml.nvmlDeviceGetComputeRunningProcesses(gpu),
-            lambda seen: any(
-                one.usedGpuMemory > 2**20 for one in seen
-            ),  # which one that has just begun does not have yet
+            lambda seen: any(one.usedGpuMemory > 2**20 for one in seen),  # not yet right after its start
         )
         assert (found.pid, found.gpuInstanceId, found.computeInstanceId) == (process.pid, 7, 0)
         assert [one.pid for one in nvml.nvmlDeviceGetComputeRunningProcesses(device)] == [process.pid]
@@ -245,7 +236,7 @@ def test_an_instance_that_is_used_stays(nvml: SimulatedNvml, gpu: Any) -> None:
     nvml.nvmlGpuInstanceDestroy(instance)
 
 
-def test_an_instance_goes_that_was_not_a_processs_only_device() -> None:
+def test_an_instance_can_be_removed_while_its_process_uses_another_device() -> None:
     nvml = opened("1xA100:mig,1xH100")
     gpu, whole = (nvml.nvmlDeviceGetHandleByIndex(index) for index in (0, 1))
     instance, compute = make(nvml, gpu, ONE)
@@ -266,10 +257,10 @@ def test_an_instance_is_busy_by_itself_and_the_board_by_its_share() -> None:
     samples = {gi: [nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()] for gi in (number, 7)}
     whole = [nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()]
 
-    def sample(place: int) -> None:
-        nvml.nvmlGpmSampleGet(gpu, whole[place])
+    def sample(position: int) -> None:
+        nvml.nvmlGpmSampleGet(gpu, whole[position])
         for gi, pair in samples.items():
-            nvml.nvmlGpmMigSampleGet(gpu, gi, pair[place])
+            nvml.nvmlGpmMigSampleGet(gpu, gi, pair[position])
 
     def busy(pair: list[Any]) -> float:
         asked = pynvml.c_nvmlGpmMetricsGet_t()
@@ -296,7 +287,7 @@ def client(pid: int, seconds: float, *devices: str, cap: float = 1.0) -> Client:
     return Client(ProcessStat(pid, 1, 1.0, False, seconds, 0.0, 1, 10**9), devices, cap < 1, cap)
 
 
-def test_who_shares_a_device_shares_its_time() -> None:
+def test_processes_on_one_device_share_its_time() -> None:
     world = World.open("1xA100,1xA100:1x3g.20gb")
     whole, instance = world.gpus[0].uuid, str(world.state()["gpus"][1]["instances"][0]["uuid"])
     models = [gpu.model for gpu in world.gpus]
@@ -309,7 +300,7 @@ def test_who_shares_a_device_shares_its_time() -> None:
             "1@1.0": client(1, 5.0, whole),
             "2@1.0": client(2, 5.0, whole, cap=0.5),
             "3@1.0": client(3, 5.0, instance),
-            "4@1.0": client(4, 5.0, world.gpus[1].uuid),  # of a GPU in MIG mode only instances can be used
+            "4@1.0": client(4, 5.0, world.gpus[1].uuid),  # in MIG mode only instances can be used
         }
         advance(state, models, first, begin + 1)
         energies = [gpu["energy"] for gpu in state["gpus"]]

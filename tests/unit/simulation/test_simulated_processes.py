@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from hypergauge.simulation import SimulatedNvml, World
-from tests.support.gpu_work import IDLE, activity, eventually, gpm, on_gpu, opened, pids
+from tests.support.exporters.gpu_work import IDLE, activity, eventually, gpm, on_gpu, opened, pids
 
 
 def test_a_process_keeps_its_gpu_busy_and_the_others_idle() -> None:
@@ -56,7 +56,7 @@ def utilization(nvml: SimulatedNvml, handle: Any, since: int = 0) -> list[Any]:
         ("{}", {"BENCH_RUN_ID": ""}),
     ],
 )
-def test_who_names_no_gpu_or_is_no_runs_is_on_none(devices: str, variables: dict[str, str]) -> None:
+def test_only_processes_of_runs_with_devices_use_gpus(devices: str, variables: dict[str, str]) -> None:
     nvml = opened("1xH100")
     handle = nvml.nvmlDeviceGetHandleByIndex(0)
     uuid = nvml.nvmlDeviceGetUUID(handle)
@@ -103,7 +103,7 @@ def test_energy_is_the_integral_of_power() -> None:
     assert sum(energies) > 0
 
 
-def test_what_an_ended_process_did_stays_with_the_gpu() -> None:
+def test_work_of_an_ended_process_stays_counted() -> None:
     world = World.open("1xA100")
     (gpu,) = world.gpus
     with on_gpu(gpu.uuid):

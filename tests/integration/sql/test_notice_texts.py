@@ -1,0 +1,164 @@
+"""Wording of notices: one case for each code of the catalog."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hypergauge.sql.queries.notices import Fact, notices
+from tests.support.world import World
+
+DOCS = Path(__file__).parents[3] / "docs"
+RUNS = ["20/1/1", "20/2/1"]
+MANY = [f"20/{n}/1" for n in range(1, 9)]
+PAIR = {"set": "a + b", "workloads": ["20/1", "20/2"]}
+HOW = {"exporters": ["host", "nvml", "process"], "interval_seconds": [1.004, 5.0], "coverage": [0.4, 0.99]}
+CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
+    (
+        "no_runs", [], {},
+        "There is no run yet: `bench demo` makes some; `bench run -- COMMAND` or `bench schedule FILE` starts yours.",
+    ),
+    ("no_runs_selected", [], {}, "No run is chosen: choose an experiment, a workload and runs above."),
+    (
+        "replica_behind", [], {"seconds": 42},
+        "The replica is 42 s behind: what is running here may have ended since.",
+    ),
+    (
+        "measured", RUNS, {**HOW, "overhead": [0.001, None]},
+        "Measured every 1 to 5 s by host, nvml and process, 40% to 99% of the time; the exporters took 0.1% of the host's cores.",
+    ),
+    (
+        "measured_differently", RUNS[:1], {"exporters": ["process"], "interval_seconds": [None], "coverage": [0.9]},
+        "20/1/1: measured by process, 90% of the time.",
+    ),
+    ("not_aligned", RUNS[:1], {"reason": "it has no epochs"}, "20/1/1 is left out: it has no epochs."),
+    ("no_axis", RUNS, {"align": "phase:warm up"}, "No phase warm up, and so no curve: 20/1/1, 20/2/1."),
+    (
+        "runs_left_out", MANY, {"metrics": ["threads"], "total": 48, "drawn": 40},
+        "threads: only 40 of 48 runs are drawn. Left out: 20/1/1, 20/2/1, 20/3/1, 20/4/1, 20/5/1, 20/6/1 and 2 more. Choose fewer runs.",
+    ),
+    (
+        "workloads_left_out", [], {"workloads": ["20/3 train"], "total": 3, "drawn": 2},
+        "Only 2 of 3 workloads are drawn. Left out: 20/3 train. Choose fewer workloads.",
+    ),
+    ("bands_left_out", [], {"drawn": 8}, "The ranges of the first 8 workloads are drawn, of the others the means alone."),
+    (
+        "devices_left_out", [], {"devices": ["GPU 2", "GPU 3"], "total": 4, "drawn": 2},
+        "Only 2 of 4 devices are drawn. Left out: GPU 2, GPU 3. Choose fewer hosts above.",
+    ),
+    ("gpus_left_out", RUNS[:1], {"total": 48, "drawn": 40}, "Only 40 of 48 GPUs of 20/1/1 are drawn, the first by their ids."),
+    (
+        "range_mismatch", [], {"shown_seconds": 90, "longest_seconds": 3725.4},
+        'The charts show 90 s, the longest run lasts 01:02:05: "Fit to the longest run" shows all of it.',
+    ),
+    ("outside_range", RUNS[:1], {}, '20/1/1 did not run within the chosen time: "The whole run" above shows it.'),
+    (
+        "partial_process_coverage", RUNS, {"shares": [0, 0.4]},
+        "Partial coverage of the processes in 20/1/1 (0%), 20/2/1 (40%).",
+    ),
+    (
+        "partial_gpu_coverage", RUNS[:1], {"shares": [0.4]},
+        "Partial coverage of the GPUs in 20/1/1 (40%).",
+    ),
+    (
+        "missing_figures", RUNS[:1], {"figures": ["cost_energy", "co2_grams"], "reason": "no energy was measured"},
+        "20/1/1: no cost_energy and no co2_grams: no energy was measured.",
+    ),
+    ("not_logged", RUNS, {"metrics": ["loss"]}, "loss: not logged in 20/1/1, 20/2/1."),
+    ("not_measured", RUNS, {"metrics": ["load", "threads"]}, "load, threads: not measured in 20/1/1, 20/2/1."),
+    (
+        "scopes_differ", RUNS[:1], {"metrics": ["gpu_power"], "scope": "instance"},
+        "gpu_power: values of GPUs or MIG instances that the run had to itself in 20/1/1.",
+    ),
+    ("wide_scope", RUNS, {"metrics": ["load"], "scope": "host"}, "load: values of the whole host."),
+    (
+        "sources_differ", RUNS[:1], {"metrics": ["gpu_power"], "sources": ["DCGM_FI_DEV_POWER_USAGE", "bench_gpu_power_watts"]},
+        "gpu_power: read from DCGM_FI_DEV_POWER_USAGE and bench_gpu_power_watts in 20/1/1.",
+    ),
+    (
+        "intervals_differ", RUNS[:1], {"metrics": ["threads"], "interval_seconds": 5},
+        "threads: read every 5 s in 20/1/1.",
+    ),
+    (
+        "partial_coverage", RUNS[:1], {"metrics": ["threads"], "shares": [0.4]},
+        "threads: partial coverage in 20/1/1 (40%).",
+    ),
+    (
+        "utilization_overstates", RUNS[:1], {"metrics": ["gpu_utilization"], "better": "gpu_sm_active"},
+        "gpu_utilization: the share of time in which any kernel ran; gpu_sm_active, measured in 20/1/1, is how busy the GPU was.",
+    ),
+    (
+        "throttled", RUNS, {"shares": [0.51, 0.0001]},
+        "GPU clocks were throttled for a part of the time in 20/1/1 (51%), 20/2/1 (1%).",
+    ),
+    (
+        "exporter_overhead", RUNS[:1], {"shares": [0.05]},
+        "The exporters took more than 1% of the host's cores in 20/1/1 (5.0%).",
+    ),
+    ("shared_resource", RUNS, {}, "20/1/1, 20/2/1 shared the GPU or host with other runs."),
+    ("simulated_gpu", RUNS, {}, "* 20/1/1, 20/2/1 ran on simulated GPUs: their GPU values are not real."),
+    (
+        "profiled", RUNS[:1], {"profilers": ["ncu", "torch"]},
+        "◆ 20/1/1 ran under a profiler (ncu and torch), which slows a run down.",
+    ),
+    (
+        "neighbours_changed", RUNS[:1],
+        {"changes": [{"at": 30, "run": "20/1/2", "what": "ended", "status": "finished"}, *[{"at": 40.06, "run": "20/1/3", "what": "began"}] * 4]},
+        "20/1/1: neighbours changed after 30.0 s (20/1/2 ended, finished)" + ", 40.1 s (20/1/3 began)" * 3 + " and 1 times more.",
+    ),
+    ("more_neighbours_changed", RUNS, {}, "The neighbours of 2 more runs changed: 20/1/1, 20/2/1; --json has when."),
+    ("never_alone", RUNS, {**PAIR, "configuration": "a"}, "Unknown cost of a + b (20/1, 20/2) for a, which never ran alone."),
+    (
+        "not_paced", RUNS, {**PAIR, "configuration": "a", "paced_by": "steps"},
+        "No steps are known of a in a + b (20/1, 20/2), or none alone.",
+    ),
+    (
+        "alone_on_part", RUNS, {**PAIR, "configuration": "a", "collocation": "3g.20gb"},
+        "In a + b (20/1, 20/2): a ran alone on 3g.20gb only, not on the whole GPU.",
+    ),
+    ("one_repetition", [], PAIR, "No interval for a + b (20/1, 20/2), which has one repetition."),
+    (
+        "one_repetition_alone", [], {**PAIR, "configurations": ["a", "b"]},
+        "No interval for a + b (20/1, 20/2): one repetition alone of a, b.",
+    ),
+    (
+        "diluted", [], {"members": [{"configuration": "a", "set": "a + b", "share": 0.571}]},
+        "Too small, since over the whole run, while the others ran for a part of it: a in a + b (57%). For runs that track steps only that part counts.",
+    ),
+    ("not_judged", RUNS, {"reason": "20/2/1 failed"}, "Left out: 20/1/1, 20/2/1 (20/2/1 failed)."),
+    ("running", RUNS, {}, "Still running, with values as of now: 20/1/1, 20/2/1."),
+    ("not_started", RUNS, {}, "Not started: 20/1/1, 20/2/1."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "runs", "values", "text"), CASES, ids=[code for code, *_ in CASES])
+def test_wording(world: World, code: str, runs: list[str], values: dict[str, Any], text: str) -> None:
+    [notice] = notices(world.connection, [Fact(code, runs, values)])
+    assert (notice.code, notice.runs, notice.values, notice.text) == (code, runs, values, text)
+
+
+def test_every_code_has_a_case_and_a_severity(world: World) -> None:
+    codes = world.connection.execute("select code, severity from notice_codes()").fetchall()
+    assert [code for code, _ in codes] == [code for code, *_ in CASES]
+    assert {severity for _, severity in codes} == {"info", "warning"}
+
+
+def test_the_documentation_lists_every_code_with_its_severity(world: World) -> None:
+    codes = world.connection.execute("select code, severity from notice_codes()").fetchall()
+    listed = re.findall(r"^\| `(\w+)` \| (info|warning) \|", (DOCS / "notices.md").read_text(), re.MULTILINE)
+    assert listed == codes
+
+
+def test_a_code_that_the_catalog_lacks_is_refused(world: World) -> None:
+    with pytest.raises(KeyError, match="invented"):
+        notices(world.connection, [Fact("running", RUNS), Fact("invented")])
+
+
+def test_a_reader_may_ask_for_texts(world: World) -> None:
+    connection = world.connection
+    with connection.transaction(force_rollback=True):
+        connection.execute("set local role bench_reader_own")
+        assert connection.execute("select notice_text('running', '{20/1/1}')").fetchone() is not None

@@ -1,0 +1,55 @@
+"""Charts for tests of pictures, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hypergauge.insight.charts.bars import Bar, Bars
+from hypergauge.insight.charts.chart import Chart, Series
+from hypergauge.sql.queries.notices import Notice
+
+__all__ = ["bar", "bars", "chart", "notice", "series"]
+
+
+def notice(text: str) -> Notice:
+    """Return a notice with this text."""
+    return Notice("simulated_gpu", "warning", [], {}, text)
+
+
+def series(label: str, value: Sequence[float], spread: float = 0.1, **fields: Any) -> Series:
+    """Return a curve with a point per second; its samples lie within a share of `spread` around it."""
+    figures = np.array(value, np.float64)
+    return Series(
+        **{
+            "label": label, "runs": (f"{abs(hash(label)):032x}",), "metric": "gpu_power", "unit": "watts", "scope": "instance",
+            "x": np.arange(len(figures), dtype=np.float64), "value": figures, "low": (1 - spread) * figures, "high": (1 + spread) * figures,
+            "simulated": False, "profiled": False, **fields,
+        }
+    )  # fmt: skip
+
+
+def chart(*some: Series, **fields: Any) -> Chart:
+    """Return a chart of these curves."""
+    metrics = tuple(dict.fromkeys(one.metric for one in some))
+    return Chart(
+        **{"by": "run", "align": "time", "metrics": metrics, "series": some, "left_out": (), "notices": (), **fields}
+    )
+
+
+def bar(label: str, value: float, **fields: Any) -> Bar:
+    """Return a run's summary, with samples around its mean."""
+    return Bar(
+        **{
+            "label": label, "metric": "gpu_power", "unit": "watts", "scope": "instance", "value": value, "low": value / 2,
+            "high": value * 2, "p95": value * 1.5, "simulated": False, "profiled": False, **fields,
+        }
+    )  # fmt: skip
+
+
+def bars(*some: Bar, **fields: Any) -> Bars:
+    """Return a chart of these bars."""
+    metrics = tuple(dict.fromkeys(one.metric for one in some))
+    return Bars(**{"by": "run", "metrics": metrics, "bars": some, "left_out": (), "notices": (), **fields})
