@@ -16,6 +16,7 @@ COPY scheduler scheduler
 COPY simulation simulation
 COPY sql sql
 COPY src src
+COPY stack stack
 RUN /opt/bench/bin/pip install '.[all,s3]'
 
 FROM python:3.12.13-slim-bookworm

@@ -1,4 +1,4 @@
-"""A script as it stood before hypergauge: scikit-learn with MLflow's autologging. Nothing in it was changed."""
+"""Script without any change for hypergauge: scikit-learn with MLflow's autologging."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""Trains a model by its name on data by their name: what an entry point of bench.toml calls for each row."""
+"""Training of a named model on a named data set, called by an entry point of bench.toml for each row."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""An exporter for hypergauge: page faults and swapping, which show a data set that does not fit into memory."""
+"""Exporter for hypergauge: page faults and swapping, which reveal a data set larger than memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class PagingExporter:
-    """Reads ``/proc/vmstat``.
+    """Exporter of ``/proc/vmstat``.
 
     Parameters
     ----------
     options
-        What an exporter may need to know about its surroundings; this one needs nothing.
+        Options of every exporter, unused here.
     path
-        Where the counters are, so that a test can lay out its own.
+        Path of the counters, which a test can replace.
     """
 
     name = "paging"
@@ -30,11 +30,11 @@ class PagingExporter:
         self._path = path
 
     def check(self) -> str | None:
-        """Return why this exporter cannot work on this host, ``None`` where it can."""
+        """Return the reason why the exporter cannot work on this host, ``None`` where it can."""
         return None if self._path.exists() else f"there is no {self._path}: only Linux has it"
 
     def collect(self) -> Iterator[Metric]:
-        """Read the source once. A figure that the source does not have is left out; whatever is raised is counted."""
+        """Read the source once. It leaves out metrics that the source lacks; the server counts any exception."""
         counters = dict(line.split() for line in self._path.read_text().splitlines())
         faults = CounterMetricFamily(
             "paging_faults_total", "Page faults; a major one waits for a disk.", labels=["kind"]

@@ -1,4 +1,4 @@
-"""Trains a small network on digits, with the parameters that a sweep gives it."""
+"""Training of a small network on digits, with the parameters of a sweep."""
 
 import argparse
 
