@@ -25,8 +25,8 @@ pytestmark = pytest.mark.slow
 
 # Each workload of one file meets another fate.
 ROWS = [
-    "300,1,left,0,--mem=3G,{scripts}/clocked.py,--seconds 8 --megabytes 96",
-    "300,1,right,0,--mem=3G,{scripts}/clocked.py,--seconds 8 --megabytes 32",
+    "300,1,left,0,--mem=3G,{scripts}/clocked.py,--seconds 8 --gate measured --megabytes 96",
+    "300,1,right,0,--mem=3G,{scripts}/clocked.py,--seconds 8 --gate measured --megabytes 32",
     "300,2,cancelled,,,{scripts}/gate.py,never",
     "300,3,late,,time=00:02:00,{scripts}/gate.py,never",
     "300,4,hog,,--mem=1G,{scripts}/hog.py,",
@@ -65,6 +65,8 @@ def sheet(site: Site) -> Sheet:
     sheet = site.sheet("fates", HEADER, [row.replace("SECOND", second) for row in ROWS])
     schedule, slurm = site.schedule(sheet, "--max-jobs", "8"), site.cluster.command
 
+    wait_for(lambda: len(_often_measured(site)) == 2, "samples of the GPU of both runs")
+    (site.folder / "measured").touch()
     slurm("scancel", site.job(300, 8))
     site.at_the_gate(300, "cancelled")
     slurm("scancel", site.job(300, 2))
@@ -285,6 +287,16 @@ def test_what_a_failed_node_had_not_written_its_next_job_writes(site: Site, shee
     row = f"307,1,next,,--nodelist={site.cluster.nodes[1]},{{scripts}}/clocked.py,--seconds 0"
     site.schedule(site.sheet("next", HEADER, [row])).wait()
     assert not list(folder.parents[1].glob("spool/*.spool"))
+
+
+def _often_measured(site: Site) -> list[dict[str, Any]]:
+    """Return the collocated runs that have some samples of their GPU."""
+    ids = [run["run_id"] for name in ("left", "right") for run in site.named(300, name)]
+    return site.ask(
+        "select run_id from run_samples where run_id = any(%s) and quantity = 'gpu_utilization' and scope = 'device'"
+        " group by run_id having count(*) > 5",
+        ids,
+    )
 
 
 def figure(site: Site, run: dict[str, Any], quantity: str, scope: str) -> dict[str, Any]:

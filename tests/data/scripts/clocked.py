@@ -5,15 +5,19 @@ import time
 print(time.time())
 
 import argparse
+from pathlib import Path
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--seconds", type=float, default=1.0)
 arguments.add_argument("--megabytes", type=int, default=64)
 arguments.add_argument("--api-key")
+arguments.add_argument("--gate", type=Path, help="file to wait for after that time")
 options = arguments.parse_args()
 
 memory = bytearray(b"x" * (options.megabytes << 20))
 until = time.monotonic() + options.seconds
 while time.monotonic() < until:
     sum(memory[: 1 << 16])
+while options.gate and not options.gate.exists():
+    time.sleep(0.02)
 print(time.time())
