@@ -82,7 +82,7 @@ class Tags:
 
         A counter's sample is divided at the begins and ends of sets, so that each set gets its part of the increase. A
         gauge's sample covers the time since the last boundary, or one second: no scrape saw the values before. `divide`
-        in ``sql/schema/functions/20_run_sets.sql`` does the same for stored samples.
+        in ``sql/schema/functions/bench_internal/20_run_sets.sql`` does the same for stored samples.
         """
         found = []
         begins = times - dts

@@ -1,6 +1,6 @@
 """Continuous aggregates and retention. Aggregates always agree with raw samples.
 
-``functions/70_aggregates.FLAVOUR.sql`` implements both for each flavour.
+``functions/bench_internal/70_aggregates.FLAVOUR.sql`` implements both for each flavour.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ The migrations follow river and telegraf (an applied table, an advisory lock), t
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -177,7 +178,7 @@ def _apply(connection: psycopg.Connection, to: int | None) -> list[Migration]:
         if to is not None:
             return todo
         for file in _sql_files("functions", flavour):
-            _execute(connection, f"sql/schema/functions/{file.name}", file.read_bytes())
+            _execute(connection, f"the function file {file.name}", file.read_bytes())
         connection.execute("delete from bench_internal.functions_digest")
         connection.execute("insert into bench_internal.functions_digest values (%s)", (_functions_digest(flavour),))
     return todo
@@ -194,10 +195,18 @@ def _execute(connection: psycopg.Connection, name: str, statements: bytes) -> No
 
 
 def _sql_files(folder: str, flavour: Flavour) -> list[Traversable]:
-    """Return the files of `folder` in order: ``0001_name.sql``, and ``0001_name.FLAVOUR.sql`` of the flavour."""
-    entries = files("hypergauge.sql.schema").joinpath(folder).iterdir()
+    """Return the files below `folder` by name: ``0001_name.sql``, and ``0001_name.FLAVOUR.sql`` of the flavour."""
     wanted = (["sql"], [flavour.value, "sql"])
-    return sorted((entry for entry in entries if entry.name.split(".")[1:] in wanted), key=lambda entry: entry.name)
+    found = [file for file in _all_files(files(__package__).joinpath(folder)) if file.name.split(".")[1:] in wanted]
+    return sorted(found, key=lambda file: file.name)
+
+
+def _all_files(folder: Traversable) -> Iterator[Traversable]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _all_files(entry)
+        else:
+            yield entry
 
 
 def _functions_digest(flavour: Flavour) -> str:

@@ -1,6 +1,6 @@
 """Staging tables of an import: removal of existing rows, and new ids for the rest.
 
-The tables are in the schema ``bench_staging`` (``sql/schema/functions/92_staging.sql``). One import at a time uses them,
+The tables are in the schema ``bench_staging`` (``sql/schema/functions/bench_staging/92_staging.sql``). One import at a time uses them,
 within its transaction. Generated ids are replaced by new ones; ids of runs stay.
 """
 

@@ -34,7 +34,7 @@ create table bench_internal.samples_10s_late (
     max       double precision
 );
 
--- One job of ours (functions/70_aggregates) refreshes the levels one after the other. With policies of their own, which run
+-- One job of ours (70_aggregates) refreshes the levels one after the other. With policies of their own, which run
 -- at the same time, a level is made of one that is not complete, and stays wrong until its next turn.
 create materialized view samples_10s with (
     timescaledb.continuous, timescaledb.materialized_only = false,
