@@ -1,1 +1,1 @@
-"""The collector scrapes targets, spools, tags and writes samples. Nothing else writes samples."""
+"""Collector: scrapes targets, spools, tags and writes samples. No other component writes samples."""

@@ -1,4 +1,4 @@
-"""The collector: scraper, spool and writer together."""
+"""Process of the collector: scraper, spool and writer together."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 __all__ = ["collect"]
 
 _REPORT_SECONDS = 1.0
-_TOLD_SECONDS = 5.0
-# How long a thread that computes keeps another one waiting: parsing a large body must not make scrapes late.
+_FOLLOW_SECONDS = 5.0
+# Switch interval of threads: parsing a large response must not delay scrapes.
 _SWITCH_SECONDS = 0.001
-# How many collections of garbage pass until one looks at all that there is: with the series of a thousand targets that takes
-# 0.3 s, in which no scrape begins, and by default it comes again and again while these are met.
+# Garbage collections of the middle generation per full one. With the series of a thousand targets, a full one blocks all
+# scrapes for 0.3 s; by default it would run many times while the collector registers them.
 _COLLECTIONS = 1000
 
 
@@ -53,17 +53,17 @@ def collect(
     insecure: bool = False,
     interval: float = 1.0,
 ) -> None:
-    """Collect from `targets` until SIGTERM or SIGINT; then scrape once more, write what is left, and return.
+    """Collect from `targets` until SIGTERM or SIGINT; then scrape a last time, drain the spool, and return.
 
     Parameters
     ----------
     targets
-        What gives them by key, asked about once a second; or the targets file, which is followed as it changes. A
-        file's are shared with other collectors that are given the same ones.
+        Function that returns the targets by key, called once a second; or a targets file, which is reread when it
+        changes. Collectors with the same targets in their files share them.
     port, bind, web, insecure
-        Where and how the collector's own figures are served, see `MetricsServer`.
+        Server of the collector's own metrics, see `MetricsServer`.
     interval
-        Seconds between two scrapes where the file does not say.
+        Default scrape interval of the targets file, in seconds.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def collect(
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*gc.get_threshold()[:2], _COLLECTIONS)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection a target; the usual 1,024 are soon too few
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # one connection per target: the usual 1,024 are too few
     metrics = CollectorMetrics()
     discovery: Discovery | None = None
     wanted: Callable[[], Mapping[Key, Target]]
     if isinstance(targets, Path):
-        # With pydantic, which a collector of local exporters does without.
+        # Here, since it imports pydantic: a collector of local exporters does not need it.
         from hypergauge.collector.discovery.discovery import Discovery
 
         discovery = found = Discovery(targets, interval, metrics, lambda: announced(database))
@@ -93,15 +93,15 @@ def collect(
             leases.begin(wanted())
             writer = Writer(database, spool, lock, metrics)
             writer.start()
-            asyncio.run(_until_told(_Work(discovery, wanted, leases, spool, lock, metrics), writer))
+            asyncio.run(_run_until_signal(_ScrapeLoop(discovery, wanted, leases, spool, lock, metrics), writer))
             writer.stop()
     finally:
         leases.close()
         spool.close()
 
 
-class _Work:
-    """Event loop: targets are discovered and scraped."""
+class _ScrapeLoop:
+    """Discovery and scrapes, in one event loop."""
 
     def __init__(
         self,
@@ -115,19 +115,19 @@ class _Work:
         self._discovery, self._wanted, self._leases = discovery, wanted, leases
         self._spool, self._lock, self._metrics = spool, lock, metrics
 
-    async def run(self, told: asyncio.Event) -> None:
-        """Go on until `told`."""
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Run until `stopping` is set."""
         loop = asyncio.get_running_loop()
         async with Fetcher() as fetcher:
             scraper = Scraper(self._spool, self._lock, self._metrics, fetcher)
             scraper.follow(self._leases.held)
-            reporter = Reporter(self._leases, self._wanted, lambda held: _told(loop, scraper.follow, held))
+            reporter = Reporter(self._leases, self._wanted, lambda held: _call_in(loop, scraper.follow, held))
             reporter.start()
             discovering = asyncio.create_task(self._discovery.run(fetcher)) if self._discovery else None
             try:
-                while not told.is_set():
+                while not stopping.is_set():
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(told.wait(), _REPORT_SECONDS)
+                        await asyncio.wait_for(stopping.wait(), _REPORT_SECONDS)
                     reporter.states = scraper.states()
                     if discovering is not None and discovering.done():
                         discovering.result()
@@ -139,36 +139,36 @@ class _Work:
                 await asyncio.to_thread(reporter.stop)
 
 
-def _told(
+def _call_in(
     loop: asyncio.AbstractEventLoop, call: Callable[[Mapping[int, Target]], None], held: Mapping[int, Target]
 ) -> None:
-    """Call in the loop, from another thread, and wait until that is done: what is held no longer is let go of then."""
+    """Call in the loop from another thread, and wait: the caller then releases the targets that are no longer held."""
 
     async def called() -> None:
         call(held)
 
     calling = called()
     try:
-        asyncio.run_coroutine_threadsafe(calling, loop).result(_TOLD_SECONDS)
+        asyncio.run_coroutine_threadsafe(calling, loop).result(_FOLLOW_SECONDS)
     except TimeoutError:
-        return  # it is busy, and does so later
-    except RuntimeError:  # it has ended
+        return  # the loop is busy and calls later
+    except RuntimeError:  # the loop has ended
         calling.close()
 
 
-async def _until_told(work: _Work, writer: Writer) -> None:
-    told = asyncio.Event()
+async def _run_until_signal(scrape_loop: _ScrapeLoop, writer: Writer) -> None:
+    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
-    working = asyncio.create_task(work.run(told))
+        loop.add_signal_handler(number, stopping.set)
+    scraping = asyncio.create_task(scrape_loop.run(stopping))
     watching = asyncio.create_task(_end_of(writer))
-    await asyncio.wait([working, watching], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([scraping, watching], return_when=asyncio.FIRST_COMPLETED)
     watching.cancel()
     if not writer.is_alive():
-        working.cancel()
-        raise ServiceFailed("the writer has ended unexpectedly; what it had not written is in the spool")
-    await working
+        scraping.cancel()
+        raise ServiceFailed("the writer has ended unexpectedly; unwritten samples are in the spool")
+    await scraping
 
 
 async def _end_of(writer: Writer) -> None:

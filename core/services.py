@@ -118,12 +118,12 @@ class Stack:
         If another program uses it, choose a new persistent port and call `say` with a message.
         """
         path = self._folder / f"{name}.port"
-        remembered = int(path.read_text()) if path.exists() else None
-        port = self.port(name, remembered)
-        if port != remembered:
-            if remembered is not None:
+        last = int(path.read_text()) if path.exists() else None
+        port = self.port(name, last)
+        if port != last:
+            if last is not None:
                 say(
-                    f"port {remembered} of {name} is taken by another program: it has {port} from now on, and links change"
+                    f"port {last} of {name} is taken by another program: it has {port} from now on, and links change"
                 )
             private.make_folder(self._folder)
             write_atomically(path, str(port))

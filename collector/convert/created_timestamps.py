@@ -92,10 +92,10 @@ class CreatedTimestamps:
         if not starts:
             return
         earliest = self._since if last_time is None else max(self._since, last_time - _SLACK)
-        figures = dict(zip(scrape.refs.tolist(), scrape.values.tolist(), strict=True))
+        values = dict(zip(scrape.refs.tolist(), scrape.values.tolist(), strict=True))
         for ref, run_id in starts.items():
-            if run_id not in self._runs and ref in figures and earliest <= figures[ref] <= at + 1:
-                self._runs[run_id] = _Run(figures[ref], ref, scrape.new[ref])
+            if run_id not in self._runs and ref in values and earliest <= values[ref] <= at + 1:
+                self._runs[run_id] = _Run(values[ref], ref, scrape.new[ref])
 
 
 def _run_id(series: Series) -> str:

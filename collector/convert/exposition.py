@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from prometheus_client.parser import text_string_to_metric_families
 
-from hypergauge.collector.convert.response_template import NO_FIGURE, ResponseTemplate
+from hypergauge.collector.convert.response_template import NO_VALUE, ResponseTemplate
 from hypergauge.core.errors import BenchError
 
-__all__ = ["GarbageBody", "Kind", "ManyNew", "Parser", "Scrape", "Series"]
+__all__ = ["GarbageExposition", "Kind", "ManyNew", "Parser", "Scrape", "Series"]
 
 Kind = Literal["counter", "gauge"]
 
@@ -24,13 +24,13 @@ Kind = Literal["counter", "gauge"]
 _PREFIX = re.compile(rb'[^{"\s]*+[ \t]*+(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*+")*+\})?+')
 _TYPE = re.compile(rb'^[ \t]*#[ \t]+TYPE[ \t]+(?:"((?:[^"\\]|\\.)*+)"|([^"\s]+))[ \t]+(\w+)', re.MULTILINE)
 # A value and an optional timestamp. Only Python allows underscores in numbers.
-_FIGURES = re.compile(rb"\s*+([^\s_]++)(?:[ \t]++([^\s_]++))?+\s*+")
+_TAIL = re.compile(rb"\s*+([^\s_]++)(?:[ \t]++([^\s_]++))?+\s*+")
 _ESCAPE = re.compile(r'\\([\\n"])')
 _EXEMPLAR = b" # {"
 _EXTRA_TYPES = {"histogram": ("_count", "_sum", "_bucket"), "summary": ("_count", "_sum")}
 
 
-class GarbageBody(BenchError):
+class GarbageExposition(BenchError):
     """No line of the response is a sample."""
 
 
@@ -112,41 +112,41 @@ class Parser:
         self._refs: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}  # by metric and labels
         self._free: list[int] = []
         self._seen = np.zeros(0, np.int64)  # by ref: the number of the last response with it
-        self._bodies = 0
+        self._parsed = 0  # responses
         self._new: dict[int, Series] = {}  # of responses that failed to parse
-        self._layout = ResponseTemplate()
+        self._template = ResponseTemplate()
 
-    def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
-        """Parse `body`; a response that ends in ``# EOF`` is OpenMetrics.
+    def parse(self, exposition: bytes, most_new: int | None = None) -> Scrape:
+        """Parse `exposition`; a response that ends in ``# EOF`` is OpenMetrics.
 
         Raises
         ------
-        GarbageBody
+        GarbageExposition
             The response has lines, and all are malformed.
         ManyNew
             The response has more than `most_new` new series. The parser keeps those that it has read; the next call on
             the same response continues.
         """
-        end = body[-64:].rstrip() or body.rstrip()
+        end = exposition[-64:].rstrip() or exposition.rstrip()
         whole = end == b"# EOF" or end.endswith(b"\n# EOF")
-        lines = body.split(b"\n")
+        lines = exposition.split(b"\n")
         new = self._new
-        if (figures := self._layout.figures(lines)) is not None:
-            all_refs, malformed = self._layout.refs, 0
+        if (tails := self._template.match(lines)) is not None:
+            all_refs, malformed = self._template.refs, 0
         else:
-            all_refs, figures, malformed = self._read(lines, body, new, most_new)
-        values, timestamps = _numbers(figures)
+            all_refs, tails, malformed = self._read(lines, exposition, new, most_new)
+        values, timestamps = _numbers(tails)
         if not whole:
             timestamps /= 1000
         good = ~np.isinf(timestamps)
         if not good.all():
             malformed += len(good) - int(np.count_nonzero(good))
             if not good.any():
-                raise GarbageBody(f"none of the {malformed} lines is a sample in Prometheus's text format")
+                raise GarbageExposition(f"none of the {malformed} lines is a sample in Prometheus's text format")
         elif malformed and not len(good):
-            raise GarbageBody(f"none of the {malformed} lines is a sample in Prometheus's text format")
+            raise GarbageExposition(f"none of the {malformed} lines is a sample in Prometheus's text format")
         first = _first(all_refs, good)
-        self._remember(all_refs)
+        self._mark_seen(all_refs)
         self._new = {}
         return Scrape(
             refs=all_refs[first],
@@ -158,56 +158,56 @@ class Parser:
         )
 
     def _read(
-        self, lines: list[bytes], body: bytes, new: dict[int, Series], most_new: int | None
+        self, lines: list[bytes], exposition: bytes, new: dict[int, Series], most_new: int | None
     ) -> tuple[npt.NDArray[np.uint32], list[bytes], int]:
         """Return refs and values of the sample lines, and the number of malformed lines; register new series."""
         refs: list[int] = []
-        figures: list[bytes] = []
+        tails: list[bytes] = []
         lengths: list[int] = []  # lengths of the text before the value, in all lines
         types: dict[str, str] | None = None
         malformed = met = 0
         known, bare = self._known.get, self._bare.get
         for line in lines:
-            prefix, brace, figure = line.rpartition(b"}")
+            prefix, brace, tail = line.rpartition(b"}")
             if brace:
                 ref = known(prefix)
             else:
-                prefix, blank, figure = line.partition(b" ")
+                prefix, blank, tail = line.partition(b" ")
                 ref = bare(prefix) if blank else None  # a longer name begins like this one
             if ref is None:
                 line = line.strip()
                 if not line or line.startswith(b"#"):
-                    lengths.append(NO_FIGURE)
+                    lengths.append(NO_VALUE)
                     continue
                 met += 1
                 if types is None:
-                    types = _types(body)
+                    types = _types(exposition)
                 try:
-                    ref, figure = self._meet(line, types, new)
+                    ref, tail = self._meet(line, types, new)
                 except (ValueError, IndexError):  # the reference parser raises both
                     malformed += 1
                     continue
                 if most_new is not None and len(new) > most_new:
                     raise ManyNew
             refs.append(ref)
-            figures.append(figure)
-            lengths.append(len(line) - len(figure))
+            tails.append(tail)
+            lengths.append(len(line) - len(tail))
         all_refs = np.array(refs, np.uint32)
-        self._layout = ResponseTemplate() if met else ResponseTemplate.of(lines, lengths, all_refs)
-        return all_refs, figures, malformed
+        self._template = ResponseTemplate() if met else ResponseTemplate.of(lines, lengths, all_refs)
+        return all_refs, tails, malformed
 
     def _meet(self, line: bytes, types: dict[str, str], new: dict[int, Series]) -> tuple[int, bytes]:
         """Return the ref and the value of a line whose spelling is new."""
         match = _PREFIX.match(line)
         prefix = match.group().rstrip() if match else b""
-        figure = line[len(prefix) :].partition(_EXEMPLAR)[0]
+        tail = line[len(prefix) :].partition(_EXEMPLAR)[0]
         # PostgreSQL's text holds no NUL; bytes that are not UTF-8 fail at the decoding.
-        if b"{" in figure or b"}" in figure or b"\0" in prefix or _number(figure)[1] == np.inf:
+        if b"{" in tail or b"}" in tail or b"\0" in prefix or _number(tail)[1] == np.inf:
             raise ValueError(line)
         known, key = (self._known, prefix[:-1]) if b"{" in prefix else (self._bare, prefix)
         if (ref := known.get(key)) is not None:
-            return ref, figure
-        [family] = text_string_to_metric_families((prefix + figure).decode())
+            return ref, tail
+        [family] = text_string_to_metric_families((prefix + tail).decode())
         [sample] = family.samples
         name = sample.name, tuple(sorted(sample.labels.items()))
         ref = self._refs.get(name)
@@ -218,34 +218,36 @@ class Parser:
             self._refs[name] = ref
             new[ref] = series
         known[key] = ref
-        return ref, figure
+        return ref, tail
 
-    def _remember(self, refs: npt.NDArray[np.uint32]) -> None:
-        self._bodies += 1
+    def _mark_seen(self, refs: npt.NDArray[np.uint32]) -> None:
+        self._parsed += 1
         if len(self._seen) < len(self.series):
-            more = max(len(self.series), 64)  # at least doubles, so that growing is linear in all
-            self._seen = np.concatenate([self._seen, np.full(more, self._bodies)])
-        self._seen[refs] = self._bodies
-        if self._bodies % self._forget_after == 0:
+            more = max(len(self.series), 64)  # at least doubles: linear time in total
+            self._seen = np.concatenate([self._seen, np.full(more, self._parsed)])
+        self._seen[refs] = self._parsed
+        if self._parsed % self._forget_after == 0:
             self._forget()
 
     def _forget(self) -> None:
-        gone = {ref: name for name, ref in self._refs.items() if self._bodies - self._seen[ref] >= self._forget_after}
-        for name in gone.values():
+        forgotten = {
+            ref: name for name, ref in self._refs.items() if self._parsed - self._seen[ref] >= self._forget_after
+        }
+        for name in forgotten.values():
             del self._refs[name]
-        if gone:
-            self._layout = ResponseTemplate()
-        self._free.extend(gone)
-        self._bare = {prefix: ref for prefix, ref in self._bare.items() if ref not in gone}
-        self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in gone}
+        if forgotten:
+            self._template = ResponseTemplate()
+        self._free.extend(forgotten)
+        self._bare = {prefix: ref for prefix, ref in self._bare.items() if ref not in forgotten}
+        self._known = {prefix: ref for prefix, ref in self._known.items() if ref not in forgotten}
         if len(self._known) > 4 * len(self._refs):  # labels in an ever-changing order: many spellings of few series
             self._known = {}
 
 
-def _types(body: bytes) -> dict[str, str]:
+def _types(exposition: bytes) -> dict[str, str]:
     """Return the response's types by the names of their samples."""
     types: dict[str, str] = {}
-    for quoted, plain, word in _TYPE.findall(body):
+    for quoted, plain, word in _TYPE.findall(exposition):
         kind = word.decode(errors="replace")
         name = (plain or quoted).decode(errors="replace")
         if quoted:
@@ -263,26 +265,26 @@ def _kind(metric: str, types: dict[str, str]) -> Kind:
     return "counter" if named == "counter" else "gauge"
 
 
-def _numbers(figures: list[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _numbers(tails: list[bytes]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return values and timestamps as on the wire. A missing timestamp is NaN, a malformed line's is infinite."""
     try:
-        if b"_" in b"".join(figures):  # only Python allows underscores in numbers
+        if b"_" in b"".join(tails):  # only Python allows underscores in numbers
             raise ValueError
-        return np.fromiter(map(float, figures), np.float64, len(figures)), np.full(len(figures), np.nan)
+        return np.fromiter(map(float, tails), np.float64, len(tails)), np.full(len(tails), np.nan)
     except ValueError:
-        pairs = np.array([_number(figure) for figure in figures], np.float64).reshape(-1, 2)
+        pairs = np.array([_number(tail) for tail in tails], np.float64).reshape(-1, 2)
         return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
-def _number(figure: bytes) -> tuple[float, float]:
-    words = _FIGURES.fullmatch(figure.partition(_EXEMPLAR)[0])
+def _number(tail: bytes) -> tuple[float, float]:
+    match = _TAIL.fullmatch(tail.partition(_EXEMPLAR)[0])
     try:
-        if words is None:
+        if match is None:
             raise ValueError
-        value = float(words[1])
-        if words[2] is None:
+        value = float(match[1])
+        if match[2] is None:
             return value, np.nan
-        timestamp = float(words[2])
+        timestamp = float(match[2])
     except ValueError:
         return np.nan, np.inf
     return value, timestamp if np.isfinite(timestamp) else np.inf

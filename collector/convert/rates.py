@@ -120,9 +120,9 @@ class Rates:
             self._counters = np.concatenate([self._counters, np.zeros(more, np.bool_)])
         for ref, series in scrape.new.items():
             counter = series.kind == "counter"
-            born = created.get(ref) if counter else None
+            created_at = created.get(ref) if counter else None
             self._counters[ref], self._residual[ref] = counter, 0.0
-            self._times[ref], self._values[ref] = (np.nan, np.nan) if born is None else (born, 0.0)
+            self._times[ref], self._values[ref] = (np.nan, np.nan) if created_at is None else (created_at, 0.0)
 
     def _gauges(
         self, numbers: npt.NDArray[np.float64], before: npt.NDArray[np.float64], elapsed: npt.NDArray[np.float64]

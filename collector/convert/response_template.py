@@ -10,9 +10,9 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["NO_FIGURE", "ResponseTemplate"]
+__all__ = ["NO_VALUE", "ResponseTemplate"]
 
-NO_FIGURE = -1
+NO_VALUE = -1
 
 _part = cast("Callable[[bytes, slice], bytes]", getitem)
 
@@ -41,12 +41,12 @@ class ResponseTemplate:
     def of(cls, lines: list[bytes], lengths: list[int], refs: npt.NDArray[np.uint32]) -> ResponseTemplate:
         """Return the template of `lines`, each of which has a known series or no value."""
         heads = [_head(line, length) for line, length in zip(lines, lengths, strict=True)]
-        sampled = [at for at, length in enumerate(lengths) if length != NO_FIGURE]
+        sampled = [at for at, length in enumerate(lengths) if length != NO_VALUE]
         tails = [slice(lengths[at], None) for at in sampled]
         return cls(list(map(_part, lines, heads)), heads, sampled, tails, refs)
 
-    def figures(self, lines: list[bytes]) -> list[bytes] | None:
-        """Return the values of `lines`, ``None`` if they do not match the template."""
+    def match(self, lines: list[bytes]) -> list[bytes] | None:
+        """Return the text of each value in `lines`; ``None`` if they do not match the template."""
         if len(lines) != len(self.starts) or not lines:
             return None
         if list(map(_part, lines, self.heads)) != self.starts:
@@ -55,7 +55,7 @@ class ResponseTemplate:
 
 
 def _head(line: bytes, length: int) -> slice:
-    if length != NO_FIGURE:
+    if length != NO_VALUE:
         return slice(length)
     # A comment may change each time. A blank line must stay blank, since an empty start matches every line.
     return slice(1) if line.startswith(b"#") else slice(None)

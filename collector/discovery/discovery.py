@@ -120,8 +120,8 @@ class Discovery:
         try:
             while True:
                 wanted = {(config.job_name, one) for config in self._configs for one in config.services}
-                for gone in asking.keys() - wanted:
-                    asking.pop(gone).cancel()
+                for removed in asking.keys() - wanted:
+                    asking.pop(removed).cancel()
                 for key in wanted - asking.keys():
                     asking[key] = asyncio.create_task(self._ask(fetcher, *key))
                 await asyncio.sleep(_LOOK_SECONDS)

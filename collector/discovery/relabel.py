@@ -183,6 +183,6 @@ def compiled(regex: str) -> Any:
         try:
             _COMPILED[regex] = re2.compile(regex, options)
         except re2.error as error:
-            said = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error.args[0]
-            raise RuleRefused("regex", f"not a regular expression of RE2: {said}") from None
+            message = error.args[0].decode(errors="replace") if isinstance(error.args[0], bytes) else error.args[0]
+            raise RuleRefused("regex", f"not a regular expression of RE2: {message}") from None
     return _COMPILED[regex]

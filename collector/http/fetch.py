@@ -25,7 +25,7 @@ __all__ = ["Body", "FetchFailed", "Fetcher"]
 _ACCEPT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 _REDIRECTS = 10  # as in Go's client and in Prometheus
 _BODIES_BYTES = 256 << 20
-_NOT_TLS = b"HTTP request to an HTTPS server"  # the answer of Go's servers and of ours
+_NOT_TLS = b"HTTP request to an HTTPS server"  # the response of Go's servers and of ours
 # OpenSSL's messages, by release, for a response without TLS.
 _NO_TLS = ("wrong version number", "record layer failure", "unknown protocol", "packet length too long", "http request")
 # A timeout that fires this much too late was delayed by its event loop. The request then gets this extension, for
@@ -122,7 +122,7 @@ class Fetcher:
         chunks: list[bytes] = []
         try:
             async with asyncio.timeout(seconds) as waiting:
-                with _looking_once_more(waiting):
+                with _extended_if_late(waiting):
                     return await self._body(url, access, limit, headers or {}, chunks)
         except BaseException as error:
             self._give_back(sum(map(len, chunks)))
@@ -146,7 +146,7 @@ class Fetcher:
             if response.status != 200:
                 raise await _refused(response)
             if response.headers.get("Content-Encoding", "identity").lower() not in ("identity", ""):
-                raise FetchFailed("encoding", "it compressed the body, which was not asked for")
+                raise FetchFailed("encoding", "it compressed the response, which was not requested")
             data = await self._read(response, limit, chunks)
         if _is_cut(response, data):
             raise FetchFailed("cut_short", "the body has no end")
@@ -163,7 +163,7 @@ class Fetcher:
             if length > limit:
                 raise FetchFailed("body_size_limit", f"the body is larger than {limit} bytes")
             if self._left < 0:
-                raise FetchFailed("memory", "all bodies on their way together are too large")
+                raise FetchFailed("memory", "all pending responses together are too large")
         return b"".join(chunks)
 
     def _give_back(self, size: int) -> None:
@@ -171,7 +171,7 @@ class Fetcher:
 
 
 @contextmanager
-def _looking_once_more(waiting: asyncio.Timeout) -> Iterator[None]:
+def _extended_if_late(waiting: asyncio.Timeout) -> Iterator[None]:
     """Extend a timeout briefly if its event loop was delayed."""
     loop, end = asyncio.get_running_loop(), waiting.when()
     assert end is not None
@@ -205,7 +205,7 @@ def _failed(error: Exception, seconds: float) -> FetchFailed:
         return FetchFailed("tls", _tls_words(str(error)))
     match error:
         case TimeoutError():
-            return FetchFailed("timeout", f"no whole answer within {seconds:g} s")
+            return FetchFailed("timeout", f"no complete response within {seconds:g} s")
         case SecretUnreadable():
             return FetchFailed("credentials", str(error))
         case aiohttp.TooManyRedirects():
@@ -217,9 +217,9 @@ def _failed(error: Exception, seconds: float) -> FetchFailed:
         case aiohttp.ClientPayloadError():
             return FetchFailed("cut_short", "the connection broke within the body")
         case aiohttp.ServerDisconnectedError() | ConnectionError() | aiohttp.ClientOSError():
-            return FetchFailed("disconnected", "the connection broke before the answer")
+            return FetchFailed("disconnected", "the connection broke before the response")
         case aiohttp.InvalidURL() | aiohttp.ClientResponseError():
-            return FetchFailed("protocol", f"no answer in HTTP: {_first_line(error)}")
+            return FetchFailed("protocol", f"no HTTP response: {_first_line(error)}")
     return FetchFailed("other", type(error).__name__)
 
 
@@ -228,7 +228,7 @@ async def _refused(response: aiohttp.ClientResponse) -> FetchFailed:
     if response.status == 401:
         problem += ": basic_auth, or authorization, is missing or wrong"
     if response.status == 400 and response.url.scheme == "http" and _NOT_TLS in await response.content.read(200):
-        return FetchFailed("tls", f"{problem}: it speaks HTTPS alone (scheme: https)")
+        return FetchFailed("tls", f"{problem}: it speaks only HTTPS (scheme: https)")
     return FetchFailed("status", problem)
 
 
@@ -239,7 +239,7 @@ def _tls_words(text: str) -> str:
     if found := re.search(r"\[SSL: (?:SSLV3|TLSV1|TLSV13)_ALERT_(\w+)\]", text):
         alert = found[1].replace("_", " ").lower()
         if "certificate" in alert or alert in ("unknown ca", "handshake failure"):
-            return f"it does not take our certificate (cert_file and key_file of tls_config): {alert}"
+            return f"it refuses our certificate (cert_file and key_file of tls_config): {alert}"
         return f"it refused TLS: {alert}"
     found = re.search(r"\[SSL(?:: (\w+))?\]", text)
     reason = (found[1] or "" if found else "").replace("_", " ").lower()

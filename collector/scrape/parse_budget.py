@@ -7,34 +7,34 @@ from collections import deque
 
 __all__ = ["ParseBudget"]
 
-# Bytes parsed between two iterations of the event loop: some 10 ms with the conversion. Large enough that not each
-# response costs a poll of the kernel, and small against an interval.
+# Bytes parsed per iteration of the event loop: some 10 ms with the conversion, short against an interval. Less would cost
+# a poll of the kernel for each response.
 _BYTES = 1 << 18
 
 
 class ParseBudget:
     """Limit on the bytes that coroutines parse per iteration of their event loop.
 
-    Without it, an event loop runs all ready callbacks before it polls again, ever more of them on a busy host.
+    Without it, the event loop runs all ready callbacks before it polls again: ever more of them on a busy host.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
-    async def mine(self, work: int) -> None:
+    async def acquire(self, work: int) -> None:
         """Wait for the budget to parse `work` bytes; it lasts until the coroutine awaits something else."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._next)
-        self._waiting.append((turn := loop.create_future(), work))
-        await turn
+        self._waiting.append((future := loop.create_future(), work))
+        await future
 
     def _next(self) -> None:
-        together = 0
-        while self._waiting and together < _BYTES:
-            turn, work = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                together += work
+        parsed = 0
+        while self._waiting and parsed < _BYTES:
+            future, work = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+                parsed += work
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._next)

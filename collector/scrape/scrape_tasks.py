@@ -9,16 +9,16 @@ from typing import NamedTuple
 from hypergauge.collector.http.fetch import Body
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 
-__all__ = ["Answer", "ScrapeTasks", "Unread", "ended", "forget"]
+__all__ = ["ParseQueue", "ScrapeResponse", "ScrapeTasks", "ended", "forget"]
 
-# Unparsed responses of a target. While other programs keep the cores busy, parsing falls behind for seconds, and no
-# scrape is missed. Beyond this limit the target waits, which bounds the memory.
-UNREAD = 10
+# Limit on the unparsed responses of a target, which bounds the memory. While other programs keep the cores busy, parsing
+# falls behind for seconds, and no scrape is missed.
+UNPARSED = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """Response of a target, or the reason for none, in a word and in a line; `lead` is the collector's `booted_at`."""
+class ScrapeResponse:
+    """Response of a target, or the reason for none: one word and one line. `lead` is the collector's `booted_at`."""
 
     at: float
     lead: float
@@ -27,28 +27,28 @@ class Answer:
     error: str = ""
 
 
-class Unread(asyncio.Queue["Answer | None"]):
-    """Responses to parse, the oldest first; ``None`` at the end. `places` limits their number."""
+class ParseQueue(asyncio.Queue["ScrapeResponse | None"]):
+    """Responses to parse, the oldest first; ``None`` at the end. `slots` limits their number."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.places = asyncio.Semaphore(UNREAD - 1)
+        self.slots = asyncio.Semaphore(UNPARSED - 1)
 
 
 class ScrapeTasks(NamedTuple):
     """Scraped target with its queue and its two tasks."""
 
     scraped: ScrapedTarget
-    unread: Unread
-    asking: asyncio.Task[None]
-    reading: asyncio.Task[None]
+    unparsed: ParseQueue
+    requesting: asyncio.Task[None]
+    parsing: asyncio.Task[None]
 
 
 async def ended(tasks: ScrapeTasks) -> None:
     """Wait until the last request is done and all responses are parsed."""
-    await asyncio.wait([tasks.asking])
-    tasks.unread.put_nowait(None)
-    await tasks.reading
+    await asyncio.wait([tasks.requesting])
+    tasks.unparsed.put_nowait(None)
+    await tasks.parsing
 
 
 async def forget(tasks: ScrapeTasks) -> None:

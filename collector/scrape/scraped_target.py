@@ -28,7 +28,7 @@ __all__ = ["ScrapedTarget"]
 # Tolerance for a line's timestamp ahead of the scrape, in seconds: clocks differ, and a request takes time.
 _AHEAD_SECONDS = 1.0
 # Cached series beyond four times those of a scrape. A target with ever-changing series then starts with an empty cache.
-_MOST_REMEMBERED = 50_000
+_MOST_CACHED = 50_000
 _NO_REF = np.uint32(0xFFFFFFFF)
 
 
@@ -72,8 +72,8 @@ class ScrapedTarget:
     _named: dict[SeriesName, int] = field(default_factory=dict)
     _unnamed: bool = False  # whether a ref is `_NO_REF`: dropped by a rule, or a repeated name
     _beyond: dict[int, LimitExceeded] = field(default_factory=dict)
-    _unbegun: dict[int, Series] = field(default_factory=dict)  # new in scrapes that failed for a limit
-    _gone: list[int] = field(default_factory=list)  # refs that only records outside the spool may need
+    _pending: dict[int, Series] = field(default_factory=dict)  # new series of scrapes that exceeded a limit
+    _obsolete: list[int] = field(default_factory=list)  # refs that only unspooled records may need
     _clock_ref: int | None = None
     _crowded: bool = False
     _shift: int = 0
@@ -90,31 +90,31 @@ class ScrapedTarget:
 
     @property
     def is_heavy(self) -> bool:
-        """Return whether all series of the next response are new, which takes some fifty times the work."""
+        """Return whether all series of the next response are new: parsing then takes fifty times as long."""
         return self._crowded or not self.parser.series
 
     def read(
-        self, body: bytes, at: float, asked: float, answered: float, lead: float, most_new: int | None = None
+        self, exposition: bytes, at: float, asked: float, answered: float, lead: float, most_new: int | None = None
     ) -> SpoolRecord | None:
         """Return the record of the next response; callable from any thread, one response at a time."""
-        scrape = self.parse(body, most_new)
+        scrape = self.parse(exposition, most_new)
         record = self.take(scrape, at, asked, answered, lead)
         self.metrics.scraped.inc(len(scrape.refs))
         return record
 
-    def parse(self, body: bytes, most_new: int | None = None) -> Scrape:
+    def parse(self, exposition: bytes, most_new: int | None = None) -> Scrape:
         """Parse the next response.
 
         Raises
         ------
-        GarbageBody
-            All of its lines are malformed.
+        GarbageExposition
+            All lines are malformed.
         ManyNew
-            It has more than `most_new` new series; parse it again without that limit.
+            The response has more than `most_new` new series; parse it again without that limit.
         """
         if self._crowded:
-            self._meet_anew()
-        return self.parser.parse(body, most_new)
+            self._clear_cache()
+        return self.parser.parse(exposition, most_new)
 
     def take(
         self, scrape: Scrape, at: float, asked: float, answered: float, lead: float | None = None
@@ -133,17 +133,17 @@ class ScrapedTarget:
         Raises
         ------
         LimitExceeded
-            It exceeds a limit of its job; none of its samples are stored.
+            The scrape exceeds a limit of its job; none of its samples are stored.
         """
         self.renumber()
-        if self._gone and all(appending.done() for appending in self.unspooled):
-            self._numbering.forget(self._gone)
-            self._gone = []
+        if self._obsolete and all(appending.done() for appending in self.unspooled):
+            self._numbering.forget(self._obsolete)
+            self._obsolete = []
         for reason, count in (("malformed", scrape.malformed), ("repeated", scrape.repeated)):
             self._drop(reason, count)
         self._name(scrape)
-        if self._unbegun:
-            scrape = replace(scrape, new={**self._unbegun, **scrape.new})
+        if self._pending:
+            scrape = replace(scrape, new={**self._pending, **scrape.new})
         whole = scrape
         self._read_clock(scrape, asked, answered, lead)
         self._hold(scrape.new, self._beyond_limits(scrape))
@@ -152,9 +152,9 @@ class ScrapedTarget:
             self._drop("relabel", len(named) - int(np.count_nonzero(named)))
             scrape = scrape.chosen(named)
         self._hold(scrape.new, self._too_many(len(scrape.refs)))
-        self._unbegun = {}
+        self._pending = {}
         seen = at
-        if every := self._go_by_another_time(lead):
+        if every := self._follow_clocks(lead):
             scrape, whole = replace(scrape, new=every), replace(whole, new=every)
         at += self._shift
         before = None if self.last_time is None else self.last_time + self._shift
@@ -163,30 +163,30 @@ class ScrapedTarget:
         if (over := self._run_ends.left_out(scrape, self.parser.series)) is not None:
             scrape = scrape.chosen(~over)
         if (missing := self._sentinels.find(scrape)) is not None:
-            self._drop("blank", int(np.count_nonzero(missing)))
+            self._drop("sentinel", int(np.count_nonzero(missing)))
             scrape = scrape.chosen(~missing)
         self._retime(scrape, at, ends)
         found = self._rates.samples(scrape, at, created)
         self._drop("stale", found.dropped)
         self.last_time, self.per_second = seen, len(scrape.refs) / self.target.interval
-        self._crowded = len(self.parser.series) > _MOST_REMEMBERED + 4 * len(scrape.refs)
+        self._crowded = len(self.parser.series) > _MOST_CACHED + 4 * len(scrape.refs)
         if not len(found.refs):
             return None
         refs, series = self._refs[found.refs], self._numbering.by_ref
         return SpoolRecord(found.times, refs, found.values, found.dts, series, numbering=self._numbering.number)
 
     def renumber(self) -> None:
-        """Switch to a new numbering if there is one; the previous one is freed when all targets have left it."""
+        """Switch to a new numbering, if any; the previous one is freed when no target uses it."""
         before, self._numbering = self._numbering, self.definitions.numbering()
         if before is self._numbering:
             return
-        self._gone = []
+        self._obsolete = []
         for at in np.flatnonzero(self._refs != _NO_REF).tolist():
             self._refs[at] = self._numbering.add(before.by_ref[int(self._refs[at])])
 
     def forget(self) -> None:
         """Forget all its series; its records are in the spool."""
-        self._numbering.forget([*self._gone, *self._refs.tolist()])
+        self._numbering.forget([*self._obsolete, *self._refs.tolist()])
 
     def _drop(self, reason: str, count: int) -> None:
         if count:
@@ -204,7 +204,7 @@ class ScrapedTarget:
             self._named = {name: ref for name, ref in self._named.items() if ref not in scrape.new}
         for ref, series in scrape.new.items():
             if ref < known:
-                self._gone.append(int(self._refs[ref]))
+                self._obsolete.append(int(self._refs[ref]))
                 self._beyond.pop(ref, None)
             self._refs[ref] = self._ref(ref, series, scrape)
             if series.metric == CLOCK_METRIC and not series.labels:
@@ -223,17 +223,17 @@ class ScrapedTarget:
         if other != ref:
             if np.any(scrape.refs == other):
                 return _NO_REF  # relabeling merged two series: the first counts
-            self._gone.append(int(self._refs[other]))
+            self._obsolete.append(int(self._refs[other]))
             self._refs[other] = _NO_REF
         self._named[name] = ref
-        unasked = self.target.row if self.target_id < 0 else None
-        definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels), unasked)
+        provisional = self.target.row if self.target_id < 0 else None
+        definition = SeriesDefinition(self.target_id, name.metric, series.kind, dict(name.labels), provisional)
         return np.uint32(self._numbering.add(definition))
 
     def _hold(self, new: dict[int, Series], error: LimitExceeded | None) -> None:
         """Raise `error`, if any, and mark the new series as new for the next scrape."""
         if error is not None:
-            self._unbegun = new
+            self._pending = new
             raise error
 
     def _beyond_limits(self, scrape: Scrape) -> LimitExceeded | None:
@@ -246,7 +246,7 @@ class ScrapedTarget:
         limit = self.target.scraping.limits.sample_limit
         if not limit or count <= limit:
             return None
-        return LimitExceeded("sample_limit", f"it shows {count} series, {limit} are allowed")
+        return LimitExceeded("sample_limit", f"{count} series exceed the limit of {limit}")
 
     def _read_clock(self, scrape: Scrape, asked: float, answered: float, lead: float | None) -> None:
         if self._clock_ref is not None:
@@ -254,7 +254,7 @@ class ScrapedTarget:
             if len(read) and np.isfinite(read[0]):
                 self.clock.read(float(read[0]), asked, answered, lead)
 
-    def _go_by_another_time(self, lead: float | None) -> dict[int, Series]:
+    def _follow_clocks(self, lead: float | None) -> dict[int, Series]:
         """Follow changes of the collector's clock and the host's; return the series that restart on the new time.
 
         These are none if the change is known, else all.
@@ -264,7 +264,7 @@ class ScrapedTarget:
         if not step and not turned:
             return {}
         self._run_ends.go_by_another_time()
-        if step:  # it moves the host's time too, unless the offset changed as much
+        if step:  # moves the host's time too, unless the offset changed as much
             self.began += step
             if self.last_time is not None:
                 self.last_time += step
@@ -289,9 +289,9 @@ class ScrapedTarget:
             scrape.timestamps[ahead] = np.nan
             self.metrics.retimed.inc(count)
 
-    def _meet_anew(self) -> None:
-        """Forget all series: bounds the memory for a target with ever-changing series."""
-        self._gone += self._refs.tolist()
+    def _clear_cache(self) -> None:
+        """Clear the cache, which bounds the memory for a target with ever-changing series."""
+        self._obsolete += self._refs.tolist()
         self.parser, self._refs = Parser(), np.zeros(0, np.uint32)
         since = (self.last_time or self.began) + self._shift
         self._rates, self._created = Rates(self.target.interval, since), CreatedTimestamps(since)

@@ -16,14 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hypergauge.collector.convert.clocks import Clock, set_by
 from hypergauge.collector.convert.definitions import Definitions
-from hypergauge.collector.convert.exposition import GarbageBody, ManyNew
+from hypergauge.collector.convert.exposition import GarbageExposition, ManyNew
 from hypergauge.collector.convert.series_labels import LimitExceeded
 from hypergauge.collector.discovery.scrape_config import BODY_SIZE_LIMIT
 from hypergauge.collector.discovery.targets import Target, aligned, offset, slot_after
 from hypergauge.collector.http.fetch import Body, Fetcher, FetchFailed
 from hypergauge.collector.metrics import CollectorMetrics
 from hypergauge.collector.scrape.parse_budget import ParseBudget
-from hypergauge.collector.scrape.scrape_tasks import Answer, ScrapeTasks, Unread, ended, forget
+from hypergauge.collector.scrape.scrape_tasks import ParseQueue, ScrapeResponse, ScrapeTasks, ended, forget
 from hypergauge.collector.scrape.scraped_target import ScrapedTarget
 from hypergauge.collector.spool.appender import Appender
 from hypergauge.collector.spool.queue import Spool
@@ -35,8 +35,8 @@ __all__ = ["Scraper"]
 
 _log = logging.getLogger(__name__)
 
-# A response of this size takes some 5 ms to parse if its series are known, fifty times that if they are new. Threads
-# parse larger ones, so that they do not delay other targets.
+# A response of this size takes some 5 ms to parse if its series are known, fifty times that if they are new. Larger ones
+# go to threads, so that they do not delay other targets.
 _PARSED_AT_ONCE = 1 << 20
 _NEW_COSTS = 50
 # This many new series take some 10 ms; a thread parses a response with more.
@@ -72,7 +72,7 @@ class Scraper:
         self._stopping = asyncio.Event()
         self._parse_budget = ParseBudget()
         # Of all targets, the oldest first, each with its arrival time by the monotonic clock.
-        self._unread: dict[Answer, float] = {}
+        self._unparsed: dict[ScrapeResponse, float] = {}
         self._waking: set[asyncio.Future[None]] = set()
         self._parsing = ThreadPoolExecutor(_PARSERS, "parsing")
 
@@ -80,10 +80,10 @@ class Scraper:
         """Scrape these targets, by their ids in the database, and no others; unchanged ones continue."""
         if self._stopping.is_set():
             return
-        self._name_as_the_database_does(targets)
+        self._take_database_ids(targets)
         for target_id, following in list(self._scraped.items()):
             if targets.get(target_id) != following.scraped.target:
-                following.asking.cancel()
+                following.requesting.cancel()
                 self._forgetting.add(forgetting := asyncio.create_task(forget(following)))
                 forgetting.add_done_callback(self._forgetting.discard)
                 del self._scraped[target_id]
@@ -93,17 +93,17 @@ class Scraper:
             scraped = ScrapedTarget(
                 target, target_id, self._definitions, self._metrics, time.time(), clock=clock, lead=booted_at()
             )
-            unread = Unread()
+            unparsed = ParseQueue()
             self._scraped[target_id] = ScrapeTasks(
                 scraped,
-                unread,
-                asyncio.create_task(self._ask(scraped, unread, number * _MEETING_SECONDS)),
-                asyncio.create_task(self._read(scraped, unread)),
+                unparsed,
+                asyncio.create_task(self._request(scraped, unparsed, number * _MEETING_SECONDS)),
+                asyncio.create_task(self._parse(scraped, unparsed)),
             )
         self._count()
 
-    def _name_as_the_database_does(self, targets: Mapping[int, Target]) -> None:
-        """Give targets their database ids, in place of the collector's own from an outage."""
+    def _take_database_ids(self, targets: Mapping[int, Target]) -> None:
+        """Replace the collector's own target ids from an outage by those of the database."""
         ids = {target.key: target_id for target_id, target in targets.items()}
         for number in [number for number in self._scraped if number < 0 and number not in targets]:
             if (target_id := ids.get(self._scraped[number].scraped.target.key)) is not None:
@@ -120,8 +120,8 @@ class Scraper:
         self._stopping.set()
         for waking in list(self._waking):
             _wake(waking)
-        if asking := [following.asking for following in self._scraped.values()]:
-            _, late = await asyncio.wait(asking, timeout=2 * _LAST_SECONDS)
+        if requesting := [following.requesting for following in self._scraped.values()]:
+            _, late = await asyncio.wait(requesting, timeout=2 * _LAST_SECONDS)
             for task in late:
                 task.cancel()
         ending = asyncio.gather(*map(ended, self._scraped.values()), *self._forgetting, return_exceptions=True)
@@ -130,7 +130,7 @@ class Scraper:
         await self._appender.stop()
         self._parsing.shutdown(wait=False, cancel_futures=True)
 
-    async def _ask(self, scraped: ScrapedTarget, unread: Unread, after: float) -> None:
+    async def _request(self, scraped: ScrapedTarget, unparsed: ParseQueue, after: float) -> None:
         """Send requests on schedule, and a last one when the scraper stops."""
         interval, shift = scraped.target.interval, offset(scraped.target)
         lead = booted_at()
@@ -141,15 +141,15 @@ class Scraper:
             before, lead = lead, booted_at()
             now = uptime() + lead
             if self._stopping.is_set():
-                self._arrived(await self._fetch(scraped, now, lead), unread)
+                self._arrived(await self._fetch(scraped, now, lead), unparsed)
                 return
             if set_by(before, lead):
                 slot, scheduled = math.floor((now - shift) / interval), now
             self._metrics.lag_seconds.observe(max(now - scheduled, 0))
-            size = self._arrived(await self._fetch(scraped, aligned(scheduled, now, interval), lead), unread)
+            size = self._arrived(await self._fetch(scraped, aligned(scheduled, now, interval), lead), unparsed)
             if interval < 1 or size > _SMALL or not self._fetcher.has_room:
-                await unread.join()
-            await unread.places.acquire()  # for the next response
+                await unparsed.join()
+            await unparsed.slots.acquire()  # for the next response
             following = slot_after(slot, (uptime() + lead - shift) / interval)
             self._metrics.missed.inc(max(following - slot - 1, 0))
             slot = following
@@ -167,7 +167,7 @@ class Scraper:
             handle.cancel()
             self._waking.discard(waking)
 
-    async def _fetch(self, scraped: ScrapedTarget, at: float, lead: float) -> Answer:
+    async def _fetch(self, scraped: ScrapedTarget, at: float, lead: float) -> ScrapeResponse:
         """Request a response now."""
         target, began = scraped.target, time.perf_counter()
         timeout = min(target.effective_timeout, _LAST_SECONDS) if self._stopping.is_set() else target.effective_timeout
@@ -179,44 +179,44 @@ class Scraper:
                 seconds=timeout,
                 headers={"X-Prometheus-Scrape-Timeout-Seconds": f"{timeout:g}"},
             )
-            return Answer(at, lead, body)
+            return ScrapeResponse(at, lead, body)
         except FetchFailed as error:
-            return Answer(at, lead, None, error.reason, str(error))
+            return ScrapeResponse(at, lead, None, error.reason, str(error))
         except Exception as error:  # noqa: BLE001 - as in `_account`
-            return Answer(at, lead, None, *_internal(scraped, error))
+            return ScrapeResponse(at, lead, None, *_internal(scraped, error))
         finally:
             self._metrics.scrape_seconds.observe(time.perf_counter() - began)
 
-    def _arrived(self, answer: Answer, unread: Unread) -> int:
+    def _arrived(self, response: ScrapeResponse, unparsed: ParseQueue) -> int:
         """Queue a response for parsing; return its size in bytes."""
-        self._unread[answer] = time.monotonic()
-        self._metrics.unread_since = next(iter(self._unread.values()))
-        unread.put_nowait(answer)
-        return len(answer.body.data) if answer.body else 0
+        self._unparsed[response] = time.monotonic()
+        self._metrics.unread_since = next(iter(self._unparsed.values()))
+        unparsed.put_nowait(response)
+        return len(response.body.data) if response.body else 0
 
-    async def _read(self, scraped: ScrapedTarget, unread: Unread) -> None:
+    async def _parse(self, scraped: ScrapedTarget, unparsed: ParseQueue) -> None:
         """Parse responses, one after the other."""
-        while (answer := await unread.get()) is not None:
-            unread.places.release()
-            await self._account(scraped, answer)
-            del self._unread[answer]
-            self._metrics.unread_since = next(iter(self._unread.values()), math.inf)
-            unread.task_done()
+        while (response := await unparsed.get()) is not None:
+            unparsed.slots.release()
+            await self._account(scraped, response)
+            del self._unparsed[response]
+            self._metrics.unread_since = next(iter(self._unparsed.values()), math.inf)
+            unparsed.task_done()
 
-    async def _account(self, scraped: ScrapedTarget, answer: Answer) -> None:
+    async def _account(self, scraped: ScrapedTarget, response: ScrapeResponse) -> None:
         """Store the samples of a scrape, or the reason for none."""
-        reason, problem = answer.reason, answer.error
+        reason, problem = response.reason, response.error
         try:
-            if answer.body is not None:
-                with answer.body as body:
-                    record = await self._take(scraped, body, answer)
+            if response.body is not None:
+                with response.body as body:
+                    record = await self._take(scraped, body, response)
                 if record is not None:
                     await self._keep(scraped, record)
             else:
                 scraped.renumber()  # else it would keep the previous numbering alive
         except LimitExceeded as error:
             reason, problem = error.reason, str(error)
-        except GarbageBody as error:
+        except GarbageExposition as error:
             reason, problem = "garbage", str(error)
         except Exception as error:  # noqa: BLE001 - an internal error costs this scrape alone
             reason, problem = _internal(scraped, error)
@@ -229,10 +229,10 @@ class Scraper:
         if problem:
             scraped.per_second = 0.0
 
-    async def _take(self, scraped: ScrapedTarget, body: Body, answer: Answer) -> SpoolRecord | None:
-        parts = body.data, answer.at, body.asked, body.answered, answer.lead
+    async def _take(self, scraped: ScrapedTarget, body: Body, response: ScrapeResponse) -> SpoolRecord | None:
+        parts = body.data, response.at, body.asked, body.answered, response.lead
         if len(body.data) * (_NEW_COSTS if scraped.is_heavy else 1) <= _PARSED_AT_ONCE:
-            await self._parse_budget.mine(len(body.data))
+            await self._parse_budget.acquire(len(body.data))
             with contextlib.suppress(ManyNew):
                 return scraped.read(*parts, _MOST_NEW)
         return await asyncio.get_running_loop().run_in_executor(self._parsing, scraped.read, *parts)
@@ -254,8 +254,8 @@ class Scraper:
 
 
 def _internal(scraped: ScrapedTarget, error: Exception) -> tuple[str, str]:
-    """Log an internal error; return its reason in a word and in a line."""
-    _log.error("%s: a scrape failed for a fault of the collector", scraped.target.url, exc_info=error)
+    """Log an internal error; return its reason as one word and one line."""
+    _log.error("%s: internal error in a scrape", scraped.target.url, exc_info=error)
     return "internal", type(error).__name__
 
 

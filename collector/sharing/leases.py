@@ -61,9 +61,9 @@ class Leases:
         self._leaving: set[int] = set()
         self._renewed = float("-inf")
         self._reported: dict[int, tuple[bool | None, str]] = {}
-        self._away = self._asked = False
+        self._away = self._answered = False
         self._peers = PeersTargets(memory)
-        self._unasked: dict[Key, int] = {}  # own negative numbers, until the database answers
+        self._provisional: dict[Key, int] = {}  # the collector's own negative ids, until the database answers
         self.held: dict[int, Target] = {}
 
     def begin(self, targets: Mapping[Key, Target]) -> None:
@@ -81,15 +81,20 @@ class Leases:
                 away = str(error)
                 self.close()
         if away:
-            self._begin_unasked(targets)
+            self._begin_provisional(targets)
             left = len(targets) - len(self.held)
-            _log.warning("%s; %d targets are scraped%s", away, len(self.held), f", {left} are others'" if left else "")
+            _log.warning(
+                "%s; %d targets are scraped%s",
+                away,
+                len(self.held),
+                f", {left} belong to other collectors" if left else "",
+            )
 
-    def _begin_unasked(self, targets: Mapping[Key, Target]) -> None:
+    def _begin_provisional(self, targets: Mapping[Key, Target]) -> None:
         for key in targets:
-            if key not in self._unasked and not self._peers.may_have(key):
-                self._unasked[key] = -len(self._unasked) - 1
-        self.held = {self._unasked[key]: target for key, target in targets.items() if key in self._unasked}
+            if key not in self._provisional and not self._peers.may_have(key):
+                self._provisional[key] = -len(self._provisional) - 1
+        self.held = {self._provisional[key]: target for key, target in targets.items() if key in self._provisional}
 
     def claim(self, targets: Mapping[Key, Target]) -> None:
         """Claim this collector's part of `targets`, and no others.
@@ -112,22 +117,22 @@ class Leases:
             kept = holders(connection, [one.row for one in self._taken.values()])
             fresh = [one for one in fresh if one.key not in kept]
         claimed = self._claimed(connection, fresh)
-        self._leave_to_others(connection, [one for one in fresh if one.key not in claimed])
+        self._mark_taken(connection, [one for one in fresh if one.key not in claimed])
         self._taken = {key: one for key, one in self._taken.items() if key in targets and key not in claimed}
         ids |= claimed
         self._leaving |= {target_id for key, target_id in ids.items() if key not in targets}
         self.held = {ids[key]: target for key, target in targets.items() if key in ids and key not in self._taken}
-        self._unasked = {}
-        self._asked = True
+        self._provisional = {}
+        self._answered = True
         self._metrics.targets.labels("taken").set(len(self._taken))
         peers = self._assignment.peers if self._assignment is not None else []
-        self._peers.remember(self._taken, shared=any(peer.source != self._source for peer in peers))
+        self._peers.store(self._taken, shared=any(peer.source != self._source for peer in peers))
 
     def let_go(self) -> None:
         """Release the targets that are no longer held; the caller no longer scrapes them."""
-        if gone := self._leaving - self.held.keys():
+        if released := self._leaving - self.held.keys():
             try:
-                release_targets(self._connected(), self._source, sorted(gone))
+                release_targets(self._connected(), self._source, sorted(released))
             except (BenchError, psycopg.Error):
                 return  # the lease expires by itself
         self._leaving = set()
@@ -139,7 +144,7 @@ class Leases:
             lost = self._report(connection, states)
             missing = [target for target_id, target in self.held.items() if target_id in lost]
             self.held = {target_id: target for target_id, target in self.held.items() if target_id not in lost}
-            self._leave_to_others(connection, missing)
+            self._mark_taken(connection, missing)
             self.claim(targets)
             if self._due:
                 self._renewed = time.monotonic()
@@ -150,8 +155,8 @@ class Leases:
             self._away = True
             self._renewed = float("-inf")
             self.close()
-            if not self._asked:
-                self._begin_unasked(targets)
+            if not self._answered:
+                self._begin_provisional(targets)
 
     def release(self, states: Mapping[int, TargetState]) -> None:
         """Report target states and release all targets, so that another collector can claim them at once."""
@@ -163,7 +168,7 @@ class Leases:
                 self._assignment.leave(connection)
             release_targets(connection, self._source)
         except (BenchError, psycopg.Error) as error:
-            _log.warning("targets stay this collector's for some seconds: %s", error)
+            _log.warning("targets cannot be released, their leases expire by themselves: %s", error)
         self.close()
 
     def close(self) -> None:
@@ -174,7 +179,7 @@ class Leases:
 
     @property
     def _due(self) -> bool:
-        """Return whether the leases on targets and the collector's own lease are due. They expire together."""
+        """Return whether to renew the leases on targets and the collector's own; they expire together."""
         return time.monotonic() - self._renewed >= self._lease / 3
 
     def _connected(self) -> Connection:
@@ -202,7 +207,7 @@ class Leases:
         ids = claim_targets(connection, self._source, socket.gethostname(), os.getpid(), rows, self._lease)
         return {target.key: found for target, found in zip(targets, ids, strict=True) if found is not None}
 
-    def _leave_to_others(self, connection: Connection, targets: list[Target]) -> None:
+    def _mark_taken(self, connection: Connection, targets: list[Target]) -> None:
         new = [one for one in targets if one.key not in self._taken]
         found = holders(connection, [one.row for one in new]) if new else {}
         self._taken |= {one.key: one for one in new}
@@ -211,21 +216,21 @@ class Leases:
         for one in new:
             holder = found.get(one.key)
             if holder is not None and holder.of_the_site:
-                _log.info("%s is left to the site's collector on %s, which measures it", one.url, holder.host)
+                _log.info("%s is scraped by the site's collector on %s", one.url, holder.host)
             elif holder is None or (holder.host, holder.pid) not in peers:  # a peer releases it within a second
                 astray.append(one)
         if astray:
-            _log.warning("%s", _who(astray, found))
+            _log.warning("%s", _conflict(astray, found))
 
 
-def _who(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:
+def _conflict(targets: Iterable[Target], found: Mapping[Key, Holder]) -> str:
     """Return a message about the collector that has the targets, with a remedy."""
     wanted = list(targets)
     first = wanted[0]
     others = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
     if (holder := found.get(first.key)) is None:
-        return f"{first.url}{others} was another collector's until now; it is asked for again"
+        return f"{first.url}{others} was another collector's until now; this collector claims it again"
     return (
-        f"{first.url}{others} is scraped by the collector with pid {holder.pid} on {holder.host}, and left to it. Give both "
-        f"the same targets, and they share them; if that one is gone, its hold ends in {holder.seconds:.0f} s"
+        f"{first.url}{others} is scraped by the collector with pid {holder.pid} on {holder.host}. Give both collectors the "
+        f"same targets to share them. If that collector has ended, its lease expires in {holder.seconds:.0f} s"
     )

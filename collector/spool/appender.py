@@ -23,7 +23,7 @@ _TOGETHER_SECONDS, _TOGETHER_SAMPLES = 0.02, 10_000
 
 
 class Appender:
-    """Appender of records to the spool, in their order. For one event loop, which does not wait: a disk may be slow.
+    """Appender of records to the spool, in order. A slow disk does not block its event loop.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Appender:
 
     def __init__(self, spool: Spool, lock: threading.Lock, metrics: CollectorMetrics) -> None:
         self._spool, self._lock, self._metrics = spool, lock, metrics
-        self._together: list[SpoolRecord] = []  # to be appended
+        self._together: list[SpoolRecord] = []  # not appended yet
         self._appending: asyncio.Task[None] | None = None  # of the last record
         self._thread = ThreadPoolExecutor(1, "spooling")
 
@@ -63,7 +63,7 @@ class Appender:
                     self._spool.append(record)
                 except BenchError as error:
                     problem = error
-                # Now: the writer may be in a long statement, and the collector may be killed before its end.
+                # Now, since the writer may be in a long statement when the collector is killed.
                 self._metrics.count_spool(self._spool)
             if problem is not None:
                 self._metrics.dropped.labels("spool").inc(len(record))

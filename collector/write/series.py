@@ -21,7 +21,7 @@ ELSEWHERE = -1
 # After a restart, records of earlier processes have refs of their own, one era after the other. They alternate with
 # records of the current era.
 _ERAS = 4
-# Series per statement. The JSON of a hundred thousand would block the scrapes, at the encoding and at the answer.
+# Series per statement. The JSON of 100,000 would block the scrapes, at the encoding and at the response.
 _OPENED_AT_ONCE = 1000
 
 
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """
 
     series: Ids
-    places: Ids
+    resources: Ids
     targets: Ids
     counters: Ids
 
@@ -49,13 +49,13 @@ class SeriesIds:
     Parameters
     ----------
     source
-        The collector's. Without the database, it scrapes targets that another collector may have. Series of targets
-        that another one did have get the id `ELSEWHERE`.
+        The spool's identity. Without the database, the collector scrapes targets that another one may have. Their series
+        get the id `ELSEWHERE` if it did.
     """
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._unasked: dict[TargetRow, int | None] = {}  # from the first lookup: an outage is written whole
+        self._provisional: dict[TargetRow, int | None] = {}  # from the first lookup, for all of an outage
         self._eras: dict[int, Found] = {}
 
     def of(self, connection: Connection, records: Sequence[SpoolRecord]) -> Found:
@@ -97,12 +97,12 @@ class SeriesIds:
             for some in (refs[at : at + _OPENED_AT_ONCE] for at in range(0, len(refs), _OPENED_AT_ONCE)):
                 wanted = [(new[ref].metric, new[ref].labels, new[ref].kind) for ref, *_ in some]
                 for same, opened in zip(some, samples.open_series(connection, target_id, wanted), strict=True):
-                    known.series[same], known.places[same] = opened.series_id, opened.place_id
+                    known.series[same], known.resources[same] = opened.series_id, opened.place_id
                     known.targets[same], known.counters[same] = target_id, new[same[0]].kind == "counter"
 
     def _target(self, connection: Connection, one: SeriesDefinition) -> int | None:
         if one.target is None:
             return one.target_id
-        if one.target not in self._unasked:
-            self._unasked[one.target] = find_target(connection, self._source, one.target)
-        return self._unasked[one.target]
+        if one.target not in self._provisional:
+            self._provisional[one.target] = find_target(connection, self._source, one.target)
+        return self._provisional[one.target]

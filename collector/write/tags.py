@@ -52,12 +52,12 @@ class Tags:
 
     def __init__(self, segments: Iterable[Segment] = (), since: float = np.inf, version: int = -1) -> None:
         self.since, self.version = since, version
-        places: dict[int, list[Segment]] = {}
+        resources: dict[int, list[Segment]] = {}
         for segment in sorted(segments, key=lambda segment: segment.started_at):
-            places.setdefault(segment.place_id, []).append(segment)
-        self._places = {place: _spans(segments) for place, segments in places.items()}
+            resources.setdefault(segment.place_id, []).append(segment)
+        self._resources = {resource: _spans(segments) for resource, segments in resources.items()}
 
-    def tag(self, places: npt.NDArray[np.int32], times: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    def tag(self, resources: npt.NDArray[np.int32], times: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
         """Return run set ids for samples of shape ``(n,)`` by resource and time; 0 without a run.
 
         Runs are [start, end).
@@ -65,7 +65,7 @@ class Tags:
         tags = np.zeros(len(times), np.int32)
         # The database and the spans have microseconds. Rounded times fall on the same side of a boundary in both.
         times = np.round(times * 1e6) / 1e6
-        for here, spans in self._present(places):
+        for here, spans in self._present(resources):
             index = np.searchsorted(spans.starts, times[here], side="right") - 1
             inside = (index >= 0) & (times[here] < spans.ends[index])
             tags[here] = np.where(inside, spans.ids[index], 0)
@@ -73,7 +73,7 @@ class Tags:
 
     def parts(
         self,
-        places: npt.NDArray[np.int32],
+        resources: npt.NDArray[np.int32],
         times: npt.NDArray[np.float64],
         dts: npt.NDArray[np.float32],
         counters: npt.NDArray[np.int32],
@@ -87,7 +87,7 @@ class Tags:
         found = []
         begins = times - dts
         least = np.maximum(_SHORTEST, _SMALLEST * dts)
-        for here, spans in self._present(places):
+        for here, spans in self._present(resources):
             if not len(spans.boundaries):
                 continue
             first = np.searchsorted(spans.boundaries, begins[here] + least[here])
@@ -101,19 +101,21 @@ class Tags:
                     found.append(Part(sample, time, kept))
         return found
 
-    def _present(self, places: npt.NDArray[np.int32]) -> Iterable[tuple[npt.NDArray[np.intp], _Spans]]:
-        if not self._places or not len(places):
+    def _present(self, resources: npt.NDArray[np.int32]) -> Iterable[tuple[npt.NDArray[np.intp], _Spans]]:
+        if not self._resources or not len(resources):
             return
-        for place in np.flatnonzero(np.bincount(places)).tolist():
-            if place in self._places:
-                yield np.flatnonzero(places == place), self._places[place]
+        for resource in np.flatnonzero(np.bincount(resources)).tolist():
+            if resource in self._resources:
+                yield np.flatnonzero(resources == resource), self._resources[resource]
 
 
 def _spans(segments: list[Segment]) -> _Spans:
     starts, ends = np.array([s.started_at for s in segments]), np.array([s.ended_at for s in segments])
     # Usage of a run's own processes belongs to the run as a whole: no division there.
-    edges = np.unique([edge for s in segments if not s.own for edge in (s.started_at, s.ended_at)])
-    return _Spans(starts, ends, np.array([s.runset_id for s in segments], np.int32), edges[np.isfinite(edges)])
+    boundaries = np.unique([boundary for s in segments if not s.own for boundary in (s.started_at, s.ended_at)])
+    return _Spans(
+        starts, ends, np.array([s.runset_id for s in segments], np.int32), boundaries[np.isfinite(boundaries)]
+    )
 
 
 def _divided(sample: int, begin: float, boundaries: list[float], time: float) -> list[Part]:

@@ -36,7 +36,7 @@ _LIVE_SHARE = 0.8
 _IDLE_SECONDS = 0.8
 # Errors of the data, not of the database.
 _REFUSALS = (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded)
-_HOUSEKEEPING_SECONDS = 1.0
+_MAINTENANCE_SECONDS = 1.0
 # Users with SQL as `bench_reader` may lift that role's 30 s; an export does, and copies a table for some minutes.
 _LONGEST_READ_SECONDS = 300.0
 # Delay after which a run's last samples are stored: its last scrape is over, and so is the write.
@@ -64,7 +64,7 @@ class Writer(threading.Thread):
         self._tags = Tags()
         self._series = SeriesIds(spool.source)
         self._backoff = Backoff(0.2, 10.0)
-        self._housekept = float("-inf")
+        self._maintained_at = float("-inf")
         self._forgotten = 0
         self._at_once = _SAMPLES_AT_ONCE
 
@@ -106,10 +106,10 @@ class Writer(threading.Thread):
             stopping = self._stopping.is_set()  # read first, so that records from before the stop are written
             wrote = self._write(connection)
             if stopping and not wrote:
-                self._keep_house(connection, settled=0)
+                self._maintain(connection, settled=0)
                 return
-            if time.monotonic() - self._housekept >= _HOUSEKEEPING_SECONDS:
-                self._keep_house(connection)
+            if time.monotonic() - self._maintained_at >= _MAINTENANCE_SECONDS:
+                self._maintain(connection)
             if not wrote:
                 self._stopping.wait(_IDLE_SECONDS)
 
@@ -117,9 +117,9 @@ class Writer(threading.Thread):
         """Return the records of one transaction: the live ones, and as much of the backlog as fits."""
         records: list[SpoolRecord] = []
         count = 0
-        turns = ((True, _LIVE_SHARE * self._at_once), (False, self._at_once))
-        # After a refusal, only the oldest record: the refused record is thus also written alone.
-        for live, limit in turns if self._at_once else ((False, 1),):
+        limits = ((True, _LIVE_SHARE * self._at_once), (False, self._at_once))
+        # After a refusal, only the oldest record, so that the refused one is also written alone.
+        for live, limit in limits if self._at_once else ((False, 1),):
             while count < limit:
                 with self._lock:  # per record: a scrape waits no longer
                     record = self._spool.take(live=live)
@@ -212,18 +212,18 @@ class Writer(threading.Thread):
             if not len(times):
                 return 0
         self._refresh_tags(connection, state.version, float((times - dts).min()))
-        if parts := self._tags.parts(ids.places, times, dts, ids.counters):
+        if parts := self._tags.parts(ids.resources, times, dts, ids.counters):
             divided = np.array([part.sample for part in parts])
             kept = np.concatenate([np.setdiff1d(np.arange(len(times)), divided), divided])
             ids, times, values, dts = ids.where(kept), times[kept], values[kept], dts[kept]
             times[-len(parts) :] = [part.time for part in parts]
             dts[-len(parts) :] = [part.dt for part in parts]
-        tags = self._tags.tag(ids.places, times)
+        tags = self._tags.tag(ids.resources, times)
         columns = samples.Columns(times, ids.series, tags, values, dts)
         # Compression pays for a backlog; a live scrape has one sample per series.
         compressed = samples.worth_compressing(columns)
         samples.copy_samples(connection, columns, raw_cutoff=state.raw_cutoff, compressed=compressed)
-        self._see_to_changes(connection, ids, times, dts, tags)
+        self._request_retags(connection, ids, times, dts, tags)
         if (ended := np.unique(tags[times < state.now - _SETTLED_SECONDS])).any():
             samples.mark_unsummarised(connection, ended.tolist())
         return len(times)
@@ -233,7 +233,7 @@ class Writer(threading.Thread):
             since = min(lowest, time.time()) - 60
             self._tags = Tags(samples.run_set_segments(connection, since), since, version)
 
-    def _see_to_changes(
+    def _request_retags(
         self,
         connection: Connection,
         ids: Found,
@@ -246,16 +246,17 @@ class Writer(threading.Thread):
         if version == self._tags.version:
             return
         self._refresh_tags(connection, version, lowest)
-        changed = self._tags.tag(ids.places, times) != tags
-        changed[[part.sample for part in self._tags.parts(ids.places, times, dts, ids.counters)]] = True
-        places = ids.places[changed]
+        changed = self._tags.tag(ids.resources, times) != tags
+        changed[[part.sample for part in self._tags.parts(ids.resources, times, dts, ids.counters)]] = True
+        resources = ids.resources[changed]
         begins = (times - dts)[changed]
         samples.request_retag(
-            connection, {place: float(begins[places == place].min()) for place in np.unique(places).tolist()}
+            connection,
+            {resource: float(begins[resources == resource].min()) for resource in np.unique(resources).tolist()},
         )
 
-    def _keep_house(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
-        self._housekept = time.monotonic()
+    def _maintain(self, connection: Connection, settled: float = _SETTLED_SECONDS) -> None:
+        self._maintained_at = time.monotonic()
         unread = self._metrics.unread_seconds  # read first: responses that are parsed meanwhile are in the spool
         with self._lock:
             silence, oldest = self._spool.silence, self._spool.oldest

@@ -118,7 +118,7 @@ def test_a_collector_started_while_the_database_is_away_scrapes_and_writes_later
                     collector.start()
                     collector.wait_for_scrapes(exporter, 5)
                 server.start()
-                wait_for(lambda: collector.figures()["bench_collector_samples_total"], "the first samples")
+                wait_for(lambda: collector.metrics()["bench_collector_samples_total"], "the first samples")
                 account.wait_for_scrapes(exporter)
                 collector.wait_for_scrapes(exporter, 2)  # by their id in the database
                 account.wait_for_scrapes(exporter)

@@ -62,7 +62,7 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
 
 def lost(collector: Collector) -> float:
     """Return how many samples the collector says that its spool gave up."""
-    return collector.figures()["bench_collector_lost_samples_total"]
+    return collector.metrics()["bench_collector_lost_samples_total"]
 
 
 def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: Path) -> None:
@@ -73,9 +73,9 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
             collector.wait_for_scrapes(exporter, 1)
             account.wait_for_scrapes(exporter)
             ballast = fill(disk, leave=MEGABYTE)
-            before = collector.figures()["bench_collector_write_errors_total"]
+            before = collector.metrics()["bench_collector_write_errors_total"]
             wait_for(
-                lambda: collector.figures()["bench_collector_write_errors_total"] > before,
+                lambda: collector.metrics()["bench_collector_write_errors_total"] > before,
                 "a failed write",
                 LIMIT_SECONDS,
             )
@@ -85,6 +85,6 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
             wait_for(lambda: server.answers or server.gone, "the server, or its end")
             server.start()
             account.wait_for_scrapes(exporter)
-            assert collector.figures()["bench_collector_lost_samples_total"] == 0
+            assert collector.metrics()["bench_collector_lost_samples_total"] == 0
             collector.stop()
             account.agrees((exporter, 1))

@@ -63,7 +63,7 @@ def test_one_that_does_not_answer_is_withdrawn_after_a_while_and_not_before(data
         mine = claimed
         assert report(None) == report(up=True) == report(up=False) == [ONE]
         connection.execute(f"update targets set down_since = {LONG_AGO}".encode())
-        assert announced(database) == [ONE], "it has said just now that it is there"
+        assert announced(database) == [ONE], "it has just announced itself"
         connection.execute(f"update announcements set renewed_at = {LONG_AGO}".encode())
         assert report(up=True) == [ONE], "it answers"
         assert report(up=False) == [ONE], "it did until now"
@@ -137,7 +137,7 @@ def test_a_listener_comes_is_killed_comes_back_and_goes(
     mine = Announcement(socket.gethostname(), "host", f"http://127.0.0.1:{port}/metrics")
 
     def up() -> dict[str, int]:
-        return dict(collector.figures("targets"))
+        return dict(collector.metric("targets"))
 
     with Collecting(database.dsn, new_folder() / "announced", file) as collector:
         first = listen(database.dsn, "--port", str(port))
@@ -210,20 +210,20 @@ def test_a_stack_scrapes_what_its_host_has_announced_and_leaves_to_each_home_wha
 
 @ONE_FLAVOUR
 def test_a_listener_works_while_the_database_is_away(flavour: Flavour, tmp_path: Path, listen: Listen) -> None:
-    said = tmp_path / "listener.txt"
+    log = tmp_path / "listener.txt"
     with own_server(flavour, tmp_path / "server") as server:
         with Database(Settings(home=tmp_path, dsn=server.dsn)) as database:
             pass
         server.stop("fast")
         started = listen(server.dsn, "--bind", "127.0.0.1")
-        wait_for(lambda: "listening on http://127.0.0.1:" in said.read_text(), "the exporter")
-        wait_for(lambda: "failed, and is tried again: the database at" in said.read_text(), "word of the database")
+        wait_for(lambda: "listening on http://127.0.0.1:" in log.read_text(), "the exporter")
+        wait_for(lambda: "failed, and is tried again: the database at" in log.read_text(), "word of the database")
         server.start()
         wait_for(lambda: len(announced(database)) == 1, "its announcement")
         server.stop("fast")
         started.send_signal(signal.SIGTERM)
         assert started.wait(HUNG_SECONDS) == 0
-        assert "stays announced until a collector cannot reach it" in said.read_text()
+        assert "stays announced until a collector cannot reach it" in log.read_text()
 
 
 def test_to_announce_a_database_is_needed(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_targets_come_and_go(dsn: str, new_folder: NewFolder, tmp_path: Path, se
             return True
 
         def silent(name: str) -> bool:
-            return collector.figures("targets")["up"] == len(up) and name not in up
+            return collector.metric("targets")["up"] == len(up) and name not in up
 
         service.content = json.dumps([good("web", __meta_kind="x")]).encode()
         (tmp_path / "nodes.json").write_text(json.dumps([good("file")]))
@@ -89,13 +89,13 @@ scrape_configs:
 
             # A broken list of each kind: what it last held stays.
             (tmp_path / "nodes.json").write_text('[{"targets": ["a:1"')
-            wait_for(lambda: "nodes.json:1:" in collector.said(), "word of the broken file")
+            wait_for(lambda: "nodes.json:1:" in collector.output(), "word of the broken file")
             service.content = b"<html>"
-            wait_for(lambda: "/sd: does not answer with JSON" in collector.said(), "word of the broken service")
+            wait_for(lambda: "/sd: does not answer with JSON" in collector.output(), "word of the broken service")
             main.write_text(text.replace("http_sd_configs", "htp_sd_configs"))
-            wait_for(lambda: "did you mean 'http_sd_configs'?" in collector.said(), "word of the broken configuration")
+            wait_for(lambda: "did you mean 'http_sd_configs'?" in collector.output(), "word of the broken configuration")
             assert all(asked(name) for name in ("own", "file", "web"))
-            assert collector.figures("discovery_errors_total")[""] >= 3
+            assert collector.metric("discovery_errors_total")[""] >= 3
 
             # Each gives others, and one file more comes.
             (tmp_path / "nodes.json").write_text(json.dumps([good("file2")]))
@@ -110,7 +110,7 @@ scrape_configs:
             up.discard("file3")
             wait_for(lambda: silent("file3"), "the end of a file's targets")
             collector.stop()
-            assert "hunter2" not in collector.said()
+            assert "hunter2" not in collector.output()
 
 
 def test_a_file_that_is_named_and_not_there(tmp_path: Path) -> None:

@@ -177,9 +177,9 @@ def test_a_secret_that_hangs_delays_nobody_else(server: Server, hung: Path, tmp_
                 await first
             return f"{refused.value.reason}: {refused.value}", body.data
 
-    said, body = asyncio.run(get())
+    message, body = asyncio.run(get())
     assert body == b"a 1\n"
-    assert said.startswith(f"credentials: {hung} cannot be read within ")
+    assert message.startswith(f"credentials: {hung} cannot be read within ")
 
 
 def test_a_secret_that_was_read_serves_while_its_file_hangs(
@@ -260,6 +260,6 @@ def test_an_answer_that_does_not_come_is_not_waited_for() -> None:
         return b"a 1\n"
 
     with exporter(answer) as address:
-        with pytest.raises(FetchFailed, match="no whole answer"):
+        with pytest.raises(FetchFailed, match="no complete response"):
             fetch(f"http://{address}/metrics", Access(), timeout=0.05)
         asked_enough.set()

@@ -74,11 +74,11 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFold
             )
             wait_for(lambda: all(bad.asked[path] >= count for path, count in wanted.items()), "9 rounds")
             wait_for(
-                lambda: all(collector.figures("scrapes_total").get(one) for one in OUTCOMES), "each outcome, counted"
+                lambda: all(collector.metric("scrapes_total").get(one) for one in OUTCOMES), "each outcome, counted"
             )
-            outcomes = collector.figures("scrapes_total")
-            dropped = collector.figures("dropped_lines_total")
-            retimed = collector.figures("retimed_lines_total")
+            outcomes = collector.metric("scrapes_total")
+            dropped = collector.metric("dropped_lines_total")
+            retimed = collector.metric("retimed_lines_total")
             memory = collector.peak_memory()
             collector.stop()
 
@@ -124,7 +124,7 @@ def test_a_thousand_targets_of_which_half_are_dead(dsn: str, new_folder: NewFold
                 110,
             )
             wait_for(
-                lambda: collector.figures("targets") == {"up": 500, "down": 500, "taken": 0}, "all states to be known"
+                lambda: collector.metric("targets") == {"up": 500, "down": 500, "taken": 0}, "all states to be known"
             )
             memory = collector.peak_memory()
             collector.stop()

@@ -156,12 +156,12 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, new_fol
         second = Collecting(dsn, new_folder() / "two", write(tmp_path / "two.json", [two]))
         with first, second:
             write(second.targets, [two, one])
-            wait_for(lambda: second.figures("targets")["taken"] == 1, "the conflict")
-            assert "is scraped by the collector with pid" in second.said()
-            count = second.figures("scrapes_total")["ok"]
-            wait_for(lambda: second.figures("scrapes_total")["ok"] > count + 1, "scrapes of the other target")
+            wait_for(lambda: second.metric("targets")["taken"] == 1, "the conflict")
+            assert "is scraped by the collector with pid" in second.output()
+            count = second.metric("scrapes_total")["ok"]
+            wait_for(lambda: second.metric("scrapes_total")["ok"] > count + 1, "scrapes of the other target")
             first.stop()
-            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking over")
+            wait_for(lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0}, "taking over")
             # As if the database had been away for long, and another one had come.
             with psycopg.connect(
                 dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public", autocommit=True
@@ -169,8 +169,8 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, new_fol
                 connection.execute(
                     "update targets set collector = 'another', lease_until = now() + interval '7 s' where instance = 'n0'"
                 )
-            wait_for(lambda: second.figures("targets")["taken"] == 1, "the loss to be seen")
-            wait_for(lambda: second.figures("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it again")
+            wait_for(lambda: second.metric("targets")["taken"] == 1, "the loss to be seen")
+            wait_for(lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it again")
             second.stop()
     with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()
@@ -183,14 +183,14 @@ def test_the_database_away_holds_up_no_scrape(dsn: str, new_folder: NewFolder, t
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
         collector = Collecting(dsn, new_folder() / "away", write(tmp_path / "targets.json", groups))
         with collector:
-            wait_for(lambda: collector.figures("scrapes_total")["ok"] > 1, "scrapes")
+            wait_for(lambda: collector.metric("scrapes_total")["ok"] > 1, "scrapes")
             with psycopg.connect(
                 dsn, autocommit=True, options="-csearch_path=bench,bench_internal,bench_dashboard,public"
             ) as locking:
                 locking.execute("begin")
                 locking.execute("lock table targets in access exclusive mode")
-                count = collector.figures("scrapes_total")["ok"]
-                wait_for(lambda: collector.figures("scrapes_total")["ok"] > count + 3, "scrapes meanwhile")
+                count = collector.metric("scrapes_total")["ok"]
+                wait_for(lambda: collector.metric("scrapes_total")["ok"] > count + 3, "scrapes meanwhile")
                 locking.execute("rollback")
             collector.stop()
 
@@ -205,9 +205,9 @@ def test_what_is_left_to_the_sites_collector_is_no_error(database: Database, cap
         leases.claim({ours.key: ours})
         leases.close()
     assert leases.held == {}
-    [said] = caplog.records
-    assert (said.levelname, said.message) == (
-        "INFO", "http://127.0.0.1:5/metrics is left to the site's collector on s, which measures it"
+    [record] = caplog.records
+    assert (record.levelname, record.message) == (
+        "INFO", "http://127.0.0.1:5/metrics is scraped by the site's collector on s"
     )  # fmt: skip
 
 

@@ -271,8 +271,8 @@ scrape_configs:
 """
         )
         with Collecting(dsn, new_folder() / "node", targets) as collector:
-            wait_for(lambda: collector.figures("scrapes_total")["ok"] >= 4, "scrapes")
-            dropped = collector.figures("dropped_lines_total")
+            wait_for(lambda: collector.metric("scrapes_total")["ok"] >= 4, "scrapes")
+            dropped = collector.metric("dropped_lines_total")
             collector.stop()
     assert dropped["relabel"] > 0
     assert dropped.keys() == {"relabel"}, dropped

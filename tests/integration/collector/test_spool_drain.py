@@ -52,7 +52,7 @@ def test_an_hour_without_a_database_arrives_behind_what_is_live(dsn: str, home: 
         wait_for(lambda: account.ask(drained) == [(len(marks),)], "the backlog")
         wait_for(lambda: account.count() >= HOUR * SERIES, "all of the backlog")
         account.wait_for_scrapes(exporter)
-        assert collector.figures()["bench_collector_lost_samples_total"] == 0
+        assert collector.metrics()["bench_collector_lost_samples_total"] == 0
         collector.stop()
         account.do("call refresh()")
         account.agrees((exporter, 1), others=HOUR * SERIES)
@@ -75,7 +75,7 @@ def test_damage_to_the_spool_costs_what_it_hits(dsn: str, home: Path) -> None:
     segments[-1].write_bytes(segments[-1].read_bytes()[: -record // 2])
     with collecting(home, dsn) as (exporter, collector):
         wait_for(lambda: account.count() >= (count - 4) * wide, "what is whole")
-        wait_for(lambda: collector.figures()["bench_collector_damaged_records_total"] == 4, "the count of the damage")
+        wait_for(lambda: collector.metrics()["bench_collector_damaged_records_total"] == 4, "the count of the damage")
         account.wait_for_scrapes(exporter)
         collector.stop()
         account.agrees((exporter, 1), others=(count - 4) * wide)

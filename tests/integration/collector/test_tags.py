@@ -197,7 +197,7 @@ def test_what_the_database_refuses_costs_itself_and_nothing_else(world: World) -
         world.gauge("".join(uuid.uuid4().hex for _ in range(300)), [now - 3], [1.0]),  # no index takes it
         world.gauge("node_load15", [-3e14], [1.0]),
     ]
-    # One that holds what several targets said, as many that are scraped at once come into the spool.
+    # One record with several targets: concurrent scrapes are joined in the spool.
     parts = [
         world.gauge("node_load1", [now - 2], [2.0], listener="one"),
         world.gauge("node_load1", [now - 2], [2.0], {"name": "a\0b"}, listener="two"),

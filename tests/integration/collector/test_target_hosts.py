@@ -79,8 +79,8 @@ def test_the_host_of_the_labels_goes_before_that_of_a_line(
     run = world.run(start, start + 60, gpu=GPU)
     scrape(world, tmp_path, start, labels, label)
     assert mean(world, run) == [1000 * MIB]
-    said = world.connection.execute("select host, labels ->> %s from series", (label,)).fetchall()
-    assert said == [(HOST, POD)], "and what the line said is kept"
+    rows = world.connection.execute("select host, labels ->> %s from series", (label,)).fetchall()
+    assert rows == [(HOST, POD)], "the label of the line is kept"
 
 
 def test_a_line_names_the_host_where_no_label_does(world: World, tmp_path: Path, start: float) -> None:

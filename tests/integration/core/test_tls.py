@@ -80,13 +80,13 @@ def test_who_is_let_in(site: Site, strangers: Site, version: str) -> None:
         assert server.url.startswith("https://127.0.0.1:")
         assert fetch(server.url, Access(tls=site.tls("client"))) == BODY
         nobodys = why_not(server.url, Access(tls=site.tls()))
-        assert nobodys.startswith("it does not take our certificate (cert_file and key_file of tls_config)")
+        assert nobodys.startswith("it refuses our certificate (cert_file and key_file of tls_config)")
         known_to_others = dataclasses.replace(theirs, ca=site.tls().ca)
         assert why_not(server.url, Access(tls=known_to_others)).endswith("unknown ca")
         assert why_not(server.url, Access(tls=site.tls("former"))).endswith("certificate expired")
         assert "self-signed certificate" in why_not(server.url, Access(tls=theirs))
         plain = why_not(server.url.replace("https", "http"), Access())
-        assert plain.endswith("it speaks HTTPS alone (scheme: https)")
+        assert plain.endswith("it speaks only HTTPS (scheme: https)")
 
 
 def test_whom_the_collector_trusts(site: Site) -> None:
@@ -117,8 +117,8 @@ def test_names_and_passwords(site: Site) -> None:
             if right:
                 assert fetch(server.url, access) == BODY
             else:
-                said = why_not(server.url, access)
-                assert said == "it answered 401 Unauthorized: basic_auth, or authorization, is missing or wrong"
+                message = why_not(server.url, access)
+                assert message == "it answered 401 Unauthorized: basic_auth, or authorization, is missing or wrong"
         assert "401" in why_not(server.url, Access(credentials=Secret("hunter2"), tls=site.tls()))
         assert "401" in why_not(server.url, Access(tls=site.tls()))
 
@@ -162,9 +162,9 @@ def test_a_renewed_certificate_is_taken_up(site: Site, caplog: pytest.LogCapture
         assert shown(server.port) == ["before"]
         (site.folder / "new.key").rename(site.folder / "renewed.key")
         assert shown(server.port) == shown(server.port) == ["before"], "the new key does not fit the old certificate"
-        [said] = [record.message for record in caplog.records]
-        assert "renewed.key: the key is not that of the certificate" in said
-        assert said.endswith("renewed.pem; the previous files stay in use")
+        [message] = [record.message for record in caplog.records]
+        assert "renewed.key: the key is not that of the certificate" in message
+        assert message.endswith("renewed.pem; the previous files stay in use")
         (site.folder / "new.pem").rename(site.folder / "renewed.pem")
         assert shown(server.port) == ["after"]
         web.write_text(web.read_text().partition("basic_auth_users")[0])
@@ -259,8 +259,8 @@ def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
         targets.write_text(json.dumps({"scrape_configs": jobs}))
         options = ["--web-config", str(site.web("server")), "--bind", "0.0.0.0"]
         with Collecting(dsn, new_folder() / "over-tls", targets, options, web=site) as collector:
-            wait_for(lambda: collector.figures("targets") == {"up": 1, "down": 1, "taken": 0}, "both to be asked")
-            assert "its certificate is not trusted: certificate has expired" in collector.said()
+            wait_for(lambda: collector.metric("targets") == {"up": 1, "down": 1, "taken": 0}, "both to be asked")
+            assert "its certificate is not trusted: certificate has expired" in collector.output()
             variables = {"BENCH_DSN": dsn, "BENCH_HOME": str(tmp_path / "home")}
 
             def failing() -> list[dict[str, str]]:
@@ -270,6 +270,6 @@ def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
             [one] = wait_for(failing, "what bench status says of it")
             assert (one["listener"], one["error"]) == ("due", "its certificate is not trusted: certificate has expired")
             site.issue("localhost", "127.0.0.1", stem="due")
-            wait_for(lambda: collector.figures("targets")["up"] == 2, "the renewed certificate")
+            wait_for(lambda: collector.metric("targets")["up"] == 2, "the renewed certificate")
             wait_for(lambda: not failing(), "that nothing is wrong any more")
             collector.stop()

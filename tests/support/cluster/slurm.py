@@ -67,12 +67,12 @@ class Site(Home):
 
         def there() -> list[dict[str, Any]] | None:
             runs = [run for run in self.runs(experiment) if run["name"] in names and run["status"] == "running"]
-            waiting = [run for run in runs if "at the gate" in self.said(run["run_id"])]
+            waiting = [run for run in runs if "at the gate" in self.output_of(run["run_id"])]
             return waiting if len(waiting) == len(names) else None
 
         return wait_for(there, f"{', '.join(names)} of experiment {experiment} at the gate")
 
-    def said(self, run_id: str) -> str:
+    def output_of(self, run_id: str) -> str:
         """Return a run's output so far, on any node."""
         return "".join(path.read_text() for path in self.path.rglob(f"runs/{run_id}/output.log"))
 

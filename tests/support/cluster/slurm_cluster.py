@@ -146,7 +146,7 @@ class SlurmCluster:
         self.start_controller()
         for node in self.nodes:
             self.start_node(node)
-        _wait(lambda: all(self.state(node) == "idle" for node in self.nodes), "a running cluster", self._said)
+        _wait(lambda: all(self.state(node) == "idle" for node in self.nodes), "a running cluster", self._logs)
         return self
 
     def stop(self) -> None:
@@ -277,7 +277,7 @@ class SlurmCluster:
         ]
         # Forced, because munge refuses a folder in one that all users can write to.
         self._begin("munged", ["munged", "--force", "--foreground", "--num-threads=2", *files])
-        _wait((folder / "socket").exists, "munge's socket", self._said)
+        _wait((folder / "socket").exists, "munge's socket", self._logs)
 
     def _start_accounting(self) -> None:
         data, mysql = self.folder / "mariadb", self.folder / "mariadb.socket"
@@ -289,9 +289,9 @@ class SlurmCluster:
             "mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={mysql}", f"--pid-file={self.folder / 'mariadb.pid'}",
             "--user=root", "--skip-networking", "--skip-grant-tables", "--innodb-flush-method=nosync",
         ])  # fmt: skip
-        _wait(mysql.exists, "MariaDB's socket", self._said)
+        _wait(mysql.exists, "MariaDB's socket", self._logs)
         self._begin("slurmdbd", ["slurmdbd", "-D"], MYSQL_UNIX_PORT=str(mysql))
-        _wait(lambda: self._answers("sacctmgr", "-n", "show", "cluster"), "accounting", self._said)
+        _wait(lambda: self._answers("sacctmgr", "-n", "show", "cluster"), "accounting", self._logs)
         self.command("sacctmgr", "-i", "add", "cluster", "bench")
         self.command("sacctmgr", "-i", "add", "account", ACCOUNT)
         self.command("sacctmgr", "-i", "add", "user", "root", f"account={ACCOUNT}")
@@ -318,7 +318,7 @@ class SlurmCluster:
                 daemon.kill()
                 daemon.wait()
 
-    def _said(self) -> str:
+    def _logs(self) -> str:
         outputs = sorted(self.folder.glob("*.output")) + sorted(self.folder.glob("*.log"))
         return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in outputs)
 
@@ -359,8 +359,8 @@ def _host_names_can_be_had() -> bool:
     return subprocess.run(["unshare", "--uts", "true"], capture_output=True, check=False).returncode == 0
 
 
-def _wait(condition: Callable[[], bool], what: str, said: Callable[[], str], timeout: float = HUNG_SECONDS) -> None:
+def _wait(condition: Callable[[], bool], what: str, logs: Callable[[], str], timeout: float = HUNG_SECONDS) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {timeout:g} s\n{said()}"
+        assert time.monotonic() < deadline, f"{what} did not happen within {timeout:g} s\n{logs()}"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Collector in a process of its own, and its metrics."""
+"""Collector in its own process, and its metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-P", "-m", "hypergauge.cli", "collector"]
 
 @dataclass
 class Collecting:
-    """Context that runs a collector with a home of its own."""
+    """Context that runs a collector with its own home."""
 
     dsn: str
     home: Path
@@ -33,7 +33,7 @@ class Collecting:
     options: Sequence[str] = ()
     port: int = field(default_factory=free_port)
     web: Site | None = None
-    """Whose authority it shows a certificate of, and asks for one: ``client``."""
+    """Authority of its server certificate; clients need the certificate ``client``."""
 
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ class Collecting:
 
     def __enter__(self) -> Collecting:
         self.start()
-        wait_for(self.answers, "the collector's own figures")
+        wait_for(self.answers, "the collector's metrics")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -63,23 +63,23 @@ class Collecting:
     def log(self) -> Path:
         return self.home / "collector.txt"
 
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text()
 
     def stop(self) -> None:
         """Stop the collector gracefully."""
         self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(HUNG_SECONDS) == 0, self.said()
+        assert self.process.wait(HUNG_SECONDS) == 0, self.output()
 
     def answers(self) -> bool:
-        assert self.process.poll() is None, self.said()
+        assert self.process.poll() is None, self.output()
         try:
-            self.body()
+            self.exposition()
         except OSError:
             return False
         return True
 
-    def body(self) -> str:
+    def exposition(self) -> str:
         context = self.web.client_context("client") if self.web is not None else None
         scheme = "http" if self.web is None else "https"
         with urllib.request.urlopen(
@@ -87,10 +87,10 @@ class Collecting:
         ) as answer:
             return str(answer.read().decode())
 
-    def figures(self, name: str) -> Counter[str]:
+    def metric(self, name: str) -> Counter[str]:
         """Return one of the collector's own metrics by the value of its label; the key is empty without a label."""
         found: Counter[str] = Counter()
-        for family in text_string_to_metric_families(self.body()):
+        for family in text_string_to_metric_families(self.exposition()):
             for sample in family.samples:
                 if sample.name == f"bench_collector_{name}":
                     found[next(iter(sample.labels.values()), "")] = int(sample.value)

@@ -48,7 +48,7 @@ class Account:
         )
         return {str(name): int(str(count)) for name, count in answer}
 
-    def figures(self, exporter: ScriptedExporter, metric: str) -> Counter[int]:
+    def values(self, exporter: ScriptedExporter, metric: str) -> Counter[int]:
         """Return the count of each value of a gauge."""
         rows = self.ask(
             "select value::int, count(*)::int from samples join series using (series_id) join targets using (target_id) "
@@ -60,7 +60,7 @@ class Account:
         """Wait until these scrapes are readable, by default all stored so far."""
         wanted = exporter.sure if numbers is None else numbers
         wait_for(
-            lambda: wanted <= self.figures(exporter, "scripted_scrape").keys(), f"{len(wanted)} scrapes", LIMIT_SECONDS
+            lambda: wanted <= self.values(exporter, "scripted_scrape").keys(), f"{len(wanted)} scrapes", LIMIT_SECONDS
         )
 
     def agrees(self, *lives: tuple[ScriptedExporter, int], others: int = 0) -> int:
@@ -76,11 +76,11 @@ class Account:
         scrapes = count = 0
         for exporter, collectors in lives:
             sure, answered = exporter.sure, exporter.answered
-            numbers = self.figures(exporter, "scripted_scrape")
+            numbers = self.values(exporter, "scripted_scrape")
             found = set(numbers)
             assert (sure - found, found - answered) == (set(), set())
             assert numbers == Counter(found)
-            assert self.figures(exporter, "scripted_wide") == Counter(dict.fromkeys(found, exporter.width))
+            assert self.values(exporter, "scripted_wide") == Counter(dict.fromkeys(found, exporter.width))
             [(increases, total)] = self.ask(
                 "select count(*)::int, coalesce(sum(value * dt), 0)::float8 from samples join series using (series_id) "
                 "join targets using (target_id) where instance = %s and metric = 'scripted_scrapes_total'",

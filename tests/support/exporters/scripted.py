@@ -172,7 +172,7 @@ class Collector:
         assert self._process.poll() is None, self.output
         return True
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return the collector's own metrics, summed over all labels except a reason: ``name`` or ``name{reason}``."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=HUNG_SECONDS) as answer:
             text = answer.read().decode()

@@ -73,8 +73,8 @@ class Daemon:
         with client:
             message, descriptors, _, _ = socket.recv_fds(client, 1 << 20, 2)
             request = json.loads(message)
-            said = getattr(self, request.pop("what"))(descriptors, **request)
-            client.sendall(json.dumps(said).encode())
+            response = getattr(self, request.pop("what"))(descriptors, **request)
+            client.sendall(json.dumps(response).encode())
             for descriptor in descriptors:
                 os.close(descriptor)
 
@@ -157,17 +157,17 @@ def run(given):
         sys.exit('docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]]')
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: ask("kill", name=given.name, number=number))
-    status, said = ask(
+    status, message = ask(
         "run", (1, 2), name=given.name, words=given.command, environment=environment, directory=given.workdir
     )
-    if said:
-        print(said, file=sys.stderr)
+    if message:
+        print(message, file=sys.stderr)
     sys.exit(status)
 
 
 def remove(given):
-    status, said = ask("kill", name=given.container, number=signal.SIGKILL)
-    print(said, file=sys.stderr if status else sys.stdout)
+    status, message = ask("kill", name=given.container, number=signal.SIGKILL)
+    print(message, file=sys.stderr if status else sys.stdout)
 
 
 def inspect(given):

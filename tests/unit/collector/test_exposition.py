@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from hypergauge.collector.convert.exposition import GarbageBody, Parser, Scrape
+from hypergauge.collector.convert.exposition import GarbageExposition, Parser, Scrape
 
 Row = tuple[str, tuple[tuple[str, str], ...], float | None, float | None]
 
@@ -121,7 +121,7 @@ def test_a_malformed_line_costs_itself_alone(line: str) -> None:
     scrape = parser.parse(f'before 1\n{line}\nup{{a="b"}} 2\nafter 3'.encode())
     assert rows(parser, scrape) == [("before", (), 1, None), ("up", (("a", "b"),), 2, None), ("after", (), 3, None)]
     assert (scrape.malformed, scrape.repeated, sorted(scrape.new)) == (1, 0, [0, 1, 2])
-    with pytest.raises(GarbageBody, match="none of the 1 lines is a sample"):
+    with pytest.raises(GarbageExposition, match="none of the 1 lines is a sample"):
         Parser().parse(line.encode())
 
 
@@ -136,7 +136,7 @@ def test_a_known_series_can_be_malformed_for_once() -> None:
     scrape = parser.parse(b'up{a="b"} oops\nload 3')
     assert rows(parser, scrape) == [("load", (), 3, None)]
     assert scrape.malformed == 1
-    with pytest.raises(GarbageBody):
+    with pytest.raises(GarbageExposition):
         parser.parse(b"load")
     assert len(parser.parse(b'up{a="b"} 1').refs) == 1
 
@@ -145,7 +145,7 @@ def test_a_known_series_can_be_malformed_for_once() -> None:
 def test_a_line_that_resembles_a_known_series_is_none_of_it(line: str) -> None:
     parser = Parser()
     parser.parse(b'up 1\nload{a="b"} 1\nload{} 1\n')
-    with pytest.raises(GarbageBody):
+    with pytest.raises(GarbageExposition):
         parser.parse(line.encode())
 
 
@@ -318,7 +318,7 @@ def test_whatever_the_bodies_the_result_is_the_reference_s(bodies: list[list[str
         wanted = expected(body)
         try:
             scrape = parser.parse("\n".join(body).encode())
-        except GarbageBody:
+        except GarbageExposition:
             assert wanted == []
         else:
             assert rows(parser, scrape) == wanted

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families as text_families
 
-from hypergauge.collector.convert.exposition import GarbageBody, Parser
+from hypergauge.collector.convert.exposition import GarbageExposition, Parser
 
 PAGE = Path(__file__).parents[3] / "docs" / "exposition.md"
 
@@ -52,7 +52,7 @@ def here(body: str) -> str:
     parser = Parser()
     try:
         scrape = parser.parse(body.encode())
-    except GarbageBody:
+    except GarbageExposition:
         return "malformed"
     columns = zip(scrape.refs.tolist(), scrape.values.tolist(), scrape.timestamps.tolist(), strict=True)
     return ", ".join(

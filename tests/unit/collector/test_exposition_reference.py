@@ -16,7 +16,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as text_families
 from prometheus_client.samples import Sample
 
-from hypergauge.collector.convert.exposition import GarbageBody, Parser, Scrape
+from hypergauge.collector.convert.exposition import GarbageExposition, Parser, Scrape
 
 Key = tuple[str, tuple[tuple[str, str], ...]]
 Row = tuple[float | None, float | None]
@@ -130,7 +130,7 @@ def test_what_the_reference_refuses_is_malformed_before_and_after_it_is_known(li
             [family] = text_families(line)
             [sample] = family.samples
         except (ValueError, IndexError):
-            with pytest.raises(GarbageBody):
+            with pytest.raises(GarbageExposition):
                 parser.parse(line.encode())
         else:
             if known_to_differ(line):

@@ -25,7 +25,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, most: int
 ) -> None:
     monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNSPOOLED", 3)
-    monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNREAD", 1)  # besides the parsed response
+    monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNPARSED", 1)  # besides the parsed response
     asked: list[None] = []
 
     def body() -> bytes:
@@ -63,7 +63,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
 def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, lines: int, most: int
 ) -> None:
-    monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNREAD", 2)
+    monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNPARSED", 2)
     text = b"".join(b"a%d 1\n" % number for number in range(lines))
     asked: list[None] = []
 
@@ -77,7 +77,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     async def scrape(address: str) -> None:
         core = asyncio.Event()  # set while a core is free for parsing
         core.set()
-        monkeypatch.setattr(ParseBudget, "mine", lambda *_: core.wait())
+        monkeypatch.setattr(ParseBudget, "acquire", lambda *_: core.wait())
         async with Fetcher() as fetcher:
             scraper = Scraper(spool, threading.Lock(), metrics, fetcher)
             scraper.follow({1: Target(f"http://{address}/metrics", "n1", "node", address, interval=interval)})
@@ -97,7 +97,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
             assert metrics.unread_seconds < time.monotonic() - cleared + interval
             scraper.follow({})  # responses of a removed target are kept
             core.set()
-            await asyncio.to_thread(wait_for, lambda: counted() == len(asked) * lines, "all that was said")
+            await asyncio.to_thread(wait_for, lambda: counted() == len(asked) * lines, "all samples")
             await scraper.stop()
             assert metrics.unread_seconds == 0
 

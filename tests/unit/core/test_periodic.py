@@ -28,8 +28,8 @@ def test_no_failure_ends_it(caplog: pytest.LogCaptureFixture) -> None:
     turns = Turns(BenchError("away"), BenchError("still away"), None, TypeError("of ours"), KeyError("too"))
     with Periodic("work", turns, 0.001):
         wait_for(lambda: turns.count > 8, "turns")
-    said = [(record.levelname, record.getMessage(), record.exc_info is not None) for record in caplog.records]
-    assert said == [
+    logged = [(record.levelname, record.getMessage(), record.exc_info is not None) for record in caplog.records]
+    assert logged == [
         ("WARNING", "work: failed, and is tried again: away", False),
         ("WARNING", "work: works again", False),
         ("ERROR", "work: failed, and is tried again", True),

@@ -23,7 +23,7 @@ FORMS = dict(
 )
 
 
-def said(line: str) -> dict[str, float]:
+def samples(line: str) -> dict[str, float]:
     """Return existing values by name and labels."""
     return {
         " ".join([name.removeprefix("bench_"), *labels.values()]): value
@@ -40,7 +40,7 @@ def macmon(tmp_path: Path, line: str) -> tuple[str, ...]:
 
 
 def test_all_metrics_of_an_m1_max() -> None:
-    assert said(FORMS["0.8"]) == {
+    assert samples(FORMS["0.8"]) == {
         "gpu_utilization_ratio 0": 0.6921621561050415,
         "gpu_clock_hertz 0 sm": 388e6,
         "gpu_power_watts 0": 1.1298161745071411,
@@ -80,7 +80,7 @@ def test_all_metrics_of_an_m1_max() -> None:
     ],
 )
 def test_formats_of_versions(form: str, name: str, value: float | None) -> None:
-    assert said(FORMS[form]).get(name) == value
+    assert samples(FORMS[form]).get(name) == value
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_formats_of_versions(form: str, name: str, value: float | None) -> None:
 )
 def test_missing_metrics_are_left_out(change: dict[str, Any], name: str) -> None:
     line = json.dumps({**json.loads(FORMS["later"]), **change})
-    assert name in said(FORMS["later"])
-    assert name not in said(line)
+    assert name in samples(FORMS["later"])
+    assert name not in samples(line)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_missing_metrics_are_left_out(change: dict[str, Any], name: str) -> None
 )
 def test_other_output_raises(line: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
-        said(line)
+        samples(line)
     assert message in str(caught.value)
 
 

@@ -133,8 +133,8 @@ def test_check_names_missing_sources(tmp_path: Path, played: Played) -> None:
     assert exporter(tmp_path, Given(t4)).check() == f"{needs}; GPU 0 is an NVIDIA H100 80GB HBM3"
     listener, folder = played("t4", reader=Given(t4))
     (folder / "engine-down").touch()
-    said = "dcgmi: Error: unable to establish a connection to the specified host: localhost"
-    assert listener.check() == f"{needs}; {said}; GPU 0 is an NVIDIA H100 80GB HBM3"
+    message = "dcgmi: Error: unable to establish a connection to the specified host: localhost"
+    assert listener.check() == f"{needs}; {message}; GPU 0 is an NVIDIA H100 80GB HBM3"
 
 
 def test_the_server_adds_its_own_metrics(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ LINES = dict(
 NONE = ("no-such-tegrastats",)
 
 
-def said(line: str) -> dict[str, float]:
+def samples(line: str) -> dict[str, float]:
     """Return existing values by name and labels."""
     return {
         " ".join([name.removeprefix("bench_"), *labels.values()]): value
@@ -47,7 +47,7 @@ def tegrastats(tmp_path: Path) -> Path:
 
 
 def test_all_metrics_of_an_agx_xavier() -> None:
-    assert said(LINES["agx_xavier"]) == {
+    assert samples(LINES["agx_xavier"]) == {
         "jetson_memory_used_bytes": 721 * 2**20,
         "jetson_memory_total_bytes": 31927 * 2**20,
         "jetson_memory_controller_utilization_ratio": 0.0,
@@ -91,7 +91,7 @@ def test_all_metrics_of_an_agx_xavier() -> None:
     ],
 )
 def test_formats_of_boards_and_releases(board: str, name: str, value: float | None) -> None:
-    assert said(LINES[board]).get(name) == value
+    assert samples(LINES[board]).get(name) == value
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_formats_of_boards_and_releases(board: str, name: str, value: float | No
     ],
 )
 def test_missing_values_are_left_out(line: str, found: set[str]) -> None:
-    assert said(line).keys() == set(found)
+    assert samples(line).keys() == set(found)
 
 
 def test_tegrastats_runs_as_long_as_the_exporter(tegrastats: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from hypergauge.collector.scrape.parse_budget import ParseBudget
 
 
 def test_whoever_works_long_together_lets_the_loop_look_at_what_has_arrived() -> None:
-    async def work(turns: ParseBudget, number: int) -> None:
-        await turns.mine(50_000)
+    async def work(budget: ParseBudget, number: int) -> None:
+        await budget.acquire(50_000)
         time.sleep(0.001)  # noqa: ASYNC251 - blocks the loop, like parsing
         done.append(number)
 
@@ -21,8 +21,8 @@ def test_whoever_works_long_together_lets_the_loop_look_at_what_has_arrived() ->
             between.append(len(done) - before)
 
     async def both() -> None:
-        turns = ParseBudget()
-        working = [asyncio.create_task(work(turns, number)) for number in range(200)]
+        budget = ParseBudget()
+        working = [asyncio.create_task(work(budget, number)) for number in range(200)]
         await asyncio.sleep(0)
         for cancelled in working[100:105]:
             cancelled.cancel()

@@ -263,7 +263,7 @@ def test_dcgms_words_for_no_figure_are_none(figure: str) -> None:
     body = DCGM.format(gpu=0, figure=figure) + DCGM.format(gpu=1, figure=50)
     for _ in range(2):
         assert [(name, value) for name, (_, value) in scraped.take(body).items()] == [("DCGM_FI_DEV_X{gpu=1}", 50)]
-    assert scraped.dropped("blank") == 2
+    assert scraped.dropped("sentinel") == 2
     assert scraped.take(DCGM.format(gpu=0, figure=7))["DCGM_FI_DEV_X{gpu=0}"][1] == 7
     assert scraped.take(DCGM.format(gpu=0, figure=figure)) == {}
     assert len(scraped.take(f"x_bytes {figure}\n")) == 1, "what others show is a figure"
@@ -275,7 +275,7 @@ def test_dcgms_words_for_no_figure_are_none(figure: str) -> None:
 def test_figures_beside_them_are_some(figure: int) -> None:
     scraped = Scraped(target())
     assert scraped.take(DCGM.format(gpu=0, figure=figure))["DCGM_FI_DEV_X{gpu=0}"][1] == figure
-    assert scraped.dropped("blank") == 0
+    assert scraped.dropped("sentinel") == 0
 
 
 def test_a_counter_goes_on_over_a_blank() -> None:
@@ -300,7 +300,7 @@ def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None
 def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One target keeps changing its series; the writer and the segments keep state by ref."""
     monkeypatch.setattr("hypergauge.collector.convert.definitions._MOST_GONE", 500)
-    monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_REMEMBERED", 100)
+    monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_CACHED", 100)
     metrics, definitions = CollectorMetrics(), Definitions()
     steady = ScrapedTarget(target(), 7, definitions, metrics, 0.0)
     restless = ScrapedTarget(target(), 8, definitions, metrics, 0.0)

@@ -48,7 +48,7 @@ def file(tmp_path: Path) -> Iterator[Path]:
 
 def all_are_shared(*collectors: Collecting) -> bool:
     """Whether each has some of the targets, and together they have all."""
-    shares = [one.figures("targets") for one in collectors]
+    shares = [one.metric("targets") for one in collectors]
     return min(share["up"] for share in shares) > 0 and sum(share["up"] for share in shares) == TARGETS
 
 
@@ -61,7 +61,7 @@ def longest_gap(times: list[float], since: float) -> float:
 def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFolder, file: Path) -> None:
     one, two, three = (Collecting(dsn, new_folder() / name, file) for name in ("one", "two", "three"))
     with one:
-        wait_for(lambda: one.figures("targets")["up"] == TARGETS, "all targets, while it is alone")
+        wait_for(lambda: one.metric("targets")["up"] == TARGETS, "all targets, while it is alone")
         with two:
             wait_for(lambda: all_are_shared(one, two), "both at work")
             killed = time.time()
@@ -87,12 +87,12 @@ def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFol
         ).fetchall()
         left = connection.execute("select count(*) from collectors").fetchone()
     assert twice == []
-    assert left == (0,), "they have said that they ended"
+    assert left == (0,), "they have withdrawn"
     times = {host: sorted(at) for host, at in found}
     assert len(times) == TARGETS
     # Until the lease is over, and all are scraped again; then nothing is missed, also while a third one comes back.
     assert max(longest_gap(at, killed - 3) for at in times.values()) < taken_over - killed + 5
-    assert "left to it" not in one.said() + two.said() + three.said(), "nobody is told of a conflict"
+    assert "its lease expires" not in one.output() + two.output() + three.output(), "nobody is told of a conflict"
 
 
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])

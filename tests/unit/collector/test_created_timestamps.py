@@ -112,7 +112,7 @@ def test_a_counter_that_was_forgotten_is_not_counted_twice() -> None:
 
 
 def test_a_target_that_is_met_anew_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_REMEMBERED", 100)
+    monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_CACHED", 100)
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
     scraped.take(start(1000.5) + energy(3), 1001)
