@@ -122,9 +122,7 @@ class Stack:
         port = self.port(name, last)
         if port != last:
             if last is not None:
-                say(
-                    f"port {last} of {name} is taken by another program: it has {port} from now on, and links change"
-                )
+                say(f"port {last} of {name} is taken by another program: it has {port} from now on, and links change")
             private.make_folder(self._folder)
             write_atomically(path, str(port))
         return port

@@ -42,7 +42,7 @@ class Model:
     architecture
         In lower case, such as ``hopper``, the first with GPM.
     idle_watts, limit_watts
-        Power of the idle board, and its limit.
+        Idle power, and power limit.
     sm_mhz, memory_mhz
         Highest clocks.
     datacenter
@@ -89,7 +89,7 @@ _QUARTERED = (
     Profile("4g.24gb", 4, 4, _FULL),
 )
 
-# Idle power: as nvidia-smi shows it for such boards without processes, with high memory clocks.
+# Idle power: as nvidia-smi shows it for such GPUs without processes, with high memory clocks.
 MODELS = {
     "A100": Model(
         "NVIDIA A100-SXM4-40GB", 40, "ampere", 52, 400, 1410, 1215,

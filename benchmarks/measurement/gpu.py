@@ -112,7 +112,7 @@ def _under_work(name: str) -> dict[str, float | str]:
 
 
 def _flat(sample: GpuSample) -> dict[str, float]:
-    return {**sample.board, **(sample.devices[0].metrics if sample.devices else {})}
+    return {**sample.metrics, **(sample.devices[0].metrics if sample.devices else {})}
 
 
 def _nvidia_smi() -> dict[str, float]:

@@ -134,7 +134,7 @@ class SimulatedBoard:
             if part.gi is not None
         )
         throttled = {"sw_power_cap": 345 < self.clock < 1980}
-        board = {
+        metrics = {
             "power": int(self.power * 1000) / 1000,
             "power_limit": 700.0,
             "energy": self.energy_mj / 1000,
@@ -152,9 +152,9 @@ class SimulatedBoard:
             Gpu(self.number, self.uuid, _MODEL, _MEMORY_MIB << 20, instances, mig_enabled=self.divided),
             self.number,
             f"00000000:{self.number + 7:02X}:00.0",
-            board,
+            metrics,
             tuple(
-                DeviceSample(instance, self._figures(part))
+                DeviceSample(instance, self._metrics(part))
                 for part, instance in zip(self.parts, instances or (None,), strict=True)
             ),
             throttle=throttled,
@@ -162,7 +162,7 @@ class SimulatedBoard:
             activity="gpm",
         )
 
-    def _figures(self, part: Part) -> dict[str, float]:
+    def _metrics(self, part: Part) -> dict[str, float]:
         total = int(_MEMORY_MIB * part.share)
         memory = {"total": total, "used": part.used_mib, "free": total - part.used_mib - 612, "reserved": 612}
         results = {**part.active, **{f"memory_{name}": float(mib << 20) for name, mib in memory.items()}}

@@ -13,7 +13,7 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.exporters.dcgm.dmon import Dmon, Key
 from hypergauge.exporters.dcgm.entities import Entity, Value
 from hypergauge.exporters.dcgm.fields import PROFILING, Field, known_fields
-from hypergauge.exporters.dcgm.output import Board, Instance, Rows, parse_hierarchy, parse_list
+from hypergauge.exporters.dcgm.output import DcgmGpu, Instance, Rows, parse_hierarchy, parse_list
 from hypergauge.gpu import Inventory, inventory
 from hypergauge.gpu.library import Nvml
 
@@ -30,13 +30,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Discovered:
-    boards: tuple[Board, ...]
+    gpus: tuple[DcgmGpu, ...]
     instances: tuple[Instance, ...]
     profiles: dict[int, str]  # by the instance's entity
 
     def watched(self) -> list[Key]:
         return [
-            *(("GPU", board.number) for board in self.boards),
+            *(("GPU", gpu.number) for gpu in self.gpus),
             *(("GPU-I", instance.entity) for instance in self.instances),
         ]
 
@@ -87,17 +87,17 @@ class DcgmiSource:
         rows = self._rows()
         shared = {_DRIVER, *(field.number for field in self._fields if not field.per_instance)}
         entities = []
-        for board in self._discovered.boards:
-            values = self._layout.labels | rows.get(("GPU", board.number), {})
-            entity = Entity(board.number, board.uuid, board.pci_bus_id, board.name, values)
-            instances = [instance for instance in self._discovered.instances if instance.gpu == board.number]
-            if not instances and ("GPU", board.number) in rows:
+        for gpu in self._discovered.gpus:
+            values = self._layout.labels | rows.get(("GPU", gpu.number), {})
+            entity = Entity(gpu.number, gpu.uuid, gpu.pci_bus_id, gpu.name, values)
+            instances = [instance for instance in self._discovered.instances if instance.gpu == gpu.number]
+            if not instances and ("GPU", gpu.number) in rows:
                 entities.append(entity)
             for instance in instances:
                 if (own := rows.get(("GPU-I", instance.entity))) is not None:
                     profile = self._discovered.profiles.get(instance.entity, "")
-                    of_board = {number: value for number, value in values.items() if number in shared}
-                    entities.append(replace(entity, values=of_board | own, instance=instance.instance, profile=profile))
+                    of_gpu = {number: value for number, value in values.items() if number in shared}
+                    entities.append(replace(entity, values=of_gpu | own, instance=instance.instance, profile=profile))
         return entities
 
     def close(self) -> None:
@@ -145,11 +145,11 @@ class DcgmiSource:
             self._dmon = None
 
     def _discover(self, seen: Inventory | None) -> _Discovered:
-        boards = parse_list(self._ask("discovery", "-l"))
-        if not boards:
+        gpus = parse_list(self._ask("discovery", "-l"))
+        if not gpus:
             raise ServiceFailed("DCGM has no GPU")
         instances = parse_hierarchy(self._ask("discovery", "-c"))
-        uuids = {board.number: board.uuid for board in boards}
+        uuids = {gpu.number: gpu.uuid for gpu in gpus}
         known = {
             (gpu.uuid, instance.gpu_instance_id): instance.profile
             for gpu in (seen.gpus if seen else ())
@@ -162,7 +162,7 @@ class DcgmiSource:
         }
         if missing := [instance.entity for instance in instances if instance.entity not in profiles]:
             profiles |= self._profiles(missing)
-        return _Discovered(tuple(boards), tuple(instances), profiles)
+        return _Discovered(tuple(gpus), tuple(instances), profiles)
 
     def _profiles(self, entities: Sequence[int]) -> dict[int, str]:
         """Return profiles by entity. DCGM reports an instance's profile as its name."""

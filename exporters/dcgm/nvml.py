@@ -11,7 +11,7 @@ __all__ = ["NvmlSource"]
 
 _MIB = 2.0**-20
 # By field: metric of the sample, and factor from its SI unit to DCGM's unit.
-_BOARD = {
+_GPU = {
     100: ("sm_clock", 1e-6),
     101: ("memory_clock", 1e-6),
     102: ("video_clock", 1e-6),
@@ -83,18 +83,18 @@ class NvmlSource:
 
 def _entities(sample: GpuSample, driver: str) -> Iterator[Entity]:
     gpu = sample.gpu
-    board: dict[int, Value] = {1: driver, 50: gpu.name, 52: gpu.index, 54: gpu.uuid, 55: sample.minor}
-    board |= {57: sample.pci_bus_id, **_values(_BOARD, sample.board)}
+    values: dict[int, Value] = {1: driver, 50: gpu.name, 52: gpu.index, 54: gpu.uuid, 55: sample.minor}
+    values |= {57: sample.pci_bus_id, **_values(_GPU, sample.metrics)}
     if sample.last_xid is not None:
-        board[230] = sample.last_xid
-    for device in sample.devices or [DeviceSample()]:  # without instances in MIG mode, only the board
+        values[230] = sample.last_xid
+    for device in sample.devices or [DeviceSample()]:  # without instances in MIG mode, only the GPU
         instance = device.instance
         yield Entity(
             gpu.index,
             gpu.uuid,
             sample.pci_bus_id,
             gpu.name,
-            board | _values(_DEVICE, device.metrics),
+            values | _values(_DEVICE, device.metrics),
             instance.gpu_instance_id if instance else None,
             instance.profile if instance else "",
             simulated=gpu.simulated,

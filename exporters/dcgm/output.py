@@ -10,7 +10,7 @@ from hypergauge.core.sentinels import FP64, INT32, INT64
 from hypergauge.exporters.dcgm.entities import Value
 from hypergauge.exporters.dcgm.fields import Field
 
-__all__ = ["Board", "Instance", "Rows", "parse_hierarchy", "parse_list"]
+__all__ = ["DcgmGpu", "Instance", "Rows", "parse_hierarchy", "parse_list"]
 
 # Texts for a missing value in dcgm_structs.h; dmon truncates wide values, and appends dots.
 _SENTINEL_TEXT = re.compile(r"|N/A|<<<.*>>>|.*\.\.\.")
@@ -21,7 +21,7 @@ _ROW = re.compile(r"\s*(GPU|GPU-I|GPU-CI|GPU_I|GPU_CI) (\d+)(?:\s+(.*))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class DcgmGpu:
     """GPU in the list of ``dcgmi discovery -l``; `number` is DCGM's id."""
 
     number: int
@@ -42,7 +42,7 @@ class Instance:
     instance: int
 
 
-def parse_list(text: str) -> list[Board]:
+def parse_list(text: str) -> list[DcgmGpu]:
     """Return the GPUs in the output of ``dcgmi discovery -l``."""
     found: list[tuple[int, dict[str, str]]] = []
     for line in text.splitlines():
@@ -53,7 +53,7 @@ def parse_list(text: str) -> list[Board]:
             if found and separator:
                 found[-1][1][name] = value
     return [  # switches and network cards have tables, but no UUID
-        Board(number, _text(cells.get("Name", "")), cells["PCI Bus ID"], cells["Device UUID"])
+        DcgmGpu(number, _text(cells.get("Name", "")), cells["PCI Bus ID"], cells["Device UUID"])
         for number, cells in found
         if "PCI Bus ID" in cells and "Device UUID" in cells
     ]

@@ -12,7 +12,7 @@ from hypergauge.gpu.inventory import Gpu, MigInstance
 from hypergauge.gpu.models import model_of
 from hypergauge.gpu.sampling.sample import GpuSample, Sample
 
-__all__ = ["BoardEnergy", "EnergySplit", "Share", "instances_of"]
+__all__ = ["EnergySplit", "GpuEnergy", "Share", "instances_of"]
 
 # Without an energy counter, a power value covers at most this time: longer gaps are unknown.
 _LONGEST_SECONDS = 60.0
@@ -28,7 +28,7 @@ class Share(NamedTuple):
 
 
 @dataclass(slots=True)
-class BoardEnergy:
+class GpuEnergy:
     """Totals of one GPU in joules since it was first seen. None of them ever falls.
 
     Attributes
@@ -36,7 +36,7 @@ class BoardEnergy:
     gpu
         The GPU as it was last seen.
     idle
-        Idle power times the time, and all energy while the board had no processes.
+        Idle power times the time, and all energy while the GPU had no processes.
     other
         The share of processes outside runs.
     runs
@@ -56,10 +56,10 @@ class _Occupant(NamedTuple):
 
 
 class EnergySplit:
-    """Split of each board's energy, from sample to sample.
+    """Split of each GPU's energy, from sample to sample.
 
-    The energy since the previous sample is the increase of the board's counter, or without a counter its power times the
-    time. The lowest power observed so far is idle power. The rest is split among the processes on the board now or at the
+    The energy since the previous sample is the increase of the GPU's counter, or without a counter its power times the
+    time. The lowest power observed so far is idle power. The rest is split among the processes on the GPU now or at the
     previous sample, by the first of these methods whose input is known:
 
     ========================= =========================================================================================
@@ -70,16 +70,16 @@ class EnergySplit:
     ========================= =========================================================================================
 
     The last known values of ended processes count. An instance's part is divided among its processes. Without processes,
-    all energy is idle. In each interval the parts add up to the board's energy.
+    all energy is idle. In each interval the parts add up to the GPU's energy.
     """
 
     def __init__(self) -> None:
-        self._boards: dict[str, _Board] = {}
+        self._gpus: dict[str, _MeasuredGpu] = {}
 
     @property
-    def boards(self) -> Mapping[str, BoardEnergy]:
+    def totals(self) -> Mapping[str, GpuEnergy]:
         """Totals by the GPU's UUID, of all GPUs with energy or power."""
-        return {uuid: board.energy for uuid, board in self._boards.items()}
+        return {uuid: gpu.energy for uuid, gpu in self._gpus.items()}
 
     def update(self, sample: Sample, runs: Mapping[int, str], ended: Mapping[str, float] | None = None) -> None:
         """Add the energy since the previous sample.
@@ -92,29 +92,29 @@ class EnergySplit:
             Ends of runs in Unix seconds. Energy of later intervals is not theirs.
         """
         for one in sample.gpus:
-            board = self._boards.get(one.gpu.uuid)
-            if board is None:
-                if one.board.keys() & {"energy", "power"}:
-                    self._boards[one.gpu.uuid] = _Board(one, sample.time, runs)
+            gpu = self._gpus.get(one.gpu.uuid)
+            if gpu is None:
+                if one.metrics.keys() & {"energy", "power"}:
+                    self._gpus[one.gpu.uuid] = _MeasuredGpu(one, sample.time, runs)
             else:
-                board.update(one, sample.time, runs, ended or {})
+                gpu.update(one, sample.time, runs, ended or {})
 
     def forget(self, is_kept: Callable[[str], bool]) -> None:
         """Drop the totals of runs that are no longer needed."""
-        for board in self._boards.values():
-            shares = board.energy.runs
-            board.energy.runs = {share: joules for share, joules in shares.items() if is_kept(share.run_id)}
+        for gpu in self._gpus.values():
+            shares = gpu.energy.runs
+            gpu.energy.runs = {share: joules for share, joules in shares.items() if is_kept(share.run_id)}
 
 
-class _Board:
+class _MeasuredGpu:
     """One GPU as of its last sample."""
 
     def __init__(self, sample: GpuSample, time: float, runs: Mapping[int, str]) -> None:
-        self.energy = BoardEnergy(sample.gpu)
+        self.energy = GpuEnergy(sample.gpu)
         model = model_of(sample.gpu.name, sample.gpu.memory_bytes)
-        # Idle power of the data sheet, until the board was seen without processes.
+        # Idle power of the data sheet, until the GPU was seen without processes.
         self._assumed_watts = model.idle_watts if model else math.inf
-        self._lowest_watts = sample.board.get("power") or math.inf
+        self._lowest_watts = sample.metrics.get("power") or math.inf
         self._keep(sample, time, _occupants(sample, runs))
 
     def update(self, sample: GpuSample, time: float, runs: Mapping[int, str], ended: Mapping[str, float]) -> None:
@@ -137,12 +137,12 @@ class _Board:
 
     def _keep(self, sample: GpuSample, time: float, occupants: dict[int, _Occupant]) -> None:
         self.energy.gpu = sample.gpu
-        self._time, self._counter = time, sample.board.get("energy")
+        self._time, self._counter = time, sample.metrics.get("energy")
         self._occupants = occupants
         self._activities = _activities(sample)
 
     def _joules(self, sample: GpuSample, time: float) -> float | None:
-        counter, power = sample.board.get("energy"), sample.board.get("power")
+        counter, power = sample.metrics.get("energy"), sample.metrics.get("power")
         if self._counter is not None:
             # The counter starts at 0 when the driver is loaded again.
             return None if counter is None else max(counter - self._counter, 0.0)
@@ -150,7 +150,7 @@ class _Board:
 
     def _idle(self, sample: GpuSample, joules: float, time: float, *, free: bool) -> float:
         seconds = max(time - self._time, 0.0)
-        power = sample.board.get("power") or (joules / seconds if seconds else 0.0)
+        power = sample.metrics.get("power") or (joules / seconds if seconds else 0.0)
         if power > 0:
             self._lowest_watts = min(self._lowest_watts, power)
         if free:

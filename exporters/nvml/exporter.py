@@ -12,7 +12,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunEnd
 from hypergauge.core.system.processes import RunProcesses
 from hypergauge.exporters.nvml.energy import EnergySplit, instances_of
-from hypergauge.exporters.nvml.families import BOARD, DEVICE
+from hypergauge.exporters.nvml.families import DEVICE, GPU
 from hypergauge.exporters.process.run_exits import RunExits
 from hypergauge.exporters.serving.families import Families
 from hypergauge.exporters.serving.gpu_helps import GPU_HELPS
@@ -122,7 +122,7 @@ class NvmlExporter:
         self._energy.forget(self._seen.__contains__)
 
     def _add_gpu(self, families: Families, one: GpuSample, driver: str) -> None:
-        board = _of_gpu(one.gpu)
+        labels = _of_gpu(one.gpu)
         info = {
             "name": one.gpu.name,
             "driver": driver,
@@ -131,19 +131,19 @@ class NvmlExporter:
             "mig": "enabled" if one.gpu.mig_enabled else "disabled",
             "activity": one.activity or "none",
         }
-        families.add("bench_gpu_info", {**board, **info}, 1)
+        families.add("bench_gpu_info", {**labels, **info}, 1)
         for device in one.devices:
-            _add_metrics(families, DEVICE, device.metrics, {**board, **_of_instance(device.instance)})
-        _add_metrics(families, BOARD, one.board, board)
+            _add_metrics(families, DEVICE, device.metrics, {**labels, **_of_instance(device.instance)})
+        _add_metrics(families, GPU, one.metrics, labels)
         for reason, active in (one.throttle or {}).items():
             if reason != _IDLE:
-                families.add("bench_gpu_throttled", {**board, "reason": reason}, active)
+                families.add("bench_gpu_throttled", {**labels, "reason": reason}, active)
         for xid, count in sorted(one.xids.items()):
             # A new counter is exposed as 0 once, so that its first increase counts.
             key = one.gpu.uuid, xid
-            families.add("bench_gpu_xid_errors_total", {**board, "xid": str(xid)}, count if key in self._xids else 0)
+            families.add("bench_gpu_xid_errors_total", {**labels, "xid": str(xid)}, count if key in self._xids else 0)
             self._xids.add(key)
-        families.add("bench_gpu_last_xid", board, one.last_xid)
+        families.add("bench_gpu_last_xid", labels, one.last_xid)
 
     def _add_starts(self, families: Families, live: Iterable[str], ended: Mapping[str, RunEnd]) -> None:
         # Also for a run without processes on a GPU yet: its energy then starts at 0.
@@ -153,7 +153,7 @@ class NvmlExporter:
             started_at = self._run_exits.started_at(run_id) if end is None else end.started_at
             if started_at is not None:
                 families.add("bench_gpu_run_start_time_seconds", {"run_id": run_id, **simulated}, started_at)
-        shared = {share.run_id for board in self._energy.boards.values() for share in board.runs}
+        shared = {share.run_id for energy in self._energy.totals.values() for share in energy.runs}
         for run_id in sorted(shared & ended.keys()):
             end = ended[run_id]
             labels = {"run_id": run_id, **simulated}
@@ -163,12 +163,12 @@ class NvmlExporter:
     def _add_energy(
         self, families: Families, answered: Container[str], live: Container[str], ended: Mapping[str, RunEnd]
     ) -> None:
-        for uuid, board in self._energy.boards.items():
-            gpu = _of_gpu(board.gpu)
+        for uuid, energy in self._energy.totals.items():
+            gpu = _of_gpu(energy.gpu)
             if uuid in answered:
-                families.add("bench_gpu_idle_energy_joules_total", gpu, board.idle)
-                families.add("bench_gpu_other_energy_joules_total", gpu, board.other)
-            for share, joules in board.runs.items():
+                families.add("bench_gpu_idle_energy_joules_total", gpu, energy.idle)
+                families.add("bench_gpu_other_energy_joules_total", gpu, energy.other)
+            for share, joules in energy.runs.items():
                 run = {"run_id": share.run_id, "method": share.method}
                 labels = {**gpu, **_of_instance(share.instance), **run}
                 if share.run_id in ended or (share.run_id in live and uuid in answered):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["BOARD", "DEVICE"]
+__all__ = ["DEVICE", "GPU"]
 
 # By metric of `hypergauge.gpu.sampling.sample.DeviceSample`: the family without its prefix, and the distinguishing labels.
 DEVICE: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -22,8 +22,8 @@ DEVICE: Mapping[str, tuple[str, Mapping[str, str]]] = {
     },
 }  # fmt: skip
 
-# The same of `hypergauge.gpu.sampling.sample.GpuSample.board`.
-BOARD: Mapping[str, tuple[str, Mapping[str, str]]] = {
+# The same of `hypergauge.gpu.sampling.sample.GpuSample.metrics`.
+GPU: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "power": ("power_watts", {}),
     "power_limit": ("power_limit_watts", {}),
     "energy": ("energy_joules_total", {}),

@@ -9,7 +9,7 @@ from hypergauge.gpu.inventory import Gpu, MigInstance, list_gpu, list_instances
 from hypergauge.gpu.library import Nvml, as_text
 from hypergauge.gpu.sampling.fields import Fields
 from hypergauge.gpu.sampling.gpm import Activity, has_gpm
-from hypergauge.gpu.sampling.metrics import board, memory, throttle, utilization
+from hypergauge.gpu.sampling.metrics import device_metrics, memory, throttle, utilization
 from hypergauge.gpu.sampling.processes import Processes
 from hypergauge.gpu.sampling.queries import Queries
 from hypergauge.gpu.sampling.sample import DeviceSample, GpuSample
@@ -63,7 +63,7 @@ class DeviceHandle:
         if mig_enabled != self.gpu.mig_enabled:
             self.gpu = dataclasses.replace(self.gpu, mig_enabled=mig_enabled)
             self._start()
-        metrics = board(self._gpu)
+        metrics = device_metrics(self._gpu)
         temperature, traffic = self._fields.read(now)
         if temperature is not None:
             metrics["memory_temperature"] = temperature

@@ -46,7 +46,7 @@ class Fields:
         `now` is in seconds by any clock. A counter that fell, or is new, has no rate this time.
         """
         values = self._values()
-        # Boards without a memory sensor report 0.
+        # GPUs without a memory sensor report 0.
         temperature = values.pop("memory_temperature", 0.0) or None
         seconds, self._read_at = now - self._read_at, now
         last, self._last = self._last, values

@@ -1,15 +1,15 @@
-"""Metrics of a board and its compute instances, with the NVML function of each."""
+"""Metrics of a GPU and its compute instances, with the NVML function of each."""
 
 from __future__ import annotations
 
 from hypergauge.gpu.sampling.queries import Queries, known
 
-__all__ = ["board", "memory", "throttle", "utilization"]
+__all__ = ["device_metrics", "memory", "throttle", "utilization"]
 
 _MEGA, _ONE, _PERCENT, _MILLI = 6, 0, -2, -3
 _VOLATILE = 0
 # Name, function, arguments, power of ten to the SI unit. The second entry of a name applies where the first has no value.
-_BOARD: tuple[tuple[str, str, tuple[int, ...], int], ...] = (
+_DEVICE: tuple[tuple[str, str, tuple[int, ...], int], ...] = (
     ("power", "nvmlDeviceGetPowerUsage", (), _MILLI),
     ("power_limit", "nvmlDeviceGetEnforcedPowerLimit", (), _MILLI),
     ("energy", "nvmlDeviceGetTotalEnergyConsumption", (), _MILLI),
@@ -41,10 +41,10 @@ _THROTTLE = {
 }
 
 
-def board(gpu: Queries) -> dict[str, float]:
-    """Return the metrics of `hypergauge.gpu.sampling.sample.GpuSample.board`, except those of `Fields`."""
+def device_metrics(gpu: Queries) -> dict[str, float]:
+    """Return the metrics of `hypergauge.gpu.sampling.sample.GpuSample.metrics`, except those of `Fields`."""
     metrics: dict[str, float] = {}
-    for name, function, arguments, power in _BOARD:
+    for name, function, arguments, power in _DEVICE:
         if name not in metrics and known(value := gpu.ask(function, *arguments)):
             metrics[name] = _scaled(value, power)
     if metrics.get("performance_state") == _UNKNOWN_STATE:

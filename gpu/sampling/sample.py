@@ -56,13 +56,13 @@ class DeviceSample:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """Metrics of one GPU: its board, and the whole GPU or its MIG instances.
+    """Metrics of one GPU: the whole GPU, and its MIG instances.
 
     Attributes
     ----------
     minor
         Number of its device file, ``/dev/nvidia0``.
-    board
+    metrics
         By name, in SI units: ``power``, ``power_limit`` (watts), ``energy`` (joules since the driver was loaded),
         ``temperature``, ``memory_temperature`` (Celsius), ``sm_clock``, ``memory_clock``, ``graphics_clock``,
         ``video_clock`` (hertz), ``fan_speed`` (ratio), ``performance_state``; counts since the driver was loaded
@@ -83,7 +83,7 @@ class GpuSample:
     gpu: Gpu
     minor: int
     pci_bus_id: str
-    board: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     devices: tuple[DeviceSample, ...] = ()
     processes: tuple[GpuProcess, ...] = ()
     throttle: Mapping[str, bool] | None = None

@@ -32,7 +32,7 @@ class InstanceState(TypedDict):
 
 
 class GpuState(TypedDict):
-    """Board of a GPU, in watts, joules since the driver was loaded, and Celsius."""
+    """State of a GPU, in watts, joules since the driver was loaded, and Celsius."""
 
     uuid: str
     mig: bool

@@ -12,7 +12,7 @@ from hypergauge.simulation.hardware.load import Client
 
 __all__ = ["advance", "enlist", "settled_temperature"]
 
-# Full load draws nine tenths of the board's range above idle, so that power alone never throttles the clocks.
+# Full load draws nine tenths of the range above idle, so that power alone never throttles the clocks.
 _WORKING = 0.9
 _THROTTLED = 0.7
 _AMBIENT_CELSIUS = 28.0
@@ -70,7 +70,7 @@ def advance(state: WorldState, models: Sequence[Model], clients: Mapping[str, Cl
 
 
 def settled_temperature(watts: float, model: Model) -> float:
-    """Return the temperature of a board in equilibrium, Celsius."""
+    """Return the temperature of a GPU in equilibrium, Celsius."""
     return _AMBIENT_CELSIUS + _CELSIUS_AT_LIMIT * watts / model.limit_watts
 
 
@@ -129,12 +129,12 @@ def _credit(
 
 
 def _work(state: WorldState, gpu: GpuState, model: Model, seconds: float) -> None:
-    board = state["devices"][gpu["uuid"]]
+    device = state["devices"][gpu["uuid"]]
     if gpu["mig"]:
-        board["activity"] = _of_instances(state["devices"], gpu, model)
-        board["busy"] += board["activity"] * seconds
+        device["activity"] = _of_instances(state["devices"], gpu, model)
+        device["busy"] += device["activity"] * seconds
     working = _WORKING * (_THROTTLED if gpu["throttle"] else 1.0)
-    gpu["power"] = model.idle_watts + (model.limit_watts - model.idle_watts) * working * board["activity"]
+    gpu["power"] = model.idle_watts + (model.limit_watts - model.idle_watts) * working * device["activity"]
     gpu["energy"] += gpu["power"] * seconds
     target = settled_temperature(gpu["power"], model)
     gpu["temperature"] = target + (gpu["temperature"] - target) * math.exp(-seconds / _HEATING_SECONDS)

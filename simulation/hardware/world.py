@@ -137,7 +137,7 @@ class World:
             "xids": [],
         }
         for gpu in self.gpus:
-            board: GpuState = {
+            gpu_state: GpuState = {
                 "uuid": gpu.uuid,
                 "mig": gpu.mig,
                 "lost": False,
@@ -147,11 +147,11 @@ class World:
                 "temperature": physics.settled_temperature(gpu.model.idle_watts, gpu.model),
                 "instances": [],
             }
-            state["gpus"].append(board)
+            state["gpus"].append(gpu_state)
             state["devices"][gpu.uuid] = {"busy": 0.0, "linked": 0.0, "activity": 0.0}
             for profile, start in gpu.instances:
-                instance = create_instance(gpu.model, board, profile, start, next_serial(state))
-                create_compute_instance(state, board, instance, next_serial(state))
+                instance = create_instance(gpu.model, gpu_state, profile, start, next_serial(state))
+                create_compute_instance(state, gpu_state, instance, next_serial(state))
         return state
 
 

@@ -8,7 +8,7 @@ import pynvml
 
 from hypergauge.gpu.models import GIB, Model
 from hypergauge.simulation.hardware.ledger import GpuState, InstanceState
-from hypergauge.simulation.nvml.session import Board, MigDevice, Session
+from hypergauge.simulation.nvml.session import MigDevice, PhysicalGpu, Session
 
 __all__ = ["Devices", "memory_of"]
 
@@ -25,8 +25,8 @@ class Devices(Session):
         state = self._state()
         if not 0 <= index < len(state["gpus"]):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        self._board(state, index)
-        return self._handle(Board(index), pynvml.c_nvmlDevice_t)
+        self._gpu_at(state, index)
+        return self._handle(PhysicalGpu(index), pynvml.c_nvmlDevice_t)
 
     def nvmlDeviceGetHandleByUUID(self, uuid: str | bytes) -> Any:
         uuid = uuid.decode() if isinstance(uuid, bytes) else uuid
@@ -35,7 +35,7 @@ class Devices(Session):
             if uuid == gpu["uuid"]:
                 return self.nvmlDeviceGetHandleByIndex(index)
             if uuid in (instance["uuid"] for instance in gpu["instances"]):
-                self._board(state, index)
+                self._gpu_at(state, index)
                 return self._handle(MigDevice(index, uuid), pynvml.c_nvmlDevice_t)
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pynvml
 
 from hypergauge.simulation.hardware.ledger import WorldState
-from hypergauge.simulation.nvml.session import Board, Session
+from hypergauge.simulation.nvml.session import PhysicalGpu, Session
 
 __all__ = ["Events"]
 
@@ -50,7 +50,7 @@ class Events(Session):
             if found is not None:
                 index, number = found
                 event = pynvml.c_nvmlEventData_t()
-                event.device = self._handle(Board(index), pynvml.c_nvmlDevice_t)
+                event.device = self._handle(PhysicalGpu(index), pynvml.c_nvmlDevice_t)
                 event.eventType, event.eventData = pynvml.nvmlEventTypeXidCriticalError, number
                 event.gpuInstanceId = event.computeInstanceId = _NONE
                 return event

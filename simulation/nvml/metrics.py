@@ -26,7 +26,7 @@ _LINKS = 12
 
 
 class Metrics(Session):
-    """Functions about a board's metrics, and the utilization of a GPU without MIG mode."""
+    """Functions about a GPU's metrics, and the utilization of a GPU without MIG mode."""
 
     def nvmlDeviceGetUtilizationRates(self, handle: Any) -> Any:
         state, gpu, _ = self._unpartitioned(handle)
@@ -102,7 +102,7 @@ class Metrics(Session):
 
     def nvmlDeviceGetFanSpeed(self, handle: Any) -> int:
         _, gpu, model = self._whole(handle)
-        if model.datacenter:  # the server's fans cool such boards
+        if model.datacenter:  # the server's fans cool such GPUs
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return max(0, min(100, round(gpu["temperature"])))
 
@@ -159,7 +159,7 @@ def _field(number: int, scope: int, gpu: GpuState, device: DeviceState, model: M
 
 
 def _has_hbm(model: Model) -> bool:
-    """Return whether a board has stacked memory, links and MIG."""
+    """Return whether a GPU has stacked memory, links and MIG."""
     return bool(model.profiles)
 
 

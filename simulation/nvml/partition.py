@@ -12,7 +12,7 @@ from hypergauge.simulation.hardware import mig
 from hypergauge.simulation.hardware.ledger import InstanceState, WorldState
 from hypergauge.simulation.hardware.world import next_serial
 from hypergauge.simulation.nvml.devices import memory_of
-from hypergauge.simulation.nvml.session import Board, ComputeInstance, GpuInstance, Session, pointed
+from hypergauge.simulation.nvml.session import ComputeInstance, GpuInstance, PhysicalGpu, Session, pointed
 
 __all__ = ["Partition"]
 
@@ -65,7 +65,7 @@ class Partition(Session):
         placement = pointed(placement)
         placement = getattr(placement, "contents", placement)
         with self._change() as state:
-            gpu, model = self._board(state, index)
+            gpu, model = self._gpu_at(state, index)
             profile = _profile(model, profileId)
             if placement.start not in profile.starts or placement.size != profile.memory:
                 raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
@@ -84,7 +84,7 @@ class Partition(Session):
     def nvmlGpuInstanceGetInfo(self, gpuInstance: Any) -> Any:
         index, model, instance, profile = self._instance(self._state(), gpuInstance)
         info = pynvml.c_nvmlGpuInstanceInfo_t()
-        info.device = self._handle(Board(index), pynvml.c_nvmlDevice_t)
+        info.device = self._handle(PhysicalGpu(index), pynvml.c_nvmlDevice_t)
         info.id, info.profileId = instance["id"], mig.profile_id(model, profile)
         info.placement.start, info.placement.size = instance["start"], profile.memory
         return info
@@ -155,7 +155,7 @@ class Partition(Session):
     def _instance(self, state: WorldState, handle: Any) -> tuple[int, Model, InstanceState, Profile]:
         target = self._target(handle)
         if isinstance(target, GpuInstance):
-            gpu, model = self._board(state, target.index)
+            gpu, model = self._gpu_at(state, target.index)
             for one in gpu["instances"]:
                 if one["serial"] == target.serial:
                     return target.index, model, one, _named(model, one)
@@ -164,7 +164,7 @@ class Partition(Session):
     def _compute(self, state: WorldState, handle: Any) -> tuple[int, InstanceState, Profile]:
         target = self._target(handle)
         if isinstance(target, ComputeInstance):
-            gpu, model = self._board(state, target.index)
+            gpu, model = self._gpu_at(state, target.index)
             for one in gpu["instances"]:
                 if one["uuid"] == target.uuid:
                     return target.index, one, _named(model, one)

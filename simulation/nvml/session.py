@@ -15,11 +15,11 @@ from hypergauge.gpu.models import Model
 from hypergauge.simulation.hardware.ledger import GpuState, InstanceState, WorldState
 from hypergauge.simulation.hardware.world import World, WorldReplaced
 
-__all__ = ["Board", "ComputeInstance", "GpuInstance", "MigDevice", "Session", "pointed"]
+__all__ = ["ComputeInstance", "GpuInstance", "MigDevice", "PhysicalGpu", "Session", "pointed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class PhysicalGpu:
     """Target of a GPU's handle."""
 
     index: int
@@ -127,7 +127,7 @@ class Session:
     def _target(self, handle: Any) -> Any:
         return self._targets.get(ctypes.cast(handle, ctypes.c_void_p).value or 0)
 
-    def _board(self, state: WorldState, index: int) -> tuple[GpuState, Model]:
+    def _gpu_at(self, state: WorldState, index: int) -> tuple[GpuState, Model]:
         gpu = state["gpus"][index]
         if gpu["lost"]:
             raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
@@ -136,18 +136,18 @@ class Session:
     def _parent(self, state: WorldState, device: Any) -> tuple[int, GpuState, Model]:
         """Return the GPU of a handle; raise for that of a MIG device."""
         target = self._target(device)
-        if not isinstance(target, Board):
+        if not isinstance(target, PhysicalGpu):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        return target.index, *self._board(state, target.index)
+        return target.index, *self._gpu_at(state, target.index)
 
     def _device(self, state: WorldState, device: Any) -> tuple[int, GpuState, Model, InstanceState | None]:
         """Return the GPU, and if any the instance, of a handle of a GPU or MIG device."""
         target = self._target(device)
-        if isinstance(target, Board):
-            return target.index, *self._board(state, target.index), None
+        if isinstance(target, PhysicalGpu):
+            return target.index, *self._gpu_at(state, target.index), None
         if not isinstance(target, MigDevice):
             raise pynvml.NVMLError(pynvml.NVML_ERROR_INVALID_ARGUMENT)
-        gpu, model = self._board(state, target.index)
+        gpu, model = self._gpu_at(state, target.index)
         for instance in gpu["instances"]:
             if instance["uuid"] == target.uuid:
                 return target.index, gpu, model, instance

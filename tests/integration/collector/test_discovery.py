@@ -93,7 +93,9 @@ scrape_configs:
             service.content = b"<html>"
             wait_for(lambda: "/sd: does not answer with JSON" in collector.output(), "word of the broken service")
             main.write_text(text.replace("http_sd_configs", "htp_sd_configs"))
-            wait_for(lambda: "did you mean 'http_sd_configs'?" in collector.output(), "word of the broken configuration")
+            wait_for(
+                lambda: "did you mean 'http_sd_configs'?" in collector.output(), "word of the broken configuration"
+            )
             assert all(asked(name) for name in ("own", "file", "web"))
             assert collector.metric("discovery_errors_total")[""] >= 3
 

@@ -28,7 +28,7 @@ WHOLE = {
     "memory_free": 40448 * MIB, "memory_used": 40960 * MIB, "memory_reserved": 151 * MIB, "graphics_active": 0.96,
     "tensor_active": 0.31, "memory_active": 0.27, "pcie_transmit": 104857600.0, "pcie_receive": 209715200.0,
 }  # fmt: skip
-BOARD = {
+METRICS = {
     "sm_clock": 1980e6, "memory_clock": 2619e6, "memory_temperature": 46.0, "temperature": 52.0, "power": WATTS,
     "pcie_replays": 0.0, "remapped_uncorrected": 0.0, "remapped_corrected": 0.0, "remap_failure": 0.0,
 }  # fmt: skip
@@ -45,16 +45,16 @@ MIG_QUANTITIES = ("gpu_utilization", "gpu_memory_used", "gpu_power", "gpu_temper
 class Reader:
     """Reader of a GPU whose energy rises with its power."""
 
-    def __init__(self, board: dict[str, float], devices: tuple[DeviceSample, ...]) -> None:
-        self.board, self.devices = board, devices
+    def __init__(self, metrics: dict[str, float], devices: tuple[DeviceSample, ...]) -> None:
+        self.metrics, self.devices = metrics, devices
         self.second = 0
 
     def problem(self) -> str | None:
         return None
 
     def read(self) -> Sample:
-        board = {**self.board, "energy": 1e6 + WATTS * self.second}
-        gpu = GpuSample(GPU, 0, "00000000:07:00.0", board, self.devices, last_xid=0, activity="gpm")
+        metrics = {**self.metrics, "energy": 1e6 + WATTS * self.second}
+        gpu = GpuSample(GPU, 0, "00000000:07:00.0", metrics, self.devices, last_xid=0, activity="gpm")
         return Sample(0.0, "575.57.08", (gpu,))
 
     def close(self) -> None: ...
@@ -66,8 +66,8 @@ def original(name: str, label: str) -> Body:
     return lambda second: text.replace("{energy_mj}", f"{(1e6 + WATTS * second) * 1000:.0f}").encode()
 
 
-def ours(folder: Path, board: dict[str, float], *devices: DeviceSample) -> Body:
-    reader = Reader(board, devices)
+def ours(folder: Path, metrics: dict[str, float], *devices: DeviceSample) -> Body:
+    reader = Reader(metrics, devices)
     listener = DcgmExporter(
         ExporterOptions(folder), environment={"PATH": ""}, nvml=object(), reader=lambda _: reader, hostname="node1"
     )
@@ -100,7 +100,7 @@ def test_a_gpu_is_charted_the_same(world: World, tmp_path: Path) -> None:
     forms = (
         original("dcgm_exporter", "hostname"),
         original("dcgm_exporter", "Hostname"),
-        ours(tmp_path, BOARD, DeviceSample(None, WHOLE)),
+        ours(tmp_path, METRICS, DeviceSample(None, WHOLE)),
     )
     newer, older, own = (charts(world, n, form, QUANTITIES) for n, form in enumerate(forms))
     assert newer == older == own
@@ -108,13 +108,13 @@ def test_a_gpu_is_charted_the_same(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("instance", [3, 7])
 def test_a_mig_instance_is_charted_the_same(world: World, tmp_path: Path, instance: int) -> None:
-    board = {"temperature": 52.0, "power": WATTS}
+    metrics = {"temperature": 52.0, "power": WATTS}
     small = DeviceSample(MigInstance(7, "MIG-1", "1g.10gb"), {"memory_used": 4096 * MIB, "graphics_active": 0.25})
     large = DeviceSample(MigInstance(3, "MIG-2", "2g.20gb"), {"memory_used": 8192 * MIB, "graphics_active": 0.75})
     forms = (
         original("dcgm_exporter_mig", "hostname"),
         original("dcgm_exporter_mig", "Hostname"),
-        ours(tmp_path, board, small, large),
+        ours(tmp_path, metrics, small, large),
     )
     newer, older, own = (charts(world, n, form, MIG_QUANTITIES, instance) for n, form in enumerate(forms))
     assert newer == older == own
@@ -122,7 +122,7 @@ def test_a_mig_instance_is_charted_the_same(world: World, tmp_path: Path, instan
 
 def test_the_exporter_replaces_a_dcgm_exporter(tmp_path: Path) -> None:
     """The same series continue under the same target: the original's older format and ours have equal labels."""
-    bodies = [original("dcgm_exporter", "Hostname")(0), ours(tmp_path, BOARD, DeviceSample(None, WHOLE))(0)]
+    bodies = [original("dcgm_exporter", "Hostname")(0), ours(tmp_path, METRICS, DeviceSample(None, WHOLE))(0)]
     series = []
     for body in bodies:
         lines = (line for line in body.decode().splitlines() if not line.startswith("#"))

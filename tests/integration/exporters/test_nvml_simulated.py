@@ -77,7 +77,7 @@ class Host:
         return MigControl(load(self.specification, self.home))
 
     def read(self) -> Body:
-        """Read once, and check that a board's energy equals the sum of its parts and that all series are labelled as simulated."""
+        """Read once, and check that a GPU's energy equals the sum of its parts and that all series are labelled as simulated."""
         text = render(self.exporter.collect()).decode()
         body = Body()
         for family in text_string_to_metric_families(text):
@@ -163,7 +163,7 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     one.end(run_id)
     final = one.read()
     assert final.all("bench_gpu_run_processes") == []
-    # Its energy is nine tenths of the board's range above idle, while it kept a core busy.
+    # Its energy is nine tenths of the GPU's range above idle, while it kept a core busy.
     watts = 0.9 * (MODELS["H100"].limit_watts - MODELS["H100"].idle_watts)
     assert sum(final.all(ENERGY, run_id=run_id)) == pytest.approx(watts * cpu_seconds(process), rel=0.05)
     assert final.all("bench_gpu_other_energy_joules_total") == [0]
@@ -206,7 +206,7 @@ def test_a_run_on_a_mig_instance(host: MakeHost, specification: str, profile: st
     assert body.all(SM) == [], "unknown for processes on MIG instances"
     assert body.all("bench_gpu_utilization_ratio") == [], "and for a GPU with instances"
     assert len(body.all("bench_gpu_memory_used_bytes")) == 2
-    assert len(body.all("bench_gpu_power_watts")) == 1, "the board's metrics once"
+    assert len(body.all("bench_gpu_power_watts")) == 1, "the GPU's metrics once"
     assert "GPU_I_ID" not in body.labels("bench_gpu_power_watts")[0]
     stop(process)
     one.end(run_id)
@@ -285,7 +285,7 @@ def test_totals_continue_after_a_driver_restart(host: MakeHost) -> None:
     one = host("1xH100")
     one.read()
     one.world.reload_driver()
-    one.first.clear()  # the board's counter begins at 0
+    one.first.clear()  # the GPU's counter begins at 0
     errors: list[Exception] = []
 
     def is_back(body: Body) -> bool:

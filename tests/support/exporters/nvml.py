@@ -45,7 +45,7 @@ USED = {
     "utilization": 1.0, "memory_utilization": 0.5, "encoder_utilization": 0.0, "decoder_utilization": 0.0,
     "memory_used": 30.0 * GIB, "memory_free": 49.5 * GIB, "memory_reserved": 0.5 * GIB, "memory_total": 80.0 * GIB,
 }  # fmt: skip
-BOARD = {
+METRICS = {
     "power": 70.0, "power_limit": 700.0, "energy": 123456.789, "temperature": 41.0, "memory_temperature": 52.0,
     "sm_clock": 1.98e9, "memory_clock": 2.619e9, "graphics_clock": 1.98e9, "video_clock": 1.545e9,
     "performance_state": 0.0, "pcie_replays": 3.0, "ecc_corrected": 2.0, "ecc_uncorrected": 0.0,
@@ -55,7 +55,7 @@ H100 = GpuSample(
     Gpu(0, "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4", "NVIDIA H100 80GB HBM3", 80 * GIB),
     0,
     "00000000:07:00.0",
-    BOARD,
+    METRICS,
     (DeviceSample(None, {**USED, **ACTIVITY}),),
     throttle={"gpu_idle": True, "sw_power_cap": False, "hw_thermal_slowdown": True},
     xids={31: 2},
@@ -70,7 +70,7 @@ A100 = GpuSample(
     Gpu(1, "GPU-5d3f1c2b-9a87-4e65-b432-10fedcba9876", "NVIDIA A100-SXM4-40GB", 40 * GIB, INSTANCES, mig_enabled=True),
     1,
     "00000000:0F:00.0",
-    {name: BOARD[name] for name in ("power", "power_limit", "energy", "temperature", "sm_clock", "memory_clock")},
+    {name: METRICS[name] for name in ("power", "power_limit", "energy", "temperature", "sm_clock", "memory_clock")},
     tuple(
         DeviceSample(one, {"memory_used": used * GIB, "memory_free": (total - used) * GIB, "memory_total": total * GIB})
         for one, used, total in ((INSTANCES[0], 12.5, 19.5), (INSTANCES[1], 0.0, 4.75))
@@ -89,11 +89,11 @@ CONSUMER = GpuSample(
 
 
 def moved(sample: GpuSample, *processes: GpuProcess, joules: float = 0.0, **metrics: float) -> GpuSample:
-    """Return the GPU after further use of energy, with new processes and board metrics."""
-    board = {**sample.board, **metrics}
-    if "energy" in board:
-        board["energy"] += joules
-    return replace(sample, board=board, processes=processes)
+    """Return the GPU after further use of energy, with new processes and metrics."""
+    changed = {**sample.metrics, **metrics}
+    if "energy" in changed:
+        changed["energy"] += joules
+    return replace(sample, metrics=changed, processes=processes)
 
 
 class GivenSamples:

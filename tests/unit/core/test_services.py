@@ -34,7 +34,9 @@ def test_a_port_that_is_taken_is_left_for_another_which_is_said_once(tmp_path: P
         other = stack.lasting_port("mlflow", messages.append)
         assert stack.lasting_port("mlflow", messages.append) == other
     assert stack.lasting_port("mlflow", messages.append) == other != port
-    assert messages == [f"port {port} of mlflow is taken by another program: it has {other} from now on, and links change"]
+    assert messages == [
+        f"port {port} of mlflow is taken by another program: it has {other} from now on, and links change"
+    ]
 
 
 @pytest.fixture

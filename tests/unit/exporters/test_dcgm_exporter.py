@@ -24,7 +24,7 @@ from tests.support.waiting import HUNG_SECONDS
 H100 = Gpu(0, "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4", "NVIDIA H100 80GB HBM3", 80 * 2**30)
 SMALL = MigInstance(7, "MIG-1", "1g.10gb")
 LARGE = MigInstance(3, "MIG-2", "2g.20gb")
-BOARD = {
+METRICS = {
     "power": 512.25, "energy": 1234567.8915, "temperature": 52.0, "memory_temperature": 46.0, "sm_clock": 1980e6,
     "memory_clock": 2619e6, "pcie_replays": 0.0, "remapped_corrected": 0.0, "remapped_uncorrected": 2.0,
     "remap_failure": 0.0,
@@ -39,8 +39,8 @@ WHOLE = {
 
 
 def gpu(*devices: DeviceSample, simulated: bool = False, activity: str | None = "gpm") -> Sample:
-    board = Gpu(H100.index, H100.uuid, H100.name, H100.memory_bytes, simulated=simulated)
-    sample = GpuSample(board, 0, "00000000:07:00.0", BOARD, devices, last_xid=0, activity=activity)
+    gpu = Gpu(H100.index, H100.uuid, H100.name, H100.memory_bytes, simulated=simulated)
+    sample = GpuSample(gpu, 0, "00000000:07:00.0", METRICS, devices, last_xid=0, activity=activity)
     return Sample(0.0, "575.57.08", (sample,))
 
 

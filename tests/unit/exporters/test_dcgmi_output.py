@@ -8,7 +8,7 @@ import pytest
 
 from hypergauge.exporters.dcgm.entities import Value
 from hypergauge.exporters.dcgm.fields import known_fields
-from hypergauge.exporters.dcgm.output import Board, Instance, Rows, parse_hierarchy, parse_list
+from hypergauge.exporters.dcgm.output import DcgmGpu, Instance, Rows, parse_hierarchy, parse_list
 
 DCGMI = Path(__file__).parents[2] / "data" / "dcgmi"
 
@@ -20,9 +20,9 @@ def rows(text: str, *names: str) -> list[tuple[str, int, dict[int, Value]]]:
 
 def test_gpus() -> None:
     assert parse_list((DCGMI / "h100" / "discovery-l.txt").read_text()) == [
-        Board(0, "NVIDIA H100 80GB HBM3", "00000000:00:09.0", "GPU-927d7444-b45a-7c49-8402-5e686e46a026")
+        DcgmGpu(0, "NVIDIA H100 80GB HBM3", "00000000:00:09.0", "GPU-927d7444-b45a-7c49-8402-5e686e46a026")
     ]
-    assert [board.number for board in parse_list((DCGMI / "a100-mig" / "discovery-l.txt").read_text())] == [0, 1]
+    assert [gpu.number for gpu in parse_list((DCGMI / "a100-mig" / "discovery-l.txt").read_text())] == [0, 1]
 
 
 def test_switches_are_ignored_and_names_may_be_missing() -> None:
@@ -47,7 +47,7 @@ def test_switches_are_ignored_and_names_may_be_missing() -> None:
 | 5         |
 +-----------+
 """
-    assert parse_list(text) == [Board(0, "", "00000000:4C:00.0", "GPU-d6a2c177-4cd8-8d01-0310-79f2720f37de")]
+    assert parse_list(text) == [DcgmGpu(0, "", "00000000:4C:00.0", "GPU-d6a2c177-4cd8-8d01-0310-79f2720f37de")]
 
 
 @pytest.mark.parametrize("text", ["", "Error: something else\n", "0 GPUs found.\n"])

@@ -34,14 +34,14 @@ def at(
     gpu: Gpu = WHOLE,
     activity: Mapping[int, float] | None = None,
     name: str = "sm_active",
-    **board: float,
+    **metrics: float,
 ) -> Sample:
     """Return a sample of one GPU; `activity` is by the id of the MIG instance."""
     devices = tuple(
         DeviceSample(one, {name: activity[one.gpu_instance_id]} if activity and one.gpu_instance_id in activity else {})
         for one in gpu.mig
     )
-    return Sample(time, "1", (GpuSample(gpu, 0, "0", board, devices or (DeviceSample(),), processes),))
+    return Sample(time, "1", (GpuSample(gpu, 0, "0", metrics, devices or (DeviceSample(),), processes),))
 
 
 def split(*samples: Sample, runs: Mapping[int, str] = RUNS, ended: Mapping[str, float] | None = None) -> EnergySplit:
@@ -53,15 +53,15 @@ def split(*samples: Sample, runs: Mapping[int, str] = RUNS, ended: Mapping[str, 
 
 def parts(split: EnergySplit) -> dict[str, object]:
     """Return the totals, those of runs by ``a sm_time`` or ``a 7 instance_size``."""
-    (board,) = split.boards.values()
-    found = {"idle": board.idle, "other": board.other}
-    for share, joules in board.runs.items():
+    (energy,) = split.totals.values()
+    found = {"idle": energy.idle, "other": energy.other}
+    for share, joules in energy.runs.items():
         instance = [] if share.instance is None else [str(share.instance.gpu_instance_id)]
         found[" ".join([share.run_id[0], *instance, share.method])] = joules
     return {name: pytest.approx(joules, rel=1e-12) for name, joules in found.items() if joules}
 
 
-# At first the board draws 50 W without processes.
+# At first the GPU draws 50 W without processes.
 FREE = at(0, power=50, energy=1000)
 
 
@@ -87,7 +87,7 @@ FREE = at(0, power=50, energy=1000)
             [FREE, at(10, on(1), on(2), on(3), on(9), power=300, energy=4000)],
             {"idle": 500, "a process_count": 1250, "b process_count": 625, "other": 625},
         ),
-        # No process computes, but the board draws more than idle power.
+        # No process computes, but the GPU draws more than idle power.
         (
             [FREE, at(10, on(1, 0.0), on(2, 0.0), power=80, energy=1800)],
             {"idle": 500, "a process_count": 150, "b process_count": 150},
@@ -138,8 +138,8 @@ def test_a_gpu_without_mig(samples: Sequence[Sample], expected: Mapping[str, obj
     assert parts(split(*samples)) == expected
 
 
-def mig(time: float, *processes: GpuProcess, activity: Mapping[int, float] | None = None, **board: float) -> Sample:
-    return at(time, *processes, gpu=PARTED, activity=activity, name="sm_active", **board)
+def mig(time: float, *processes: GpuProcess, activity: Mapping[int, float] | None = None, **metrics: float) -> Sample:
+    return at(time, *processes, gpu=PARTED, activity=activity, name="sm_active", **metrics)
 
 
 MIG_FREE = mig(0, power=50, energy=1000)
@@ -274,7 +274,7 @@ def test_a_lost_gpu_continues_after_its_return() -> None:
 
 def test_a_gpu_without_energy_and_power_has_no_totals() -> None:
     found = split(at(0), at(10, on(1, 1.0)))
-    assert found.boards == {}
+    assert found.totals == {}
     found.update(at(20, on(1, 1.0), power=50), RUNS)
     found.update(at(30, on(1, 1.0), power=50), RUNS)
     assert parts(found) == {"idle": 500}
@@ -318,10 +318,10 @@ def moments(draw: st.DrawFn) -> Sample:
             )
             for pid in sorted(pids)
         ]
-        board = {"energy": float(draw(st.integers(0, 10**7))) / 1000}
+        metrics = {"energy": float(draw(st.integers(0, 10**7))) / 1000}
         if draw(st.booleans()):
-            board["power"] = draw(st.floats(0, 700))
-        gpus.append(GpuSample(gpu, index, "0", board, tuple(devices), tuple(processes)))
+            metrics["power"] = draw(st.floats(0, 700))
+        gpus.append(GpuSample(gpu, index, "0", metrics, tuple(devices), tuple(processes)))
     return Sample(draw(st.floats(0, 100)), "1", tuple(gpus))
 
 
@@ -334,14 +334,14 @@ def test_parts_sum_up_to_the_board_and_never_fall(steps: list[Sample], ended: di
         time += step.time
         gpus = []
         for one in step.gpus:
-            counters[one.gpu.uuid] += one.board["energy"]
+            counters[one.gpu.uuid] += one.metrics["energy"]
             first.setdefault(one.gpu.uuid, counters[one.gpu.uuid])
-            gpus.append(replace(one, board={**one.board, "energy": counters[one.gpu.uuid]}))
+            gpus.append(replace(one, metrics={**one.metrics, "energy": counters[one.gpu.uuid]}))
         found.update(replace(step, time=time, gpus=tuple(gpus)), RUNS, ended)
-        assert found.boards.keys() == first.keys()
-        for uuid, board in found.boards.items():
-            every: dict[object, float] = {"idle": board.idle, "other": board.other}
-            every.update(board.runs.items())
+        assert found.totals.keys() == first.keys()
+        for uuid, energy in found.totals.items():
+            every: dict[object, float] = {"idle": energy.idle, "other": energy.other}
+            every.update(energy.runs.items())
             for name, joules in every.items():
                 assert joules >= totals.get((uuid, name), 0.0), name
                 totals[uuid, name] = joules

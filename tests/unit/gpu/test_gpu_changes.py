@@ -112,9 +112,9 @@ def test_a_metric_with_an_unknown_error_is_left_out() -> None:
         nvml.before("nvmlDeviceGetPowerUsage", raising(pynvml.NVMLError_Unknown), call)
     for _ in range(3):
         (gpu,) = reader.read().gpus
-        assert "power" not in gpu.board
-        assert gpu.board["temperature"] == 40.0
-    assert reader.read().gpus[0].board["power"] == 26.78
+        assert "power" not in gpu.metrics
+        assert gpu.metrics["temperature"] == 40.0
+    assert reader.read().gpus[0].metrics["power"] == 26.78
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_a_temporarily_missing_metric_is_read_again(error: type[pynvml.NVMLError
     nvml = NvmlDouble("t4")
     reader = GpuReader(nvml, nvml.clock)
     nvml.before("nvmlDeviceGetPowerUsage", raising(error))
-    assert "power" not in reader.read().gpus[0].board
-    assert reader.read().gpus[0].board["power"] == 26.78
+    assert "power" not in reader.read().gpus[0].metrics
+    assert reader.read().gpus[0].metrics["power"] == 26.78
 
 
 def test_an_unknown_mig_mode_keeps_the_last_one() -> None:

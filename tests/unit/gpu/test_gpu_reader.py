@@ -118,7 +118,7 @@ def test_mig_instances_have_their_memory_and_one_board() -> None:
     assert [instance.gpu_instance_id for instance in instances] == [3, 4, 5, 6]
     assert gpu.devices == tuple(DeviceSample(one, bytes_of(19968, 0, 12, 19955)) for one in instances)
     assert gpu.minor == 1
-    assert (gpu.board["power"], gpu.board["memory_temperature"]) == (67.03, 44.0)
+    assert (gpu.metrics["power"], gpu.metrics["memory_temperature"]) == (67.03, 44.0)
     assert gpu.activity is None
 
 
@@ -285,8 +285,8 @@ def test_sentinels_are_left_out(function: str, name: str, blank: int, monkeypatc
     monkeypatch.setitem(FUNCTIONS, function, lambda *_: blank)
     nvml = NvmlDouble("rtx-3080")
     (gpu,) = GpuReader(nvml, nvml.clock).read().gpus
-    assert name not in gpu.board
-    assert len(gpu.board) == len(RTX_3080.board) - 1
+    assert name not in gpu.metrics
+    assert len(gpu.metrics) == len(RTX_3080.metrics) - 1
 
 
 def test_an_old_driver_counts_reserved_memory_as_used() -> None:

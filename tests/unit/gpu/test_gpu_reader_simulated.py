@@ -54,9 +54,9 @@ def test_a_process_on_a_gpu_is_seen_with_its_utilization() -> None:
     assert [process.pid for process in busy.processes] == pids
     assert busy.processes[0].memory_bytes
     assert beside.processes == ()
-    assert busy.board["power"] > idle.board["power"]
-    assert busy.board["energy"] > idle.board["energy"]
-    assert beside.board["power"] == other.board["power"]
+    assert busy.metrics["power"] > idle.metrics["power"]
+    assert busy.metrics["energy"] > idle.metrics["energy"]
+    assert beside.metrics["power"] == other.metrics["power"]
     read_until(reader, lambda sample: sample.gpus[0].processes == ())
     reader.close()
 
