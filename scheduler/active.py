@@ -117,11 +117,11 @@ class ActiveRun:
         assert self.process.stdout is not None
         if not readable([self.process.stdout], timeout) or self.process.stdout.readline() != b"ready\n":
             self.process.kill()
-            last = self.supervisor_said().splitlines()[-1:]
+            last = self.read_supervisor_log().splitlines()[-1:]
             why = "".join(last) or f"it ended with status {self.process.wait()}"
             raise ServiceFailed(f"the supervisor of {label} did not start: {why}")
 
-    def supervisor_said(self) -> str:
+    def read_supervisor_log(self) -> str:
         """Return the log of its supervisor, empty without one."""
         try:
             return self.folder.supervisor_log.read_text(errors="replace")

@@ -11,7 +11,7 @@ from hypergauge.scheduler.executors.base import Executor, WorkloadFile
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.job import Job, job_from_row
 from hypergauge.scheduler.launch.commands import make_environments
-from hypergauge.scheduler.plan.file_plan import claim, planned, writer
+from hypergauge.scheduler.plan.file_plan import planned, take_experiments, writer
 from hypergauge.scheduler.plan.iterations import Iteration, JobsToRun, iterations, next_attempts
 from hypergauge.scheduler.plan.plan import Action
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
@@ -48,7 +48,7 @@ def run_file(
     with Session(
         executor.database, say=lambda message: executor.report(Event("warning", "", message=message))
     ) as session:
-        for experiment in claim(session, file, into=into):
+        for experiment in take_experiments(session, file, into=into):
             executor.recover(session, experiment)
         workloads = [workload for workload in session(planned, file, rerun) if workload.due]
         due = (run.row for workload in workloads for run in workload.runs if run.action is not Action.SKIP)

@@ -59,7 +59,7 @@ def run_again(
         attempts = [one.attempt for one in known if (one.workload, one.position) == (workload, job.position)]
         job = replace(job, attempt=max(attempts, default=0) + 1)
         executor.clear_devices(session)
-        for difference in differences(recorded.files, executor.recorder.begin([job]).files(job)):
+        for difference in differences(recorded.files, executor.manifest_writer.begin([job]).files(job)):
             warn(difference)
         return run_with_retries(policy or Policy(), partial(executor.workload, again, name), [job], [], warn)
 

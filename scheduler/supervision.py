@@ -18,8 +18,8 @@ __all__ = [
     "VANISHED",
     "ask_to_stop",
     "end_lost_run",
-    "goes_on",
     "is_delivering",
+    "is_running",
     "is_supervised",
     "may_write",
     "unseen_end",
@@ -37,7 +37,7 @@ def is_supervised(folder: RunFolder) -> bool:
     return state is not None and is_alive(state.pid, state.created)
 
 
-def goes_on(folder: RunFolder) -> bool:
+def is_running(folder: RunFolder) -> bool:
     """Return whether a run goes on, on this host: its supervisor is alive, and has not seen its end."""
     return is_supervised(folder) and folder.end() is None
 

@@ -17,17 +17,17 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["TrackedRuns"]
 
-# How long the end of runs waits for those that MLflow is still opening.
-_OPENING_SECONDS = 10.0
+# Longest wait for MLflow at the end of runs.
+_CREATION_SECONDS = 10.0
 
 
 class TrackedRuns:
-    """MLflow runs of a workload. MLflow delays no run for long.
+    """MLflow runs of a workload. A slow MLflow delays no run for long.
 
     Parameters
     ----------
     tracking
-        The server; without one, what runs have left goes to the database alone.
+        Tracking server; without one, only the database gets the results of runs.
     report
         Called with each `Event`.
     """
@@ -43,27 +43,27 @@ class TrackedRuns:
     ) -> None:
         self._database, self._tracking, self._report = database, tracking, report
         self._experiment, self._experiment_name, self._workload = experiment, experiment_name, workload
-        self._openings = RunCreation(tracking)
+        self._creation = RunCreation(tracking)
         self._answers = True
 
-    def open(self, session: Session, starting: Sequence[ActiveRun], run_before: Collection[int]) -> None:
-        """Open runs that are about to begin; those that this takes too long for begin without.
+    def create(self, session: Session, starting: Sequence[ActiveRun], run_before: Collection[int]) -> None:
+        """Create the MLflow runs of runs that are about to start. A run starts without one if MLflow is slow.
 
         Parameters
         ----------
         run_before
-            Positions that have run on this host since it was started.
+            Positions that have run on this host since its last boot.
         """
         if self._tracking is None:
             return
-        if not self._openings.open([self._request(active, run_before) for active in starting]):
-            why = self._openings.problem or "MLflow is slow"
-            message = f"{why}; the runs go on, and it gets theirs later"
+        if not self._creation.create([self._request(active, run_before) for active in starting]):
+            why = self._creation.problem or "MLflow is slow"
+            message = f"{why}; the runs continue, and MLflow gets them later"
             self._report(Event("warning", f"{self._experiment}/{self._workload}", message=message))
         self.note(session, starting)
 
     def variables(self, active: ActiveRun) -> dict[str, str]:
-        """Return the variables with which a run's command logs to it."""
+        """Return the variables with which a run's command logs to its MLflow run."""
         if self._tracking is None:
             return {}
         command = active.job.command
@@ -72,23 +72,23 @@ class TrackedRuns:
         )
 
     def note(self, session: Session, active_runs: Sequence[ActiveRun]) -> None:
-        """Record which of these runs are open by now."""
+        """Store the ids of MLflow runs that have been created meanwhile."""
         for active in active_runs:
-            opened = self._openings.opened.get(active.folder.run_id)
-            if active.mlflow_run_id is None and opened is not None:
-                active.mlflow_run_id = opened
-                session(runs.set_mlflow_run, active.folder.run_id, opened)
+            mlflow_run_id = self._creation.created.get(active.folder.run_id)
+            if active.mlflow_run_id is None and mlflow_run_id is not None:
+                active.mlflow_run_id = mlflow_run_id
+                session(runs.set_mlflow_run, active.folder.run_id, mlflow_run_id)
 
     def deliver(self, session: Session, active_runs: Sequence[ActiveRun]) -> None:
-        """Deliver what those of these runs have left that have ended."""
-        # What is still being opened would be opened twice.
-        self._answers = self._openings.settled(_OPENING_SECONDS)
+        """Deliver the results of the ended runs."""
+        # Delivery would create an MLflow run again while its creation is in progress.
+        self._answers = self._creation.settled(_CREATION_SECONDS)
         self.note(session, active_runs)
         left = [active for active in active_runs if active.end is not None and not active.folder.delivered]
         if len(left) == 1:
             self._deliver(session, left[0])
         else:
-            each(self._deliver_beside, left)
+            each(self._deliver_in_own_session, left)
 
     def _request(self, active: ActiveRun, run_before: Collection[int]) -> RunRequest:
         job, folder = active.job, active.folder
@@ -102,18 +102,18 @@ class TrackedRuns:
         request.write(folder)
         return request
 
-    def _deliver_beside(self, active: ActiveRun) -> None:
+    def _deliver_in_own_session(self, active: ActiveRun) -> None:
         with Session(self._database) as session:
             self._deliver(session, active)
 
     def _deliver(self, session: Session, active: ActiveRun) -> None:
-        """Deliver what a run has left; where MLflow does not answer, it is not asked for the next one."""
+        """Deliver the results of a run; if MLflow does not answer, send it no further requests."""
         assert active.end is not None
         why = ["MLflow does not answer"]
         if not self._answers:
             session(deliver_spans, active.folder)
         elif session(deliver, active.folder, self._tracking, active.mlflow_run_id, active.end, why.append):
             return
-        what = f"{why[-1]}; it gets the run when something of this experiment is scheduled again"
-        self._report(Event("warning", label(self._experiment, self._workload, active.job), message=what))
-        self._answers = self._answers and self._tracking is not None and self._tracking.answers(_OPENING_SECONDS)
+        message = f"{why[-1]}; the next schedule of this experiment delivers the run"
+        self._report(Event("warning", label(self._experiment, self._workload, active.job), message=message))
+        self._answers = self._answers and self._tracking is not None and self._tracking.answers(_CREATION_SECONDS)

@@ -24,7 +24,7 @@ from hypergauge.scheduler.events import Event, Outcome, label
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.launch.launch import client_folder
 from hypergauge.scheduler.plan.policy import FAILURES, Policy
-from hypergauge.scheduler.provenance.manifest import Recorder
+from hypergauge.scheduler.provenance.manifest import ManifestWriter
 from hypergauge.scheduler.supervision import end_lost_run
 from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.scheduler.tracked import TrackedRuns
@@ -70,7 +70,7 @@ class Workload:
         settings: Settings,
         tracking: Tracking | None,
         devices: Devices,
-        recorder: Recorder,
+        manifest_writer: ManifestWriter,
         experiment: int,
         experiment_name: str,
         workload: int,
@@ -84,7 +84,7 @@ class Workload:
     ) -> None:
         self.database, self.settings, self.tracking = database, settings, tracking
         self.experiment, self.experiment_name, self.workload = experiment, experiment_name, workload
-        self.devices, self.recorder, self.report, self.write_back = devices, recorder, report, write_back
+        self.devices, self.manifest_writer, self.report, self.write_back = devices, manifest_writer, report, write_back
         self.policy, self.began = policy, began
         self.through, self.ready_seconds, self.why_lost = through, ready_seconds, why_lost
         self.delivers = True  # else the supervisors do, and the command does not wait for them
@@ -136,7 +136,7 @@ class Workload:
         self.devices.adopt(session, [active.folder.run_id for active in self._active])
 
     def _start(self, session: Session, jobs: Sequence[Job]) -> None:
-        recording = self.recorder.begin(jobs)
+        manifests = self.manifest_writer.begin(jobs)
         # Before anything else: what cannot be had is refused while nothing of these runs is there.
         by_id = {job.run_id or uuid.uuid4().hex: job for job in jobs}
         assigned = self.devices.provide(session, by_id, [active.folder.run_id for active in self._active])
@@ -150,12 +150,12 @@ class Workload:
             for active in starting:  # what takes longest comes first
                 active.start_supervisor(self.through(active.folder.run_id))
             self._write_back(starting)
-            self._mlflow.open(session, starting, before)
+            self._mlflow.create(session, starting, before)
             client = client_folder(self.settings.home)
             for active in starting:
                 active.order(self._order(active, client))
             for active in starting:  # while the supervisors come up
-                recording.write(active.folder, active.job)
+                manifests.write(active.folder, active.job)
             for active in starting:
                 active.await_ready(self._label(active.job), self.ready_seconds)
         except Exception:
@@ -233,7 +233,7 @@ class Workload:
         if (end := active.folder.end()) is not None:
             session(runs.end_run, active.folder.run_id, end)
         elif not alive:
-            end = session(end_lost_run, active.folder, self.why_lost(active.supervisor_said()))
+            end = session(end_lost_run, active.folder, self.why_lost(active.read_supervisor_log()))
         else:
             return
         with uninterrupted():  # who is seen to have ended is not looked at again

@@ -13,7 +13,7 @@ from hypergauge.core.errors import BadRequest, BenchError, ServiceFailed
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.services import Service, Stack
 from hypergauge.exporters.serving.registry import ExporterOptions, Registry
-from hypergauge.scheduler.supervision import goes_on
+from hypergauge.scheduler.supervision import is_running
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.grafana import ensure_grafana
 from hypergauge.stack.local_exporters import announced_here, answers
@@ -178,7 +178,7 @@ def _stop_exporters_of_other_gpus(stack: Stack, settings: Settings, say: Callabl
     theirs, ours = (
         f"BENCH_SIMULATE={one}" if one else "no BENCH_SIMULATE" for one in (others[0].simulate, settings.simulate)
     )
-    running = sum(goes_on(folder) for folder in RunFolder.all(settings.runs_dir))
+    running = sum(is_running(folder) for folder in RunFolder.all(settings.runs_dir))
     if stack.shared or running:
         by = f"{running} {'run' if running == 1 else 'runs'}" if running else "another command"
         raise BadRequest(

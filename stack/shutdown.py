@@ -9,7 +9,7 @@ from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.services import Stack
 from hypergauge.core.system.polling import wait_until
-from hypergauge.scheduler.supervision import goes_on, is_delivering
+from hypergauge.scheduler.supervision import is_delivering, is_running
 from hypergauge.sql.server.database import Database
 
 __all__ = ["shut_down", "shut_down_unused"]
@@ -27,7 +27,7 @@ def shut_down(settings: Settings, *, force: bool) -> list[str]:
         Runs are running; with `force` they continue unmeasured.
     """
     stack = Stack(settings)
-    running = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if goes_on(folder)]
+    running = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if is_running(folder)]
     if running and not force:
         raise BadRequest(
             f"{len(running)} runs are running ({', '.join(running)}); `bench stop` ends them, --force leaves them alone"
@@ -49,5 +49,5 @@ def shut_down(settings: Settings, *, force: bool) -> list[str]:
 def shut_down_unused(settings: Settings) -> None:
     """Stop a stack whose command was killed, unless runs of another command still need it."""
     stack = Stack(settings)
-    if stack.services() and not any(goes_on(folder) for folder in RunFolder.all(settings.runs_dir)):
+    if stack.services() and not any(is_running(folder) for folder in RunFolder.all(settings.runs_dir)):
         stack.stop_unheld()

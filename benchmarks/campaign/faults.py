@@ -52,8 +52,8 @@ def _measuring(site: Site, _: random.Random) -> Iterator[str]:
     begun_at = site.sheets[-1].begun_at
     os.kill(service.pid, signal.SIGKILL)
     yield "the stack's collector is killed"
-    goes_on = site.scheduling and site.sheets[-1].begun_at == begun_at
-    if goes_on and site.measuring() in (None, service):
+    continues = site.scheduling and site.sheets[-1].begun_at == begun_at
+    if continues and site.measuring() in (None, service):
         site.report("the stack's collector is not started again")
 
 

@@ -24,7 +24,7 @@ from benchmarks.campaign.sheets import Sheet
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.services import Service, free_port
 from hypergauge.core.system.uptime import uptime
-from hypergauge.scheduler.supervision import goes_on
+from hypergauge.scheduler.supervision import is_running
 
 __all__ = ["Site"]
 
@@ -184,7 +184,7 @@ class Site:
         return [
             folder
             for folder in RunFolder.all(self.home / "runs")
-            if goes_on(folder) and (state := folder.state()) and state.started_at
+            if is_running(folder) and (state := folder.state()) and state.started_at
         ]
 
     def measuring(self) -> Service | None:

@@ -44,16 +44,16 @@ def report(
     # With numpy and psutil: slow to import.
     from hypergauge.dashboards.report.report import render
     from hypergauge.insight.report import report as whole
-    from hypergauge.scheduler.tracking.manifests import records_of
+    from hypergauge.scheduler.tracking.manifests import manifests_of
 
     with reading(settings, selectors) as connection:
         found = whole(connection, selectors, metrics or (), baseline=baseline, further=more)
     local = Stack(settings).recorded().get("mlflow")
-    records = records_of(settings.home, settings.tracking_uri or (local.url if local else None), found.runs)
+    manifests = manifests_of(settings.home, settings.tracking_uri or (local.url if local else None), found.runs)
     title = title or " and ".join(f"{one.experiment_id} {one.name}".rstrip() for one in found.experiments)
-    page = render(found, records, title, datetime.now(UTC).astimezone())
+    page = render(found, manifests, title, datetime.now(UTC).astimezone())
     write_atomically(output, page, 0o666)
     if json:
-        as_json({"file": str(output), "runs": [run.label for run in found.runs], "records": len(records)})
+        as_json({"file": str(output), "runs": [run.label for run in found.runs], "manifests": len(manifests)})
     else:
         console().print(f"Wrote {escape(str(output))}; open it in a browser")

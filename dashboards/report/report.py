@@ -20,7 +20,7 @@ from hypergauge.sql.runs.selection import RunInfo
 
 __all__ = ["render"]
 
-Records = Mapping[str, Mapping[str, str]]
+Manifests = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Surroundings:
     diff: str
 
 
-def render(found: Report, records: Records, title: str, now: datetime) -> str:
+def render(found: Report, manifests: Manifests, title: str, now: datetime) -> str:
     """Return the page.
 
     Parameters
     ----------
-    records
+    manifests
         Files of the runs' manifests by run id and file name, without the unavailable ones.
     now
         Time of the queries.
@@ -85,8 +85,8 @@ def render(found: Report, records: Records, title: str, now: datetime) -> str:
             run.run_id: list(tables.highlight_lines(run, found.highlights.get(run.run_id, ()))) for run in found.runs
         },
         bars=_bars(found),
-        surroundings=_surroundings(found.runs, records),
-        without=[_label(run) for run in found.runs if run.run_id not in records],
+        surroundings=_surroundings(found.runs, manifests),
+        without=[_label(run) for run in found.runs if run.run_id not in manifests],
         duration=tables.duration,
         figure=tables.figure,
         evidence=tables.evidence,
@@ -132,19 +132,19 @@ def _bars(found: Report) -> list[tuple[RunInfo, list[Bar]]]:
     ]
 
 
-def _surroundings(runs: Sequence[RunInfo], records: Records) -> list[Surroundings]:
+def _surroundings(runs: Sequence[RunInfo], manifests: Manifests) -> list[Surroundings]:
     """Return the distinct manifests of runs, each with the labels of its runs."""
     grouped: dict[tuple[tuple[tuple[str, str], ...], str, str], list[str]] = {}
     for run in runs:
-        if (files := records.get(run.run_id)) is not None:
+        if (files := manifests.get(run.run_id)) is not None:
             key = (tuple(_facts(files)), files.get("requirements.lock", ""), files.get("git.diff", ""))
             grouped.setdefault(key, []).append(_label(run))
     return [Surroundings(tuple(labels), *key) for key, labels in grouped.items()]
 
 
 def _facts(files: Mapping[str, str]) -> Iterable[tuple[str, str]]:
-    record = json.loads(files["record.json"])
-    hardware, python, git = record.get("hardware") or {}, record.get("python") or {}, record.get("git") or {}
+    manifest = json.loads(files["manifest.json"])
+    hardware, python, git = manifest.get("hardware") or {}, manifest.get("python") or {}, manifest.get("git") or {}
     gpus = Counter(
         f"{gpu.get('name', '')}{' (simulated)' * bool(gpu.get('simulated'))}" for gpu in hardware.get("gpus", ())
     )
@@ -161,8 +161,8 @@ def _facts(files: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         "CUDA": hardware.get("cuda"),
         "Python": python.get("version"),
         "interpreter": python.get("executable"),
-        "image": record.get("image"),
-        "directory": record.get("directory"),
+        "image": manifest.get("image"),
+        "directory": manifest.get("directory"),
         "repository": git.get("root"),
         "branch": git.get("branch"),
         "commit": git.get("commit"),

@@ -192,9 +192,9 @@ class Devices:
             is_mine = (one.holder_pid, one.holder_created) == (self._holder.pid, self._holder.created)
             if not (mine and is_mine):
                 return False
-        return not any(self._goes_on(run_id, running) for run_id in one.run_ids)
+        return not any(self._is_running(run_id, running) for run_id in one.run_ids)
 
-    def _goes_on(self, run_id: str, running: set[str]) -> bool:
+    def _is_running(self, run_id: str, running: set[str]) -> bool:
         folder = RunFolder(self._settings.runs_dir / run_id)
         supervised = is_supervised(folder)  # before `end()`: a supervisor writes the end before it exits
         return folder.end() is None and (supervised or run_id in running)

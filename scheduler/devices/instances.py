@@ -147,12 +147,12 @@ def refuse_mig_mode(layout: Layout) -> None:
     """
     if layout.mig_enabled:
         raise GpuUnavailable(
-            f"{_gpu(layout)} is in MIG mode, in which nobody can have the whole of it: "
+            f"{_gpu(layout)} is in MIG mode, which allows no run on the whole GPU: "
             f"name a profile, or sudo nvidia-smi -i {layout.index} -mig 0"
         )
 
 
-def remove_instance(control: MigControl, owned: ProvisionedDevice) -> None:
+def remove_instance(control: MigControl, device: ProvisionedDevice) -> None:
     """Remove a provisioned instance.
 
     If its creation was interrupted, remove the unused instance of its profile at its position.
@@ -162,9 +162,9 @@ def remove_instance(control: MigControl, owned: ProvisionedDevice) -> None:
     GpuUnavailable
         The instance cannot be removed; if this needs root, the message names the command.
     """
-    [gpu_uuid] = owned.gpu_uuids
+    [gpu_uuid] = device.gpu_uuids
     for one in control.layout(gpu_uuid).instances:
-        if not _is_it(one, owned):
+        if not _is_it(one, device):
             continue
         try:
             control.remove(gpu_uuid, one.gpu_instance_id)
@@ -176,12 +176,12 @@ def remove_instance(control: MigControl, owned: ProvisionedDevice) -> None:
             ) from error
 
 
-def _is_it(one: PlacedInstance, owned: ProvisionedDevice) -> bool:
-    in_place = one.profile.name == owned.profile and one.start in (owned.start, None)
-    if owned.gpu_instance_id is None:
+def _is_it(one: PlacedInstance, device: ProvisionedDevice) -> bool:
+    in_place = one.profile.name == device.profile and one.start in (device.start, None)
+    if device.gpu_instance_id is None:
         return in_place and one.start is not None and not one.pids
     # An interrupted removal leaves an instance without a UUID.
-    return in_place and one.gpu_instance_id == owned.gpu_instance_id and one.uuid in (owned.mig_uuid, None)
+    return in_place and one.gpu_instance_id == device.gpu_instance_id and one.uuid in (device.mig_uuid, None)
 
 
 def needs_root(layout: Layout, wanted: Iterable[str | tuple[str, int]]) -> NotPermitted:

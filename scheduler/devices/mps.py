@@ -63,8 +63,8 @@ class MpsDaemon:
             folder.mkdir(mode=0o700)
         if (control := program()) is None:
             return
-        said = self._logs / "start.log"
-        with private.opened(said, "wb") as output:  # a file, because the daemon would keep a pipe open
+        start_log = self._logs / "start.log"
+        with private.opened(start_log, "wb") as output:  # a file, because the daemon would keep a pipe open
             try:
                 done = subprocess.run(
                     [control, "-d"],
@@ -81,7 +81,7 @@ class MpsDaemon:
                 status = f"no answer for {_START_SECONDS:g} s"
         if status is None and self.running:
             return
-        last = [line for file in (said, self._logs / "control.log") for line in _lines(file)][-1:]
+        last = [line for file in (start_log, self._logs / "control.log") for line in _lines(file)][-1:]
         why = "".join(last) or status or "it ended at once"
         variables = {**self.variables(), "CUDA_VISIBLE_DEVICES": ",".join(gpu_uuids)}
         root = "" if os.geteuid() == 0 else f"; to see whether root may: sudo env {_shell(variables)} {PROGRAM} -d"
@@ -97,7 +97,7 @@ class MpsDaemon:
         """PIDs of the control daemon and its servers."""
         return {process.pid for process in self._processes()}
 
-    def stop(self, patience: float = _QUIT_SECONDS) -> None:
+    def stop(self, timeout: float = _QUIT_SECONDS) -> None:
         """Stop the daemon with ``quit``, else with signals, and remove the folder. Idempotent.
 
         Raises
@@ -113,15 +113,15 @@ class MpsDaemon:
                     input=b"quit\n",
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    timeout=patience,
+                    timeout=timeout,
                     check=False,
                 )
-            self._await_end(patience)
+            self._await_end(timeout)
         for number in (signal.SIGTERM, signal.SIGKILL):
             for process in self._processes():
                 with contextlib.suppress(psutil.NoSuchProcess):
                     self._send(process, number)
-            self._await_end(patience / 4)
+            self._await_end(timeout / 4)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _send(self, process: psutil.Process, number: signal.Signals) -> None:
@@ -133,8 +133,8 @@ class MpsDaemon:
                 f"echo quit | sudo env {_shell(self.variables())} {PROGRAM}"
             ) from error
 
-    def _await_end(self, patience: float) -> None:
-        deadline = time.monotonic() + patience
+    def _await_end(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
         while self.running and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
 

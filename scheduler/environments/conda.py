@@ -69,8 +69,8 @@ class CondaEnvironment(RunEnvironment):
             done = subprocess.run([program, *words], stdin=subprocess.DEVNULL, capture_output=True, check=False)
             made = done.returncode == 0
             if not made:
-                said = f"{done.stdout.decode(errors='replace')}\n{done.stderr.decode(errors='replace')}".splitlines()
-                last = "\n".join([line for line in said if line.strip()][-_LINES:])
+                output = f"{done.stdout.decode(errors='replace')}\n{done.stderr.decode(errors='replace')}".splitlines()
+                last = "\n".join([line for line in output if line.strip()][-_LINES:])
                 raise BadRequest(f"{self.to_make()} cannot be made:\n{last}")
         finally:
             _known.cache_clear()
@@ -122,8 +122,8 @@ def _known(program: str) -> dict[str, Path]:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadRequest(f"{program} does not answer: {error}") from error
     except (ValueError, KeyError, TypeError) as error:
-        said = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[-1]
-        raise BadRequest(f"{program} does not list its environments: {said}") from error
+        output = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise BadRequest(f"{program} does not list its environments: {output}") from error
     known: dict[str, Path] = {}
     for folder in folders:
         known.setdefault("base" if _is_root(folder, folders) else folder.name, folder)

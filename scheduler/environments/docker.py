@@ -59,7 +59,7 @@ def _image_problem(program: str, image: str) -> str | None:
         return f"{program} cannot be started: {error.strerror}"
     if done.returncode == 0:
         return None
-    said = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
-    if "no such image" in said.lower():
+    message = (done.stderr.strip() or f"exit status {done.returncode}").splitlines()[-1]
+    if "no such image" in message.lower():
         return f"there is no image {image!r} on this host; `docker pull {image}` fetches it"
-    return f"docker cannot be used: {said}"
+    return f"docker cannot be used: {message}"

@@ -1,7 +1,7 @@
-"""Executor protocols: what a schedule asks of an executor, and an executor of a batch system.
+"""Protocols of executors and batch systems.
 
-A schedule knows one protocol, `Executor`. The executor ``local`` runs workloads on this host. Every other one submits each
-workload as one job to a `BatchSystem`, which places it on a host.
+A schedule uses the protocol `Executor` alone. The executor ``local`` runs workloads on this host. Every other executor
+submits each workload as one job to a `BatchSystem`, which places it on a host.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = [
     "LOCAL",
     "Account",
     "BatchSystem",
-    "Ending",
     "Executor",
     "ExecutorAway",
     "JobState",
     "Request",
+    "RunExit",
     "Stopping",
     "Submission",
     "WorkloadFile",
@@ -46,7 +46,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True)
 class Stopping:
-    """Stop flags of a schedule: in order, or at once. `failed` means that no further workload begins."""
+    """Stop flags of a schedule: `asked` stops runs in order, `at_once` kills them, `failed` starts no further workload."""
 
     asked: threading.Event = field(default_factory=threading.Event)
     at_once: threading.Event = field(default_factory=threading.Event)
@@ -62,7 +62,7 @@ class WorkloadFile:
 
 
 class Executor(Protocol):
-    """Runs the workloads of a schedule: on this host, or as jobs of a batch system."""
+    """Executor of the workloads of a schedule: on this host, or as jobs of a batch system."""
 
     @property
     def name(self) -> str:
@@ -85,7 +85,7 @@ class Executor(Protocol):
         """GPUs of the host; ``None`` where only the host of a job knows them."""
 
     def recover(self, session: Session, experiment: int) -> None:
-        """Finish what earlier commands left of an experiment, before it is planned."""
+        """Finish work that earlier commands left in an experiment, before it is planned."""
 
     def begin(self, session: Session, workloads: Sequence[PlannedWorkload], policy: Policy) -> None:
         """Prepare for all workloads of a schedule."""
@@ -124,7 +124,7 @@ class Executor(Protocol):
 
 
 class ExecutorAway(BenchError):
-    """The executor does not answer; it may be asked again."""
+    """The executor does not answer. A later request may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Submission:
     Attributes
     ----------
     name
-        Name by which it is found while its id is unknown.
+        Name by which `BatchSystem.find` finds it while its id is unknown.
     label
         Label for users: ``20/1 digits``.
     script
@@ -173,8 +173,8 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """Exit of a run that the executor ended: a status of ours, and the reason."""
+class RunExit:
+    """Exit of a run that the batch system ended: status and reason."""
 
     status: Literal["failed", "stopped", "timeout"]
     reason: str
@@ -187,27 +187,30 @@ class JobState:
     Attributes
     ----------
     reason
-        Reason why it waits, or has ended.
+        Reason why it waits or has ended.
     host
         Its host.
     ended_at
         End, in Unix seconds.
-    ending
+    run_exit
         Exit of the runs that ended with it; ``None`` if it ended by itself.
-    endings
-        The same of single runs, by id, if known.
+    run_exits
+        Exits of single runs, by id, if known.
     """
 
     state: Literal["pending", "running", "ended"]
     reason: str | None = None
     host: str | None = None
     ended_at: float | None = None
-    ending: Ending | None = None
-    endings: Mapping[str, Ending | None] = field(default_factory=dict)
+    run_exit: RunExit | None = None
+    run_exits: Mapping[str, RunExit | None] = field(default_factory=dict)
 
 
 class BatchSystem(Protocol):
-    """Places jobs on hosts. Entry points of the group ``hypergauge.executors`` make one. Where it does not answer, each method may raise `ExecutorAway`."""
+    """Batch system that places jobs on hosts. Entry points of the group ``hypergauge.executors`` create it.
+
+    Each method may raise `ExecutorAway`.
+    """
 
     @property
     def name(self) -> str:
@@ -215,11 +218,11 @@ class BatchSystem(Protocol):
 
     @property
     def python(self) -> str:
-        """The interpreter on the hosts that has this package."""
+        """Interpreter on the hosts that has this package."""
 
     @property
     def home(self) -> Path | None:
-        """``BENCH_HOME`` on the hosts; ``None`` for that of this one."""
+        """``BENCH_HOME`` on the hosts; ``None`` for that of this host."""
 
     def problems(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
         """Yield row, column and message of each problem in the rows of a workload."""
@@ -258,10 +261,10 @@ class BatchSystem(Protocol):
         """Return the command prefix of a run's supervisor, on the host of the job."""
 
     def why_lost(self, log: str) -> str | None:
-        """Return why a step ended with its supervisor, from the supervisor's log; ``None`` if the log does not tell."""
+        """Return why a step ended with its supervisor, from the supervisor's log; ``None`` if the log has no reason."""
 
     def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
-        """Return those of the host's GPUs that the job has, or has instances of, and the UUIDs of these MIG instances."""
+        """Return the host's GPUs that are allocated to the job, whole or in part, and the UUIDs of its MIG instances."""
 
     def restarted(self) -> str | None:
         """Return why this job was restarted, on its host; ``None`` at its first start."""

@@ -21,9 +21,9 @@ from hypergauge.scheduler.plan.file_plan import WriteBack
 from hypergauge.scheduler.plan.iterations import Iteration, JobsToRun
 from hypergauge.scheduler.plan.plan import PlannedRun, PlannedWorkload
 from hypergauge.scheduler.plan.policy import Policy
-from hypergauge.scheduler.provenance.manifest import Recorder
+from hypergauge.scheduler.provenance.manifest import ManifestWriter
 from hypergauge.scheduler.supervision import end_lost_run, is_supervised, was_seen
-from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
+from hypergauge.scheduler.tracking.delivery import deliver, deliver_backlog
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.scheduler.workload import Workload
 from hypergauge.sql.queries.newest import newest_values
@@ -64,13 +64,13 @@ class LocalExecutor:
         return Devices(self.settings)
 
     @cached_property
-    def recorder(self) -> Recorder:
-        """Recorder of run manifests."""
-        return Recorder(self.settings.home, self.inventory)
+    def manifest_writer(self) -> ManifestWriter:
+        """Writer of run manifests."""
+        return ManifestWriter(self.settings.home, self.inventory)
 
     def recover(self, session: Session, experiment: int) -> None:
         """Deliver results of an experiment that earlier commands could not, since the tracking server was away."""
-        session(deliver_leftovers, self.settings.runs_dir, experiment, self.tracking)
+        session(deliver_backlog, self.settings.runs_dir, experiment, self.tracking)
 
     def begin(self, session: Session, workloads: Sequence[PlannedWorkload], policy: Policy) -> None:
         """Prepare the cooldown between workloads."""
@@ -141,7 +141,7 @@ class LocalExecutor:
             settings=self.settings,
             tracking=self.tracking,
             devices=self.devices,
-            recorder=self.recorder,
+            manifest_writer=self.manifest_writer,
             experiment=planned.experiment,
             experiment_name=f"{planned.experiment} {name}",
             workload=planned.workload,

@@ -47,7 +47,7 @@ def collocation_problem(collocation: Collocation, devices: Sequence[str], gpus: 
     for gpu in gpus:
         if gpu.mig_enabled:
             return (
-                f"{_named(gpu)} is in MIG mode, in which nobody can have the whole of it: "
+                f"{_named(gpu)} is in MIG mode, which allows no run on the whole GPU: "
                 f"name a profile ({', '.join(gpu.mig_profiles)}), or sudo nvidia-smi -i {gpu.index} -mig 0"
             )
     if collocation.kind == "mps" and mps.program() is None and not all(gpu.simulated for gpu in gpus):

@@ -130,16 +130,16 @@ class Cooldown:
 
     def _wait(self, before: Values, gpus: Sequence[Gpu], say: Callable[[str], None]) -> None:
         since = self._clock()
-        said = False
+        waits = False
         while left := excesses(before, self._look([gpu.uuid for gpu in gpus]), since, self._clock()):
             if self._clock() - since >= self._limit:
-                say(f"goes on after {self._limit:g} s without having cooled down: {_words(left, gpus)}")
+                say(f"starts after {self._limit:g} s without having cooled down: {_words(left, gpus)}")
                 return
-            if not said and all(one.now is not None for one in left):
+            if not waits and all(one.now is not None for one in left):
                 say(f"waits to cool down, {self._limit:g} s at most: {_words(left, gpus)}")
-                said = True
+                waits = True
             self._sleep(_POLL_SECONDS)
-        if said:
+        if waits:
             say(f"has cooled down after {self._clock() - since:.1f} s")
 
 

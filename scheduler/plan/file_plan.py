@@ -15,7 +15,7 @@ from hypergauge.sql.runs import experiments, file_workloads, runs
 from hypergauge.sql.server.database import Connection
 from hypergauge.sql.server.session import Session
 
-__all__ = ["WriteBack", "claim", "numbers", "planned", "writer"]
+__all__ = ["WriteBack", "numbers", "planned", "take_experiments", "writer"]
 
 # Writes ``{line: (status, run id)}`` into a file.
 WriteBack = Callable[[Mapping[int, tuple[str, str]]], None]
@@ -39,7 +39,7 @@ def numbers(connection: Connection, file: ExperimentFile) -> dict[int, dict[int,
     return found
 
 
-def claim(session: Session, file: ExperimentFile, *, into: bool) -> list[int]:
+def take_experiments(session: Session, file: ExperimentFile, *, into: bool) -> list[int]:
     """Assign the experiments of a file to it, and lock them for the life of the session; return their ids.
 
     Raises

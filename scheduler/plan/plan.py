@@ -132,6 +132,6 @@ def _action(row: Row, previous: KnownRun | None, named: KnownRun | None, rerun: 
         return Action.RESUME if same else Action.RUN
     if row.status == "":
         # The scheduler may have recorded or queued the run, and died before it wrote the status back.
-        goes_on = previous and (previous.status in ("pending", "running") or previous.job_goes_on)
-        return Action.RESUME if goes_on else Action.RUN
+        is_open = previous and (previous.status in ("pending", "running") or previous.job_is_open)
+        return Action.RESUME if is_open else Action.RUN
     return Action.RUN if is_due(row, rerun) else Action.SKIP

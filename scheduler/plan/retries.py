@@ -60,13 +60,13 @@ def run_with_retries(
         if not left or not jobs:
             break
         if began is not None and policy.workload_timeout is not None and time.time() >= began + policy.workload_timeout:
-            say("what failed is not repeated: the time of the workload is over")
+            say("failed runs are not repeated: the workload has reached its timeout")
             break
         if (reason := why_not()) is not None:
-            say(f"what failed is not repeated: {reason}")
+            say(f"failed runs are not repeated: {reason}")
             break
         names = ", ".join(job.name for job in jobs)
-        say(f"what failed is repeated: {names} (retry {policy.retries - left + 1} of {policy.retries})")
+        say(f"failed runs are repeated: {names} (retry {policy.retries - left + 1} of {policy.retries})")
     return list(latest.values())
 
 

@@ -53,11 +53,13 @@ def _refusal(program: str) -> str | None:
         return f"perf does not work here: {error}"
     if tried.returncode == 0:
         return None
-    said = next((line.strip() for line in tried.stderr.splitlines() if line.strip(" :")), f"status {tried.returncode}")
+    output = next(
+        (line.strip() for line in tried.stderr.splitlines() if line.strip(" :")), f"status {tried.returncode}"
+    )
     level = _paranoid()
     if level is not None and level > 2:
         return f"perf may not count here, since {_PARANOID} is {level}: sudo sysctl {_PARANOID}=1"
-    return f"perf does not work here: {said}"
+    return f"perf does not work here: {output}"
 
 
 def _paranoid() -> int | None:

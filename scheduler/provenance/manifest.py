@@ -26,15 +26,15 @@ from hypergauge.scheduler.provenance.hardware import hardware
 from hypergauge.scheduler.provenance.packages import Packages, packages_of
 from hypergauge.scheduler.provenance.sources import Sources
 
-__all__ = ["FILES", "RECORD", "Recorder", "Recording", "differences", "read_record"]
+__all__ = ["FILES", "MANIFEST", "ManifestWriter", "PendingManifests", "differences", "read_manifest"]
 
-RECORD, LOCK, DIFF = FILES = ("record.json", "requirements.lock", "git.diff")
+MANIFEST, LOCK, DIFF = FILES = ("manifest.json", "requirements.lock", "git.diff")
 _INSPECT_SECONDS = 30.0
 _MOST_DIFFERENCES = 10
 
 
-class Recorder:
-    """Collector of the manifests of runs on this host.
+class ManifestWriter:
+    """Writer of the manifests of runs on this host.
 
     Parameters
     ----------
@@ -47,17 +47,17 @@ class Recorder:
     def __init__(self, home: Path, inventory: Inventory) -> None:
         self._cache, self._inventory = home / "packages", inventory
 
-    def begin(self, jobs: Sequence[Job]) -> Recording:
-        """Start to collect the manifests of `jobs` in background threads."""
-        pool = ThreadPoolExecutor(4, thread_name_prefix="record")
+    def begin(self, jobs: Sequence[Job]) -> PendingManifests:
+        """Begin the manifests of `jobs` in background threads."""
+        pool = ThreadPoolExecutor(4, thread_name_prefix="manifest")
         commands = {_interpreter(job.command): job.command for job in jobs}
-        recording = Recording(
+        pending = PendingManifests(
             {key: pool.submit(self._packages, command) for key, command in commands.items()},
             {folders: pool.submit(Sources.of, folders) for folders in {_folders(job.command) for job in jobs}},
             pool.submit(lambda: self._hardware),
         )
         pool.shutdown(wait=False)
-        return recording
+        return pending
 
     @cached_property
     def _hardware(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Recorder:
 
 
 @dataclass(frozen=True)
-class Recording:
+class PendingManifests:
     """Manifests in progress; jobs share interpreters, folders and hardware."""
 
     packages: Mapping[tuple[str, ...], Future[Packages | None]]
@@ -100,7 +100,7 @@ class Recording:
             files[LOCK] = packages.lock(command.python or "")
         if sources is not None and sources.diff:
             files[DIFF] = sources.diff
-        record = {
+        manifest = {
             "name": job.name,
             "command": job.shown_command,
             "directory": str(command.directory),
@@ -113,7 +113,7 @@ class Recording:
             "git": None if sources is None else _git(sources),
             "hardware": self.hardware.result(),
         }
-        return {RECORD: json.dumps(record, indent=2) + "\n", **files}
+        return {MANIFEST: json.dumps(manifest, indent=2) + "\n", **files}
 
     def write(self, folder: RunFolder, job: Job) -> None:
         """Write a job's manifest into the folder of its run."""
@@ -123,16 +123,16 @@ class Recording:
                 file.write(content)
 
 
-def read_record(folder: RunFolder) -> dict[str, str] | None:
+def read_manifest(folder: RunFolder) -> dict[str, str] | None:
     """Return the contents of a run's manifest files, by name; ``None`` if there is no manifest on this host."""
     found = {name: (folder.path / name) for name in FILES}
     files = {name: path.read_text(encoding="utf-8") for name, path in found.items() if path.is_file()}
-    return files if RECORD in files else None
+    return files if MANIFEST in files else None
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the differences of two manifests that may affect a run's metrics, in readable form."""
-    before, after = json.loads(then[RECORD]), json.loads(now[RECORD])
+    before, after = json.loads(then[MANIFEST]), json.loads(now[MANIFEST])
     found = []
     old, new = before["git"] or {}, after["git"] or {}
     if old.get("commit") != new.get("commit"):

@@ -16,7 +16,7 @@ from hypergauge.core.files.run_folder import write_atomically
 
 __all__ = ["Packages", "packages_of"]
 
-_ASK_SECONDS = 30.0
+_LIST_SECONDS = 30.0
 # Runs on Python 3.8 or newer. The first entry of the path is the working directory, which has no installed packages.
 _SCRIPT = """
 import json, platform, sys
@@ -80,16 +80,16 @@ def packages_of(
     try:
         done = subprocess.run(
             [*start, "-c", _SCRIPT],
-            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_ASK_SECONDS, env=dict(variables),
+            stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=_LIST_SECONDS, env=dict(variables),
         )  # fmt: skip
         answer = json.loads(done.stdout.splitlines()[-1])  # NVIDIA's images print a welcome message first
         found = Packages(answer["version"], tuple(answer["lines"]))
         folders = [] if image else [folder for folder in answer["path"] if folder]
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Packages(problem=f"it did not say what is installed: {error}")
+        return Packages(problem=f"its packages cannot be listed: {error}")
     except (ValueError, LookupError, TypeError):
-        said = done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}"
-        return Packages(problem=f"it did not say what is installed: {said.splitlines()[-1]}")
+        output = done.stderr.decode(errors="replace").strip() or f"exit status {done.returncode}"
+        return Packages(problem=f"its packages cannot be listed: {output.splitlines()[-1]}")
     private.make_folder(cache)
     write_atomically(known, json.dumps({**answer, "stamps": {folder: _stamp(folder) for folder in folders}}))
     return found

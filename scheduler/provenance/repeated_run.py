@@ -17,7 +17,7 @@ from hypergauge.scheduler.experiment.parameters import HIDDEN
 from hypergauge.scheduler.job import Job, job_from_command, job_from_row
 from hypergauge.scheduler.plan import checks
 from hypergauge.scheduler.plan.checks import Reactions
-from hypergauge.scheduler.provenance.manifest import RECORD, read_record
+from hypergauge.scheduler.provenance.manifest import MANIFEST, read_manifest
 from hypergauge.sql.runs.runs import KnownRun
 
 __all__ = ["RepeatedRun"]
@@ -47,15 +47,15 @@ class RepeatedRun:
         BadRequest
             There is no manifest on this host.
         """
-        files = read_record(folder)
+        files = read_manifest(folder)
         if files is None:
-            raise BadRequest(f"run {label} has no record on this host; it ran on {host}")
+            raise BadRequest(f"run {label} has no manifest on this host; it ran on {host}")
         return cls(label, files)
 
     @property
     def content(self) -> dict[str, Any]:
         """Content of the main manifest file."""
-        content: dict[str, Any] = json.loads(self.files[RECORD])
+        content: dict[str, Any] = json.loads(self.files[MANIFEST])
         return content
 
     @property
@@ -86,7 +86,7 @@ class RepeatedRun:
         asked, name = self.content["asked"], self.content["name"]
         if HIDDEN in json.dumps(asked):
             raise BadRequest(
-                f"run {self.label} had a parameter that looks secret, which was not recorded: repeat it from "
+                f"run {self.label} had a parameter that looks secret, which is not in its manifest: repeat it from "
                 f"{asked.get('file') or 'its command line'}"
             )
         uuids = self.content["devices"]

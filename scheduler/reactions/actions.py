@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 # Concurrent actions, so that a webhook without an answer does not block the others.
 _AT_A_TIME = 4
-_RECORD_TRIES = 3
+_STORE_TRIES = 3
 _LONGEST_EVIDENCE = 200
 
 
@@ -64,13 +64,13 @@ class Actions:
         _log.warning(
             "%s: %s for %s: %s%s", asked.label, asked.action, asked.rule, outcome, f", {detail}" if detail else ""
         )
-        for _ in range(_RECORD_TRIES):
+        for _ in range(_STORE_TRIES):
             try:
                 with self._database.session() as connection:
                     rule_actions.end(connection, asked, outcome, detail)
                 return
             except (BenchError, psycopg.Error) as error:
-                _log.warning("its outcome is not on record yet: %s", error)
+                _log.warning("its outcome is not stored yet: %s", error)
                 time.sleep(1.0)
 
     def _outcome(self, asked: AskedAction, folder: RunFolder) -> tuple[Outcome, str]:
@@ -92,7 +92,7 @@ class Actions:
             action = read_rules(Path(file) if file else None).actions[asked.action]
             return "done", send(action, _facts(asked))
         except (BadRequest, OSError, KeyError):
-            return "failed", "the settings of the run name no such action any more"
+            return "failed", "the settings of the run no longer have this action"
         except NotificationFailed as error:
             return "failed", str(error)
 
@@ -101,10 +101,10 @@ class Actions:
 
 
 def _stop(folders: Iterable[RunFolder], reason: str) -> tuple[Outcome, str]:
-    going = [folder for folder in folders if folder.path.is_dir() and folder.end() is None]
-    if not going:
+    running = [folder for folder in folders if folder.path.is_dir() and folder.end() is None]
+    if not running:
         return "needless", "it had ended"
-    lost = [folder.run_id[:8] for folder in going if not ask_to_stop(folder, reason)]
+    lost = [folder.run_id[:8] for folder in running if not ask_to_stop(folder, reason)]
     if lost:
         return "failed", f"{', '.join(lost)} lost its supervisor; `bench schedule` on its file ends it"
     return "done", ""
@@ -112,13 +112,13 @@ def _stop(folders: Iterable[RunFolder], reason: str) -> tuple[Outcome, str]:
 
 def _words(asked: AskedAction) -> str:
     """Return the evidence in one readable line."""
-    figures = (f"{name.replace('_', ' ')} {_figure(value)}" for name, value in asked.evidence.items())
-    return ", ".join(figures)[:_LONGEST_EVIDENCE] or "without further evidence"
+    values = (f"{name.replace('_', ' ')} {_text(value)}" for name, value in asked.evidence.items())
+    return ", ".join(values)[:_LONGEST_EVIDENCE] or "without further evidence"
 
 
-def _figure(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, list):
-        return " and ".join(map(_figure, value))
+        return " and ".join(map(_text, value))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

@@ -89,11 +89,11 @@ def _run(action: Action, facts: Mapping[str, Any]) -> str:
         raise NotificationFailed(f"it cannot be started: {error.strerror}") from error
     assert process.stdout is not None
     with process, process.stdout as output:
-        said, in_time = _until_its_end(process, output.fileno())
+        text, in_time = _until_its_end(process, output.fileno())
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)  # including children that it left behind
         status = process.wait()
-    words = f": {said}" if said else ""
+    words = f": {text}" if text else ""
     if not in_time:
         raise NotificationFailed(f"ended after {_COMMAND_SECONDS:g} s{words}")
     if status:
@@ -103,24 +103,24 @@ def _run(action: Action, facts: Mapping[str, Any]) -> str:
 
 def _until_its_end(process: subprocess.Popen[bytes], output: int) -> tuple[str, bool]:
     """Return the first `_MOST_OUTPUT` bytes of a command's output, and whether it ended in time."""
-    said = bytearray()
+    text = bytearray()
     deadline = time.monotonic() + _COMMAND_SECONDS
     while True:
         # Once the command has ended, a child that holds the pipe open does not count.
         ended = process.poll() is not None
-        heard = readable([output], 0.05)
-        chunk = os.read(output, 65536) if heard else b""
-        said += chunk[: _MOST_OUTPUT - len(said)]
+        is_ready = readable([output], 0.05)
+        chunk = os.read(output, 65536) if is_ready else b""
+        text += chunk[: _MOST_OUTPUT - len(text)]
         if ended and not chunk:
-            return _printable(bytes(said)), True
-        if heard and not chunk:
+            return _printable(bytes(text)), True
+        if is_ready and not chunk:
             time.sleep(0.01)
         if time.monotonic() > deadline:
-            return _printable(bytes(said)), False
+            return _printable(bytes(text)), False
 
 
-def _printable(said: bytes) -> str:
-    return " ".join("".join(one if one.isprintable() else " " for one in said.decode(errors="replace")).split())
+def _printable(text: bytes) -> str:
+    return " ".join("".join(one if one.isprintable() else " " for one in text.decode(errors="replace")).split())
 
 
 def _variables(facts: Mapping[str, Any]) -> dict[str, str]:

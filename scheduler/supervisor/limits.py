@@ -25,7 +25,7 @@ class Memory:
     ----------
     limit_bytes
         Memory limit; ``None`` if unknown.
-    holder
+    origin
         Origin of the limit: the memory of the ``host``, or a control group (``cgroup``).
     oom_kills
         Number of processes that the kernel has killed for lack of memory since the start of the host or the group;
@@ -33,7 +33,7 @@ class Memory:
     """
 
     limit_bytes: int | None = None
-    holder: Literal["host", "cgroup"] = "host"
+    origin: Literal["host", "cgroup"] = "host"
     oom_kills: int | None = None
 
     @classmethod

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypergauge.scheduler.supervisor.limits import Memory
 
-__all__ = ["Ending", "exit_code", "failure", "last_lines"]
+__all__ = ["CommandExit", "exit_code", "failure", "last_lines"]
 
 # Longest part of an output line in characters. Messages of allocators continue with advice.
 _LONGEST = 300
@@ -41,7 +41,7 @@ _MEANINGS: dict[int, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CommandExit:
     """Facts about a command that ended by itself.
 
     Attributes
@@ -63,18 +63,18 @@ class Ending:
     peak_bytes: int = 0
 
 
-def failure(ending: Ending) -> str | None:
+def failure(command: CommandExit) -> str | None:
     """Return the reason why a command did not finish; ``None`` if it finished.
 
     An increase of the kernel's counter distinguishes out-of-memory kills from other kills. A shell reports a killed
-    child as 128 plus the signal's number. If the kernel killed only a part of the run, the reason ends with that.
+    child as 128 plus the signal's number. If the kernel killed only a part of the run, the end of the reason says so.
     """
-    if ending.returncode == 0:
+    if command.returncode == 0:
         return None
-    kills = ending.after.killed_since(ending.before)
-    if kills and exit_code(ending.returncode) == 128 + signal.SIGKILL:
-        return f"killed by the kernel for lack of memory; {_peak(ending)}"
-    reason = _told(ending)
+    kills = command.after.killed_since(command.before)
+    if kills and exit_code(command.returncode) == 128 + signal.SIGKILL:
+        return f"killed by the kernel for lack of memory; {_peak(command)}"
+    reason = _reason(command)
     return f"{reason}; meanwhile the kernel killed a process for lack of memory" if kills else reason
 
 
@@ -97,21 +97,21 @@ def last_lines(output: Path) -> list[str]:
     return [line for line in lines if line][-_LINES:]
 
 
-def _told(ending: Ending) -> str:
+def _reason(command: CommandExit) -> str:
     """Return the reason from the exit status and the output; the last line of a traceback is the error."""
-    what = _what(ending.returncode)
-    lines = list(ending.lines)
+    status = _status(command.returncode)
+    lines = list(command.lines)
     # A program may survive an out-of-memory error, for example with a smaller batch, and fail with another error later.
     while _TRACEBACK in lines[1:] and not any(_LAUNCHER in line for line in lines):
         lines = lines[lines.index(_TRACEBACK, 1) :]
     for pattern, memory in ((_GPU_MEMORY, "out of GPU memory"), (_HOST_MEMORY, "out of memory")):
-        said = next((line for line in reversed(lines) if pattern.search(line)), None)
-        if said is not None:
-            return f"{memory} ({what}): {said}"
-    return f"{what}: {ending.lines[-1]}" if ending.lines else what
+        line = next((line for line in reversed(lines) if pattern.search(line)), None)
+        if line is not None:
+            return f"{memory} ({status}): {line}"
+    return f"{status}: {command.lines[-1]}" if command.lines else status
 
 
-def _what(returncode: int) -> str:
+def _status(returncode: int) -> str:
     number = -returncode if returncode < 0 else returncode - 128
     try:
         name = signal.Signals(number).name
@@ -125,10 +125,10 @@ def _what(returncode: int) -> str:
     return f"exit status {returncode} ({name}, {meaning})" if meaning else f"exit status {returncode} ({name})"
 
 
-def _peak(ending: Ending) -> str:
-    peak = f"the peak of its largest process was {_amount(ending.peak_bytes)}"
-    limit = ending.after.limit_bytes
-    return f"{peak} of the {ending.after.holder}'s {_amount(limit)}" if limit else peak
+def _peak(command: CommandExit) -> str:
+    peak = f"the peak of its largest process was {_amount(command.peak_bytes)}"
+    limit = command.after.limit_bytes
+    return f"{peak} of the {command.after.origin}'s {_amount(limit)}" if limit else peak
 
 
 def _amount(value: int) -> str:

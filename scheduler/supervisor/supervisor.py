@@ -33,7 +33,7 @@ from hypergauge.scheduler.supervisor.lease import Lease
 from hypergauge.scheduler.supervisor.limits import Memory
 from hypergauge.scheduler.supervisor.order import Order
 from hypergauge.scheduler.supervisor.output_limit import OutputLimit
-from hypergauge.scheduler.supervisor.reasons import Ending, exit_code, failure, last_lines
+from hypergauge.scheduler.supervisor.reasons import CommandExit, exit_code, failure, last_lines
 from hypergauge.scheduler.supervisor.run_clock import RunClock
 from hypergauge.scheduler.tracking.spans import SpanWatch
 from hypergauge.sql.queries.summaries import unsummarised
@@ -43,7 +43,7 @@ from hypergauge.sql.server.session import Session
 
 _PR_SET_CHILD_SUBREAPER = 36
 # Wait for a late response of MLflow to the creation of the run.
-_OPENING_SECONDS = 5.0
+_CREATION_SECONDS = 5.0
 # Longest wait for the collector, and interval of the checks.
 _SETTLE_SECONDS, _SETTLE_LOOK_SECONDS = 10.0, 0.2
 # Longest time of retries to write the run's end to its folder, and to the database.
@@ -69,14 +69,14 @@ class Supervisor:
 
     def run(self, started_at: float) -> RunEnd:
         """Run the command; return its end."""
-        # Not earlier, so that a signal before the release just ends the supervisor.
+        # Not earlier: a signal before the release only ends the supervisor.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._request_stop)
         run_id, clock = self.folder.run_id, RunClock(started_at)
         memory = Memory.read()
         around = profilers.around(self.order.profilers)
-        said = self.folder.profiler_log if around else self.folder.output  # the relay writes the command's output
-        output = os.open(said, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        path = self.folder.profiler_log if around else self.folder.output  # the relay writes the command's output
+        output = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # The output goes directly to its file, so a killed supervisor or run loses nothing.
             process = Popen(
@@ -89,8 +89,8 @@ class Supervisor:
                 start_new_session=True,
             )
         except OSError as error:
-            what = f"cannot start {self.order.words[0]}: {error.strerror}"
-            return self._end(started_at, clock.now(), "failed", 127, what)
+            problem = f"cannot start {self.order.words[0]}: {error.strerror}"
+            return self._end(started_at, clock.now(), "failed", 127, problem)
         finally:
             os.close(output)
         state = SupervisorState(os.getpid(), identity(os.getpid()) or 0.0, process.pid, started_at)
@@ -161,7 +161,7 @@ class Supervisor:
         if status == "timeout":
             return self.order.deadline(started_at)[1]
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-        why = failure(Ending(ended.returncode, last_lines(ended.log), memory, Memory.read(), peak))
+        why = failure(CommandExit(ended.returncode, last_lines(ended.log), memory, Memory.read(), peak))
         return f"{ended.lost_by} ended before its command: {why}" if ended.lost_by else why
 
     def record(self, end: RunEnd) -> None:
@@ -203,7 +203,7 @@ def main(folder: RunFolder) -> None:
 def _stand_in(supervisor: Supervisor, session: Session, end: RunEnd) -> None:
     """Clear devices and deliver the run in place of the scheduler, which has died or does not wait."""
     from hypergauge.scheduler.devices.devices import Devices
-    from hypergauge.scheduler.tracking.delivery import deliver, deliver_leftovers
+    from hypergauge.scheduler.tracking.delivery import deliver, deliver_backlog
 
     folder, order, settings = supervisor.folder, supervisor.order, supervisor.database.settings
     try:
@@ -211,11 +211,11 @@ def _stand_in(supervisor: Supervisor, session: Session, end: RunEnd) -> None:
             sys.stderr.write(f"{problem}\n")
     finally:
         if order.delivers and order.tracking_uri and order.mlflow_run_id is None:
-            time.sleep(_OPENING_SECONDS)  # MLflow may still be creating the run, and a second one must not appear
+            time.sleep(_CREATION_SECONDS)  # MLflow may still be creating the run, and a second one must not appear
         if not folder.delivered:
             session(deliver, folder, order.tracking_uri, order.mlflow_run_id, end, _complain)
         if order.delivers and order.experiment is not None:
-            session(deliver_leftovers, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
+            session(deliver_backlog, settings.runs_dir, order.experiment, order.tracking_uri, _complain)
         # The stack's collector stores the run's last samples only while a process holds the stack.
         if order.delivers and "collector" in Stack(settings).services():
             until = time.monotonic() + _SETTLE_SECONDS

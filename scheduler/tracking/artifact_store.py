@@ -14,7 +14,7 @@ __all__ = ["require_store", "store_keys"]
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _ENDPOINT = "MLFLOW_S3_ENDPOINT_URL"
 # Timeout of a request to the store. Artifacts that an unreachable store misses are delivered later.
-_PATIENCE_SECONDS = 3.0
+_TIMEOUT_SECONDS = 3.0
 
 
 def store_keys() -> dict[str, str]:
@@ -52,7 +52,7 @@ def _look(bucket: str) -> None:
     endpoint = os.environ.get(_ENDPOINT)
     where = f"the store {without_login(endpoint)}" if endpoint else "S3"
     key, password, token = (secret(name) or None for name in _KEYS)
-    once = Config(connect_timeout=_PATIENCE_SECONDS, read_timeout=_PATIENCE_SECONDS, retries={"total_max_attempts": 1})
+    once = Config(connect_timeout=_TIMEOUT_SECONDS, read_timeout=_TIMEOUT_SECONDS, retries={"total_max_attempts": 1})
     try:
         client = boto3.client(
             "s3",

@@ -11,17 +11,17 @@ from hypergauge.core.files.run_folder import RunEnd, RunFolder
 from hypergauge.core.output import whole_output
 from hypergauge.scheduler import profilers
 from hypergauge.scheduler.provenance.manifest import FILES
-from hypergauge.scheduler.tracking.run_creation import RunRequest, open_late
+from hypergauge.scheduler.tracking.run_creation import RunRequest, create_late
 from hypergauge.scheduler.tracking.spans import read_spans
 from hypergauge.scheduler.tracking.tracking import Tracking
 from hypergauge.sql.ingest.software import store_software_metrics, store_spans
 from hypergauge.sql.runs import runs
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["deliver", "deliver_leftovers", "deliver_spans"]
+__all__ = ["deliver", "deliver_backlog", "deliver_spans"]
 
 # Timeout of the server's health check.
-_PATIENCE_SECONDS = 10.0
+_TIMEOUT_SECONDS = 10.0
 
 
 def deliver(
@@ -37,8 +37,8 @@ def deliver(
     If MLflow has not created a run in time, create it now. If another process holds the delivery lock of the run, leave
     the delivery to it. `say` receives the reason of a failure.
     """
-    with HostLock(f"delivery/{folder.run_id}") as claim:
-        if not claim.take() or folder.delivered:
+    with HostLock(f"delivery/{folder.run_id}") as lock:
+        if not lock.take() or folder.delivered:
             return True
         deliver_spans(connection, folder)
         if tracking is not None:
@@ -52,7 +52,7 @@ def deliver(
         return True
 
 
-def deliver_leftovers(
+def deliver_backlog(
     connection: Connection,
     runs_dir: Path,
     experiment: int,
@@ -66,7 +66,7 @@ def deliver_leftovers(
         if folder.delivered or (end := folder.end()) is None:
             continue
         if not deliver(connection, folder, server, run.mlflow_run_id, end, say) and not (
-            server is not None and server.answers(_PATIENCE_SECONDS)
+            server is not None and server.answers(_TIMEOUT_SECONDS)
         ):
             return
 
@@ -78,12 +78,12 @@ def deliver_spans(connection: Connection, folder: RunFolder) -> None:
 
 def _track(connection: Connection, folder: RunFolder, server: Tracking, mlflow_run_id: str | None, end: RunEnd) -> None:
     """Upload the files of a run to MLflow, and store its software metrics from MLflow in the database."""
-    if not server.answers(_PATIENCE_SECONDS):
+    if not server.answers(_TIMEOUT_SECONDS):
         raise TrackingUnavailable("MLflow does not answer")
     if mlflow_run_id is None:
         if (request := RunRequest.read(folder)) is None:
             return
-        mlflow_run_id = open_late(server, request, end.started_at)
+        mlflow_run_id = create_late(server, request, end.started_at)
         runs.set_mlflow_run(connection, folder.run_id, mlflow_run_id)
     found = server.runs_of(folder.run_id)
     store_software_metrics(connection, folder.run_id, server.metrics_of(found, everything=True))

@@ -156,8 +156,8 @@ class MlflowRest:
 
 def _reason(error: urllib.error.HTTPError) -> tuple[str, str]:
     try:
-        said = json.loads(error.read())
-        return f"MLflow: {str(said['message']).splitlines()[0]}", str(said.get("error_code", ""))
+        answer = json.loads(error.read())
+        return f"MLflow: {str(answer['message']).splitlines()[0]}", str(answer.get("error_code", ""))
     except (ValueError, KeyError, TypeError, IndexError, OSError):
         return f"MLflow: {error.code} {error.reason}", ""
 

@@ -13,10 +13,10 @@ from hypergauge.core.files.run_folder import RunFolder, write_atomically
 from hypergauge.scheduler.parallel import each
 from hypergauge.scheduler.tracking.tracking import Tracking
 
-__all__ = ["RunCreation", "RunRequest", "open_late"]
+__all__ = ["RunCreation", "RunRequest", "create_late"]
 
 _FILE = "mlflow.json"
-_PATIENCE_SECONDS = 6.0
+_TIMEOUT_SECONDS = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +47,52 @@ class RunCreation:
 
     Attributes
     ----------
-    opened
+    created
         MLflow's ids of the runs created so far, by run id.
     problem
         Reason why runs were not created; ``None`` if there is none.
     """
 
-    def __init__(self, tracking: Tracking | None, patience: float = _PATIENCE_SECONDS) -> None:
-        self._tracking, self._patience = tracking, patience
+    def __init__(self, tracking: Tracking | None, timeout: float = _TIMEOUT_SECONDS) -> None:
+        self._tracking, self._timeout = tracking, timeout
         self._threads: list[threading.Thread] = []
-        self.opened: dict[str, str] = {}
+        self.created: dict[str, str] = {}
         self.problem: str | None = None
 
-    def open(self, requests: Sequence[RunRequest]) -> bool:
+    def create(self, requests: Sequence[RunRequest]) -> bool:
         """Create runs, and wait for them up to the time limit; return whether all are created."""
-        thread = threading.Thread(target=self._work, args=(requests,), name="mlflow-openings", daemon=True)
+        thread = threading.Thread(target=self._work, args=(requests,), name="mlflow-run-creation", daemon=True)
         thread.start()
         self._threads.append(thread)
-        thread.join(self._patience)
-        return all(request.run_id in self.opened for request in requests)
+        thread.join(self._timeout)
+        return all(request.run_id in self.created for request in requests)
 
-    def settled(self, patience: float = 0.0) -> bool:
-        """Wait up to `patience` seconds for creation in progress; return whether it has ended."""
-        deadline = time.monotonic() + patience
+    def settled(self, timeout: float = 0.0) -> bool:
+        """Wait up to `timeout` seconds for creation in progress; return whether it has ended."""
+        deadline = time.monotonic() + timeout
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
     def _work(self, requests: Sequence[RunRequest]) -> None:
         assert self._tracking is not None
-        if self._tracking.answers(self._patience):
-            each(self._open, requests)
+        if self._tracking.answers(self._timeout):
+            each(self._create, requests)
         else:
             self.problem = "MLflow does not answer"
 
-    def _open(self, request: RunRequest) -> None:
+    def _create(self, request: RunRequest) -> None:
         if self._tracking is None or self.problem is not None:
             return
         try:
-            self.opened[request.run_id] = self._tracking.create_run(
+            self.created[request.run_id] = self._tracking.create_run(
                 request.run_id, request.experiment, request.name, request.params, request.tags
             )
         except TrackingUnavailable as error:
             self.problem = str(error)
 
 
-def open_late(tracking: Tracking, request: RunRequest, started_at: float) -> str:
+def create_late(tracking: Tracking, request: RunRequest, started_at: float) -> str:
     """Create the MLflow run of a run that began without it, at `started_at` (Unix seconds); return MLflow's id.
 
     An earlier attempt may have created the run without receiving the response, or without its parameters. That run is

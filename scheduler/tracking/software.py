@@ -17,7 +17,7 @@ from hypergauge.sql.server.database import Database
 __all__ = ["SoftwareWatch"]
 
 # Longest wait for a request in progress at the end; its result is no longer needed.
-_PATIENCE_SECONDS = 2.0
+_TIMEOUT_SECONDS = 2.0
 
 
 class SoftwareWatch:
@@ -47,7 +47,7 @@ class SoftwareWatch:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._fillings.end(_PATIENCE_SECONDS)
+        self._fillings.end(_TIMEOUT_SECONDS)
 
     def _fill(self) -> None:
         assert self._tracking is not None
@@ -56,6 +56,6 @@ class SoftwareWatch:
                 if self._fillings.ending:
                     return
                 with contextlib.suppress(TrackingUnavailable):
-                    figures = self._tracking.new_metrics(run_id)
+                    metrics = self._tracking.new_metrics(run_id)
                     if not self._fillings.ending:
-                        store_software_metrics(connection, run_id, figures)
+                        store_software_metrics(connection, run_id, metrics)

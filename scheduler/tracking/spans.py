@@ -19,7 +19,7 @@ __all__ = ["SpanWatch", "read_spans"]
 _INTERVAL_SECONDS = 2.0
 _MOST_BYTES = 1 << 18
 # Longest wait for a write in progress at the end.
-_PATIENCE_SECONDS = 2.0
+_TIMEOUT_SECONDS = 2.0
 
 
 class SpanWatch:
@@ -39,7 +39,7 @@ class SpanWatch:
 
     def end(self) -> None:
         """Stop the copy; wait for a write in progress, which would conflict with the delivery."""
-        self._looks.end(_PATIENCE_SECONDS)
+        self._looks.end(_TIMEOUT_SECONDS)
 
     def _store(self) -> None:
         path = self._folder.spans

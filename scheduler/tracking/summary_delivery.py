@@ -96,8 +96,8 @@ def deliver_summaries(database: Database, uri: str, run_ids: Sequence[str]) -> l
     unknown = []
     with database.session() as connection:
         for run in untracked_runs(connection, run_ids):
-            figures = summary_metrics(summaries(connection, [run.run_id]), simulated=run.simulated)
-            if tracking.log_metrics(run.mlflow_run_id, figures, time.time()):
+            metrics = summary_metrics(summaries(connection, [run.run_id]), simulated=run.simulated)
+            if tracking.log_metrics(run.mlflow_run_id, metrics, time.time()):
                 mark_tracked(connection, run)
             else:
                 unknown.append(run.run_id)

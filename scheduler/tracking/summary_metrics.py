@@ -14,7 +14,7 @@ from hypergauge.sql.queries.summaries import Summary
 __all__ = ["is_summary_metric", "summary_metrics"]
 
 # Metric names by quantity and statistic of the summary.
-_FIGURES = {
+_STATISTICS = {
     "cpu_usage": {"mean": "cpu_usage_mean", "max": "cpu_usage_max", "total": "cpu_time_total"},
     "memory_used": {"mean": "memory_used_mean", "max": "memory_used_max"},
     **{
@@ -29,7 +29,7 @@ _SHARED, _SIMULATED = "shared_", "simulated_"
 _PREFIX = "system/"
 _NAMES = frozenset(
     f"{_PREFIX}{simulated}{shared}{name}"
-    for names in _FIGURES.values()
+    for names in _STATISTICS.values()
     for name in names.values()
     for simulated in ("", _SIMULATED)
     for shared in ("", _SHARED)
@@ -57,7 +57,7 @@ def summary_metrics(summaries: Iterable[Summary], *, simulated: bool) -> dict[st
     for summary in summaries:
         first.setdefault(summary.quantity, summary)
     found = {}
-    for quantity, names in _FIGURES.items():
+    for quantity, names in _STATISTICS.items():
         if quantity not in first or (one := first[quantity]).scope == "host":
             continue
         prefix = _SIMULATED if simulated and quantity.startswith("gpu_") else ""

@@ -141,7 +141,7 @@ class Tracking(ArtifactClient):
             return False
         return True
 
-    def log_metrics(self, mlflow_run_id: str, figures: Mapping[str, float], at: float) -> bool:
+    def log_metrics(self, mlflow_run_id: str, metrics: Mapping[str, float], at: float) -> bool:
         """Log metrics of a run at `at` (Unix seconds), even after its end; return whether MLflow knows the run.
 
         Raises
@@ -150,7 +150,7 @@ class Tracking(ArtifactClient):
             The server does not answer, or refuses the request.
         """
         logged = [
-            {"key": key, "value": value, "timestamp": int(at * 1000), "step": 0} for key, value in figures.items()
+            {"key": key, "value": value, "timestamp": int(at * 1000), "step": 0} for key, value in metrics.items()
         ]
         try:
             self._rest.ask("runs/log-batch", {"run_id": mlflow_run_id, "metrics": logged})
@@ -201,14 +201,14 @@ class Tracking(ArtifactClient):
             for key, value in run.metrics.items()
             if not is_summary_metric(key)  # summaries come from the database
         }
-        figures = [
+        metrics = [
             SoftwareMetric(key, int(metric.get("step", 0)), int(metric["timestamp"]) / 1000, float(metric["value"]))
             for (mlflow_run_id, key), value in latest.items()
             if everything or self._last.get((mlflow_run_id, key)) != value
             for metric in self._history(mlflow_run_id, key)
         ]
         self._last |= latest
-        return figures
+        return metrics
 
     def _history(self, mlflow_run_id: str, key: str) -> Iterator[dict[str, Any]]:
         asked = {"run_id": mlflow_run_id, "metric_key": key}

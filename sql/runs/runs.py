@@ -70,7 +70,7 @@ class KnownRun:
     fingerprint: str
     status: str
     job: str | None = None
-    job_goes_on: bool = False
+    job_is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def known_runs(connection: Connection, experiment: int) -> list[KnownRun]:
         KnownRun,
         """
             select run_id, mlflow_run_id, workload, position, attempt, fingerprint, runs.status, job,
-                   coalesce(jobs.state <> 'ended', false) as job_goes_on
+                   coalesce(jobs.state <> 'ended', false) as job_is_open
             from runs join workloads using (workload_id) left join jobs using (job) where experiment_id = %s
             order by workload, position, attempt
             """,

@@ -206,7 +206,7 @@ def test_a_container_ends_with_its_run(equipped: Home, elsewhere: object) -> Non
 
 def test_what_a_run_began_with_is_kept_with_it(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
     run = elsewhere["docker"]
-    record = json.loads(equipped.artifact(run["mlflow_run_id"], "record.json"))
+    record = json.loads(equipped.artifact(run["mlflow_run_id"], "manifest.json"))
     assert (record["image"], record["command"]) == (IMAGE, f"python {SCRIPTS}/surroundings.py --lr 0.1 --token '***'")
     assert record["hardware"]["kernel"].startswith("Linux ")
     assert b"\npytest==" in equipped.artifact(run["mlflow_run_id"], "requirements.lock")

@@ -88,7 +88,7 @@ def test_what_failed_is_repeated_alone(home: Home, scenes: dict[int, Scene]) -> 
     assert max(flaky["ended"], good["ended"]) <= again["started"] < again["ended"] <= later["started"]
     assert scenes[640].sheet.column("Status") == ["finished"] * 3
     assert scenes[640].sheet.column("Run") == [again["run_id"], good["run_id"], later["run_id"]]
-    assert "what failed is repeated: flaky (retry 1 of 2)" in said
+    assert "failed runs are repeated: flaky (retry 1 of 2)" in said
 
 
 def test_the_first_failure_ends_what_runs_beside_it_and_nothing_follows(home: Home, scenes: dict[int, Scene]) -> None:

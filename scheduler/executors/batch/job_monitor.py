@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from hypergauge.core.errors import TrackingUnavailable
 from hypergauge.scheduler.events import Event, Outcome, label
-from hypergauge.scheduler.executors.base import BatchSystem, Ending, JobState, Stopping
+from hypergauge.scheduler.executors.base import BatchSystem, JobState, RunExit, Stopping
 from hypergauge.scheduler.executors.batch.retry import Retry
-from hypergauge.scheduler.executors.batch.run_exits import asked_by, ending_of, was_taken
+from hypergauge.scheduler.executors.batch.run_exits import asked_by, exit_of, was_taken
 from hypergauge.scheduler.job import Job
 from hypergauge.scheduler.supervision import unseen_end
 from hypergauge.scheduler.tracking.tracking import Tracking
@@ -106,8 +106,8 @@ class JobMonitor:
         answers = self._retry.ask(lambda: [self._system.look(self._id)])
         if answers is None:
             return
-        unknown = Ending("failed", f"{self._system.name} no longer knows its job {self._id}")
-        state = answers[0] or JobState("ended", unknown.reason, ending=unknown)
+        unknown = RunExit("failed", f"{self._system.name} no longer knows its job {self._id}")
+        state = answers[0] or JobState("ended", unknown.reason, run_exit=unknown)
         if (state.state, state.reason, state.host) != (self._state.state, self._state.reason, self._state.host):
             self._session(jobs.set_job, self._row.job, state.state, state.reason, state.host)
             if state.state == "pending" and state.reason:
@@ -137,7 +137,7 @@ class JobMonitor:
         """Correct the exits of runs by the final state of the job; return the outcomes."""
         row = self._session(jobs.find_job, next(iter(self._runs())).run_id) if self._runs() else None
         for run in self._session(jobs.job_runs, self._row.job):
-            if end := ending_of(run, self._state, row.failure if row else None):
+            if end := exit_of(run, self._state, row.failure if row else None):
                 self._correct(run, end)
         self._take_accounts()
         self._session(jobs.end_job, self._row.job, self._state.reason, self._state.ended_at)
@@ -145,17 +145,17 @@ class JobMonitor:
         self._report_changes(there, final=True)
         return [Outcome(self._job(run), run.run_id, run.status) for run in there]
 
-    def _correct(self, run: JobRun, ending: Ending) -> None:
+    def _correct(self, run: JobRun, run_exit: RunExit) -> None:
         now = time.time()
         ended_at = run.ended_at or min(self._state.ended_at or now, now)
-        end = unseen_end(ending.status, run.started_at or ended_at, ended_at, ending.reason)
+        end = unseen_end(run_exit.status, run.started_at or ended_at, ended_at, run_exit.reason)
         self._session(runs.end_run, run.run_id, replace(end, exit_code=run.exit_code))
         if self._tracking is None or run.mlflow_run_id is None:
             return
-        tags = {"hypergauge.status": ending.status, "hypergauge.reason": ending.reason}
+        tags = {"hypergauge.status": run_exit.status, "hypergauge.reason": run_exit.reason}
         with contextlib.suppress(TrackingUnavailable):
             found = self._tracking.runs_of(run.run_id)
-            self._tracking.finish(found, run.mlflow_run_id, ending.status, ended_at, [], tags)
+            self._tracking.finish(found, run.mlflow_run_id, run_exit.status, ended_at, [], tags)
 
     def _take_accounts(self) -> None:
         """Store the batch system's accounting of the runs, which may lag behind."""

@@ -62,7 +62,7 @@ def run_job(
         settings=executor.settings,
         tracking=executor.tracking,
         devices=Devices(executor.settings, allocated=instances),
-        recorder=executor.recorder,
+        manifest_writer=executor.manifest_writer,
         experiment=order.experiment,
         experiment_name=order.name,
         workload=order.workload,

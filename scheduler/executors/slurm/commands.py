@@ -1,4 +1,4 @@
-"""Slurm's commands. The only module that runs them."""
+"""Commands of Slurm. No other module runs them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypergauge.scheduler.executors.base import ExecutorAway
 __all__ = ["SlurmRefused", "run_command"]
 
 # Slurm's own commands give up after some tens of seconds when the controller does not answer.
-_PATIENCE_SECONDS = 120.0
-# What they say then, and when the controller is starting or handing over.
+_TIMEOUT_SECONDS = 120.0
+# Their messages then, and while the controller starts or fails over.
 _AWAY = (
     "Unable to contact slurm controller",
     "Socket timed out",
@@ -30,27 +30,27 @@ _NOT_CONFIGURED = ("Could not establish a configuration source", "Unable to proc
 
 
 class SlurmRefused(BadRequest):
-    """Slurm refuses."""
+    """Slurm refuses the request."""
 
 
 def run_command(*words: str, text: str | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Return what one of Slurm's commands writes; times in it are Unix seconds.
+    """Run one of Slurm's commands and return its output; times in it are Unix seconds.
 
     Parameters
     ----------
     text
-        What it reads.
+        Standard input.
     environment
-        Variables besides ours.
+        Variables besides those of this process.
 
     Raises
     ------
     ExecutorAway
         The controller does not answer.
     SlurmRefused
-        Slurm refuses, with the reason.
+        Slurm refuses; the message has the reason.
     BadRequest
-        There is no Slurm on this host.
+        Slurm is not installed or not configured on this host.
     """
     try:
         done = subprocess.run(
@@ -59,7 +59,7 @@ def run_command(*words: str, text: str | None = None, environment: Mapping[str, 
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_PATIENCE_SECONDS,
+            timeout=_TIMEOUT_SECONDS,
             env={**os.environ, **(environment or {}), "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"},
             check=False,
         )
@@ -68,10 +68,10 @@ def run_command(*words: str, text: str | None = None, environment: Mapping[str, 
             f"there is no {words[0]} on PATH: `--executor slurm` needs Slurm's commands on this host"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise ExecutorAway(f"{words[0]} has not answered for {_PATIENCE_SECONDS:g} s") from error
+        raise ExecutorAway(f"{words[0]} has not answered for {_TIMEOUT_SECONDS:g} s") from error
     if done.returncode == 0:
         return done.stdout
-    if done.returncode < 0:  # by SIGPIPE, for one, where the controller goes in the middle of its answer
+    if done.returncode < 0:  # for example by SIGPIPE, if the controller ends during its response
         raise ExecutorAway(f"Slurm's controller does not answer: {words[0]} was killed by signal {-done.returncode}")
     lines = [_plain(line, words[0]) for line in done.stderr.splitlines() if line.strip()]
     why = next((line for line in lines if any(word in line for word in _AWAY)), None)

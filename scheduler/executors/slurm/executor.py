@@ -1,4 +1,4 @@
-"""The executor ``slurm``."""
+"""Executor ``slurm``."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _NO_SUCH_JOB = "Invalid job id"
 # Slurm's message about resources that no node has, or only a node that is down.
 _NOT_AVAILABLE = "Requested node configuration is not available"
 _AWAY_STATES = ("*", "down", "drain", "fail", "maint", "unk", "boot", "plan", "power", "no_respond", "reboot")
-# A step that is asked for while the controller is away fails at once.
+# `srun` fails at once while the controller does not answer.
 _WAITING = ("bash", "-c", 'until scontrol ping 2>/dev/null | grep -q "is UP"; do sleep 2; done; exec "$@"', "bash")
 
 
 class SlurmExecutor:
-    """Gives workloads to Slurm.
+    """Slurm as a batch system.
 
     Parameters
     ----------
     section
         ``[slurm]`` of bench.toml.
     file
-        That file, where there is one.
+        Path of bench.toml; ``None`` if there is none.
     """
 
     name = "slurm"
@@ -47,33 +47,33 @@ class SlurmExecutor:
         self.home = self._options.home
 
     def problems(self, rows: Sequence[Row]) -> Iterator[tuple[Row, str, str]]:
-        """Yield what is wrong with the rows of a workload, or contradicts each other."""
+        """Yield the problems of a workload's rows, including contradictions between them."""
         first: tuple[str, ...] | None = None
         for row in rows:
             if uuid := next((word for word in row.devices if not word.isdecimal()), None):
                 yield row, "Devices", f"{uuid} is one GPU of one host; on Slurm write 0, 1 …, which say who shares"
             try:
-                said_here = self._of(row)
+                options = self._of(row)
             except BadRequest as error:
                 yield row, COLUMN, str(error)
                 continue
-            if first is not None and said_here != first:
+            if first is not None and options != first:
                 column = COLUMN if cell_of(row) else "Workload"
                 yield (
                     row,
                     column,
-                    "the rows of a workload share one job, and this one asks Slurm for another than the first",
+                    "the rows of a workload share one job, but the options of this row differ from those of the first",
                 )
-            first = said_here if first is None else first
+            first = options if first is None else first
 
     def request(self, rows: Sequence[Row]) -> Request:
-        """Return what the rows of a workload need: as many GPUs as they name, and an instance for each that wants one."""
+        """Return the resources of a workload: the GPUs that its rows name, and one instance for each row with a profile."""
         whole = {word for row in rows if row.collocation.profile is None for word in row.devices}
         profiles = Counter(row.collocation.profile for row in rows if row.collocation.profile is not None)
         return Request(len(whole), dict(profiles), self._of(rows[0]))
 
     def check(self, request: Request, directory: Path) -> str | None:
-        """Return why no node will ever give this, ``None`` where one may."""
+        """Return why no node can satisfy the request, ``None`` if one may."""
         script = "#!/bin/sh\n"
         try:
             run_command("sbatch", "--test-only", *self._words(request), f"--chdir={directory}", text=script)
@@ -82,7 +82,7 @@ class SlurmExecutor:
         return None
 
     def submit(self, job: Submission) -> str:
-        """Hand a job in; return its id."""
+        """Submit a job; return its id."""
         answer = run_command(
             "sbatch", "--parsable", *self._words(job.request), f"--job-name={job.label}", f"--comment={job.name}",
             f"--chdir={job.directory}", "--export=ALL", text=job.script, environment=job.environment,
@@ -95,7 +95,7 @@ class SlurmExecutor:
         return next((job for job, _, comment in (line.partition("|") for line in lines) if comment == name), None)
 
     def look(self, job_id: str) -> JobState | None:
-        """Return how a job is: by the queue, where jobs stay for minutes, else by the accounting."""
+        """Return the state of a job from the queue, which keeps ended jobs for minutes, else from the accounting."""
         try:
             lines = run_command(
                 "squeue", "--noheader", "--states=all", f"--jobs={job_id}", f"--format={output_parser.QUEUE_FORMAT}"
@@ -114,19 +114,19 @@ class SlurmExecutor:
                 state = output_parser.job_state(one.state, "", host or "", ended_at)
         if state is None:
             return None
-        endings = {
-            run_id: output_parser.ending(one.state)
+        exits = {
+            run_id: output_parser.run_exit(one.state)
             for run_id, one in output_parser.by_run(found).items()
             if one.has_ended
         }
-        if state.ending is not None:  # its steps are only marked as cancelled with it
-            endings = {
-                run_id: state.ending if end and end.status == "stopped" else end for run_id, end in endings.items()
+        if state.run_exit is not None:  # Slurm marks its steps only as cancelled
+            exits = {
+                run_id: state.run_exit if end and end.status == "stopped" else end for run_id, end in exits.items()
             }
-        return replace(state, endings=endings)
+        return replace(state, run_exits=exits)
 
     def cancel(self, job_id: str) -> None:
-        """End a job; nothing where it has ended."""
+        """End a job, unless it has ended."""
         try:
             run_command("scancel", job_id)
         except SlurmRefused as error:
@@ -134,7 +134,7 @@ class SlurmExecutor:
                 raise
 
     def accounts(self, job_id: str) -> Mapping[str, Account] | None:
-        """Return what the steps of an ended job have used, by run id."""
+        """Return the resource usage of an ended job's steps, by run id."""
         found = self._steps(job_id)
         if found is None:
             return None
@@ -155,11 +155,11 @@ class SlurmExecutor:
         ]
 
     def why_lost(self, log: str) -> str | None:
-        """Return why a step has ended, by what srun and the node's daemon have written."""
+        """Return why a step has ended, from the output of srun and the node's daemon."""
         return output_parser.why_lost(log)
 
     def visible(self, gpus: Sequence[Gpu]) -> tuple[Sequence[Gpu], Sequence[str]]:
-        """Return the GPUs and MIG instances that Slurm has allocated to this job, as it tells its programs."""
+        """Return the GPUs and MIG instances that Slurm has allocated to this job, from ``CUDA_VISIBLE_DEVICES``."""
         named = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
         whole = [gpu for word in named for gpu in gpus if word in (str(gpu.index), gpu.uuid)]
         instances = [one.uuid for gpu in gpus for one in gpu.mig if one.uuid in named or gpu in whole]
@@ -167,7 +167,7 @@ class SlurmExecutor:
         return [*whole, *parts], instances
 
     def restarted(self) -> str | None:
-        """Return why this job was started once more."""
+        """Return why this job was restarted, ``None`` at its first start."""
         return "Slurm: requeued" if int(os.environ.get("SLURM_RESTART_COUNT", "0")) else None
 
     def _of(self, row: Row) -> tuple[str, ...]:
@@ -175,14 +175,14 @@ class SlurmExecutor:
         return row_options(cell.text) if cell else ()
 
     def _words(self, request: Request) -> list[str]:
-        """Return the options of a job; later ones go before earlier ones."""
+        """Return the options of a job; later options override earlier ones."""
         gres = [self._options.gres.format(count=request.gpus)] if request.gpus else []
         gres += [self._options.mig.format(profile=name, count=n) for name, n in sorted(request.profiles.items())]
         asked = [f"--gres={','.join(gres)}"] if gres else []
         return [*self._options.words, *request.options, "--nodes=1", "--ntasks=1", *asked]
 
     def _steps(self, job_id: str) -> list[output_parser.Step] | None:
-        """Return what the accounting has of a job, its earlier starts first; ``None`` where there is none."""
+        """Return the steps of a job in the accounting, earlier starts first; ``None`` without accounting."""
         try:
             text = run_command(
                 "sacct", "--noheader", "--parsable2", "--noconvert", "--duplicates", f"--jobs={job_id}",
@@ -193,7 +193,7 @@ class SlurmExecutor:
         return output_parser.steps(text)
 
     def _hinted(self, why: str, request: Request) -> str | None:
-        """Return a refusal with the nearest that there is; ``None`` where it is only of this moment."""
+        """Return a refusal with the nearest valid choice; ``None`` if the refusal is temporary."""
         nodes = [line.split("|") for line in run_command("sinfo", "--noheader", "--format=%R|%T").splitlines()]
         if _NOT_AVAILABLE in why and any(word in state.lower() for _, state in nodes for word in _AWAY_STATES):
             return None
@@ -206,7 +206,7 @@ class SlurmExecutor:
 
 
 def _last(long: str, short: str, options: Sequence[str]) -> str | None:
-    """Return the value of an option where it is given last."""
+    """Return the last value of an option."""
     found = None
     for index, word in enumerate(options):
         name, equals, value = word.partition("=")

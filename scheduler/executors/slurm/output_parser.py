@@ -8,26 +8,26 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hypergauge.scheduler.executors.base import Account, Ending, JobState
+from hypergauge.scheduler.executors.base import Account, JobState, RunExit
 
-__all__ = ["QUEUE_FORMAT", "STEP_FIELDS", "Step", "by_run", "ending", "job_state", "queue_line", "steps", "why_lost"]
+__all__ = ["QUEUE_FORMAT", "STEP_FIELDS", "Step", "by_run", "job_state", "queue_line", "run_exit", "steps", "why_lost"]
 
 OUT_OF_MEMORY = "Slurm: out of memory"
-# Of squeue, the reason last: it is free text.
+# Format of squeue, with the reason last because it is free text.
 QUEUE_FORMAT = "%A|%T|%N|%e|%r"
-# Of sacct.
+# Fields of sacct.
 STEP_FIELDS = "JobID,JobName,State,ElapsedRaw,TotalCPU,MaxRSS,ConsumedEnergyRaw"
 
 _WAITS = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"}
 )
-_GOES_ON = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
+_RUNS = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"})
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A line of sacct's: a job, its batch script, or a step, whose name is that of its run."""
+    """Line of sacct: a job, its batch script, or a step with the name of its run."""
 
     step: str
     name: str
@@ -41,50 +41,50 @@ class Step:
 
     @property
     def has_ended(self) -> bool:
-        """Return whether it is over."""
-        return _first(self.state) not in _WAITS | _GOES_ON
+        """Return whether it has ended."""
+        return _first(self.state) not in _WAITS | _RUNS
 
 
 def queue_line(line: str) -> JobState:
-    """Return how a job is by its line in `QUEUE_FORMAT`."""
+    """Return the state of a job from its line in `QUEUE_FORMAT`."""
     _, state, nodes, end, reason = line.split("|", 4)
     return job_state(state, reason, nodes, float(end) if end.isdecimal() else None)
 
 
 def job_state(state: str, reason: str, nodes: str, ended_at: float | None) -> JobState:
-    """Return a state of Slurm's as ours."""
+    """Translate a state of Slurm's."""
     host = nodes or None
     word = _first(state)
     if word in _WAITS:
         return JobState("pending", None if reason in ("", "None") else reason)
-    if word in _GOES_ON:
+    if word in _RUNS:
         return JobState("running", host=host)
-    end = ending(state, nodes)
+    end = run_exit(state, nodes)
     why = None if reason in ("", "None", "NonZeroExitCode") else f"Slurm: {reason}"
     return JobState("ended", end.reason if end else why, host, ended_at, end)
 
 
-def ending(state: str, nodes: str = "") -> Ending | None:
-    """Return what becomes of runs that Slurm has ended so, ``None`` where they ended by themselves."""
+def run_exit(state: str, nodes: str = "") -> RunExit | None:
+    """Return the exit of runs in a state of Slurm's, ``None`` if they ended by themselves."""
     match _first(state):
         case "TIMEOUT":
-            return Ending("timeout", "Slurm: the time limit was reached")
+            return RunExit("timeout", "Slurm: the time limit was reached")
         case "DEADLINE":
-            return Ending("timeout", "Slurm: the deadline was reached")
+            return RunExit("timeout", "Slurm: the deadline was reached")
         case "OUT_OF_MEMORY":
-            return Ending("failed", OUT_OF_MEMORY)
+            return RunExit("failed", OUT_OF_MEMORY)
         case "NODE_FAIL" | "BOOT_FAIL":
-            return Ending("failed", f"Slurm: node {nodes} failed" if nodes else "Slurm: its node failed")
+            return RunExit("failed", f"Slurm: node {nodes} failed" if nodes else "Slurm: its node failed")
         case "PREEMPTED":
-            return Ending("stopped", "Slurm: preempted")
+            return RunExit("stopped", "Slurm: preempted")
         case "CANCELLED" | "REVOKED":
             by = re.search(r" by (\S+)", state)
-            return Ending("stopped", f"Slurm: cancelled by user {_user(by[1])}" if by else "Slurm: cancelled")
+            return RunExit("stopped", f"Slurm: cancelled by user {_user(by[1])}" if by else "Slurm: cancelled")
     return None
 
 
 def why_lost(log: str) -> str | None:
-    """Return why a step has ended, by what srun and the node's daemon have written of it."""
+    """Return why a step has ended, from the output of srun and the node's daemon."""
     if re.search(r"exceeded memory limit|oom.?kill|Out Of Memory", log, re.IGNORECASE):
         return OUT_OF_MEMORY
     if found := re.search(r"error: Node failure on (\S+)", log):
@@ -93,7 +93,7 @@ def why_lost(log: str) -> str | None:
 
 
 def steps(text: str) -> list[Step]:
-    """Return the lines of sacct's with `STEP_FIELDS`."""
+    """Parse the output of sacct with `STEP_FIELDS`."""
     found = []
     for line in text.splitlines():
         step, name, state, elapsed, cpu, memory, energy = line.split("|")
@@ -103,7 +103,7 @@ def steps(text: str) -> list[Step]:
             float(elapsed) if elapsed.isdecimal() else None,
             _seconds(cpu),
             _bytes(memory),
-            # Where nothing measures energy, Slurm says 0.
+            # Slurm shows 0 if no plugin measures energy.
             float(energy) if energy.isdecimal() and int(energy) else None,
         )
         found.append(Step(step, name, state, account))
@@ -126,7 +126,7 @@ def _user(word: str) -> str:
 
 
 def _seconds(text: str) -> float | None:
-    """Return seconds of ``[DD-[HH:]]MM:SS[.mmm]``."""
+    """Parse ``[DD-[HH:]]MM:SS[.mmm]``."""
     if (found := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)", text)) is None:
         return None
     days, hours, minutes, seconds = (float(one or 0) for one in found.groups())

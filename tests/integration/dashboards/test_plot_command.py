@@ -40,7 +40,7 @@ def test_plots_and_reports_are_written(bench: Command, tmp_path: Path) -> None:
     status, said, _ = bench("plot", "20/1", "-m", "loss", "-o", "bars.svg", "--kind", "bars", "--json")
     assert [one["value"] for one in json.loads(said)["bars"]] == [pytest.approx(1 / 6)]
     status, said, _ = bench("report", "20", "-o", "report.html", "--json")
-    assert (status, json.loads(said)["records"]) == (0, 0)
+    assert (status, json.loads(said)["manifests"]) == (0, 0)
     assert "loss" in (tmp_path / "report.html").read_text()
     assert sorted(path.suffix for path in tmp_path.glob("*.*")) == [".html", ".html", ".pdf", ".png", ".svg", ".svg"]
 

@@ -21,8 +21,8 @@ from tests.support.world import World
 
 SECONDS = 60
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-RECORD = {
-    "record.json": json.dumps(
+MANIFEST = {
+    "manifest.json": json.dumps(
         {
             "name": "narrow", "directory": "/data/project", "image": None, "python": {"executable": "python3", "version": "3.12.1"},
             "git": {"root": "/data/project", "branch": "main", "commit": "0123456789abcdef"},
@@ -107,12 +107,12 @@ def test_a_report_tells_everything_there_is(told: World) -> None:
     assert [one.rule for one in found.findings[first]] == ["low_gpu_utilization"]
     assert [one.text for one in found.highlights[first]] == ["nothing changed: SMs at 50%, CPU 1.5 cores"]
     assert found.qualities[first].coverage == pytest.approx(1, abs=0.05)
-    made = page(found, **{first: RECORD})
+    made = page(found, **{first: MANIFEST})
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", made.split("<script>")[0]))
     for words in (
         "5 runs in 4 workloads: 4 finished, 1 failed.", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95: 0.3",
         "20/1/1 narrow 0 s 1:00 nothing changed: SMs at 50%, CPU 1.5 cores",
-        "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "There is no record of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
+        "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "There is no manifest of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
         "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys)", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
     ):  # fmt: skip
         assert words in text
@@ -143,7 +143,7 @@ def opened(told: World, tmp_path: Path) -> Iterator[Browser]:
     """The report of all runs, in a browser; in the end nobody has complained."""
     found = report(told.connection, ["20"])
     path = tmp_path / "report.html"
-    path.write_text(page(found, **{found.runs[0].run_id: RECORD}))
+    path.write_text(page(found, **{found.runs[0].run_id: MANIFEST}))
     (tmp_path / "browser").mkdir()
     with browser(tmp_path / "browser") as one:
         one.screen(1200)

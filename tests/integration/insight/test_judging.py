@@ -274,7 +274,7 @@ def test_an_action_that_is_no_longer_listed_is_not_done(desk: Desk) -> None:
     desk.look()
     desk.toml.write_text("")
     desk.act()
-    assert desk.asked(run_id) == [("tell-us", "failed", "the settings of the run name no such action any more")]
+    assert desk.asked(run_id) == [("tell-us", "failed", "the settings of the run no longer have this action")]
 
 
 def test_a_stop_names_the_rule_and_its_evidence(desk: Desk) -> None:

@@ -82,7 +82,7 @@ def host(database: Database, settings: Settings) -> Iterator[Host]:
         yield made
         for one in provisioned_devices.on_host(connection, os.uname().nodename):
             if one.folder:
-                MpsDaemon(Path(one.folder)).stop(patience=0.1)
+                MpsDaemon(Path(one.folder)).stop(timeout=0.1)
 
 
 @pytest.fixture
@@ -252,9 +252,7 @@ def test_a_gpu_that_somebody_else_is_on_is_refused(host: Host, gpu: int, colloca
 def test_mig_mode_is_refused_where_it_is_not_what_it_takes(host: Host) -> None:
     with pytest.raises(GpuUnavailable, match=r"is not in MIG mode, which is yours to set: sudo nvidia-smi -i 2 -mig 1"):
         host.provide(a=(2, "1g.10gb"))
-    with pytest.raises(
-        GpuUnavailable, match=r"is in MIG mode, in which nobody can have the whole of it: .*-i 0 -mig 0"
-    ):
+    with pytest.raises(GpuUnavailable, match=r"is in MIG mode, which allows no run on the whole GPU: .*-i 0 -mig 0"):
         host.provide(a=(0, "MPS"))
 
 

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, fingerprint
-from hypergauge.scheduler.plan.file_plan import claim, planned
+from hypergauge.scheduler.plan.file_plan import planned, take_experiments
 from hypergauge.scheduler.plan.plan import Action
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.server.session import Session
@@ -36,7 +36,7 @@ def finish(world: World, path: Path) -> ExperimentFile:
     """Schedule a file as far as its runs' records go, and return it as it is then."""
     file = ExperimentFile.read(path)
     with Session(world.database) as session:
-        claim(session, file, into=True)
+        take_experiments(session, file, into=True)
     for one in planned(world.connection, file, None):
         workload_id = experiments.open_workload(world.connection, one.experiment, one.workload)
         for run in one.runs:
@@ -84,7 +84,7 @@ def test_a_number_that_is_free_is_the_files_and_stays_so(world: World, tmp_path:
 def test_a_file_that_is_planned_has_its_numbers_before_its_first_run(world: World, tmp_path: Path) -> None:
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     with Session(world.database) as session:
-        claim(session, write(first, *ROWS), into=False)
+        take_experiments(session, write(first, *ROWS), into=False)
     assert labels(world, write(second, *ROWS))[0] == "0/2/1@1 run"
     assert labels(world, ExperimentFile.read(first))[0] == "0/0/1@1 run"
 

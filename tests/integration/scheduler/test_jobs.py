@@ -16,7 +16,7 @@ from hypergauge.core.errors import BadRequest
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.scheduler import schedule, supervision
 from hypergauge.scheduler.events import Event, Outcome
-from hypergauge.scheduler.executors.base import BatchSystem, Ending, Executor
+from hypergauge.scheduler.executors.base import BatchSystem, Executor, RunExit
 from hypergauge.scheduler.executors.batch.executor import BatchExecutor
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.plan.policy import Policy
@@ -190,7 +190,7 @@ def test_the_executors_word_counts_of_what_it_has_ended(
     file = sheet(tmp_path, "20,1,bad,train.py,open 3", "20,1,long,train.py,never 0")
     outcomes = begin(file)
     wait_for(lambda: [run["status"] for run in runs(database)] == ["failed", "running"], "one that goes on")
-    executor.end("1", Ending("timeout", "threads: its time was over"))
+    executor.end("1", RunExit("timeout", "threads: its time was over"))
     assert [one.status for one in outcomes()] == ["failed", "timeout"]
     assert ends(database) == [(1, "failed", "exit status 3"), (1, "timeout", "threads: its time was over")]
     assert statuses(file) == ["failed", "timeout"]

@@ -136,7 +136,7 @@ def test_a_server_that_is_away_gets_the_run_when_it_is_back(lab: Lab, proxy: Pro
     run = lab.python(proxy.url, "print('alone')")
     assert time.monotonic() - began < 120  # MLflow itself would try for more than five minutes
     assert (run["status"], run["mlflow_run_id"]) == ("finished", None)
-    assert "MLflow does not answer; the runs go on, and it gets theirs later" in lab.warnings()
+    assert "MLflow does not answer; the runs continue, and MLflow gets them later" in lab.warnings()
     proxy.start()
     lab.python(proxy.url, "print('next')")
     known = lab.assert_complete(run["run_id"], "alone\n")
@@ -166,7 +166,7 @@ def test_what_a_server_has_missed_of_a_run_is_delivered_later(lab: Lab, proxy: P
     run = lab.python(proxy.url, "print('left')", when=leave)
     assert run["status"] == "finished"
     assert lab.known(run["run_id"])[0].info.status == "RUNNING"
-    assert "it gets the run when something of this experiment is scheduled again" in lab.warnings()
+    assert "the next schedule of this experiment delivers the run" in lab.warnings()
     proxy.start()
     lab.python(proxy.url, "print('next')")
     lab.assert_complete(run["run_id"], "left\n")

@@ -12,7 +12,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, BenchError
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.gpu import Gpu, Inventory
-from hypergauge.scheduler.executors.base import Account, Ending, ExecutorAway, JobState, Request, Submission
+from hypergauge.scheduler.executors.base import Account, ExecutorAway, JobState, Request, RunExit, Submission
 from hypergauge.scheduler.executors.batch.job_runner import run_job
 from hypergauge.scheduler.executors.batch.order import WorkloadOrder
 from hypergauge.scheduler.executors.local import LocalExecutor
@@ -59,7 +59,7 @@ class InProcess:
     restarts: bool = False
     submitted: list[Submission] = field(default_factory=list)
     ended: dict[str, JobState] = field(default_factory=dict)
-    taken: dict[str, Ending] = field(default_factory=dict)
+    taken: dict[str, RunExit] = field(default_factory=dict)
     name: str = "threads"
     python: str = "python3"
     home: Path | None = None
@@ -111,23 +111,23 @@ class InProcess:
         if self.away:
             self.away -= 1
             raise ExecutorAway("nobody answers")
-        going = JobState("running", host="here") if self.held.is_set() else JobState("pending", "Resources")
-        return self.ended.get(job_id, going)
+        state = JobState("running", host="here") if self.held.is_set() else JobState("pending", "Resources")
+        return self.ended.get(job_id, state)
 
     def cancel(self, job_id: str) -> None:
-        self.end(job_id, Ending("stopped", "threads: cancelled"))
+        self.end(job_id, RunExit("stopped", "threads: cancelled"))
 
-    def end(self, job_id: str, ending: Ending) -> None:
+    def end(self, job_id: str, run_exit: RunExit) -> None:
         """End a job with its processes, as from outside."""
-        self.taken[job_id] = ending
+        self.taken[job_id] = run_exit
         if not self.held.is_set():
             self._end(job_id)
         for folder in RunFolder.all(self.settings.runs_dir):
             ask_to_stop(folder)
 
     def _end(self, job_id: str) -> None:
-        ending = self.taken.get(job_id)
-        self.ended[job_id] = JobState("ended", ending.reason if ending else None, "here", time.time(), ending)
+        run_exit = self.taken.get(job_id)
+        self.ended[job_id] = JobState("ended", run_exit.reason if run_exit else None, "here", time.time(), run_exit)
 
     def accounts(self, job_id: str) -> Mapping[str, Account] | None:
         order = WorkloadOrder.decode(self.submitted[int(job_id) - 1].script.splitlines()[2])

@@ -92,7 +92,7 @@ def test_a_workload_without_gpus_waits_for_the_load_and_no_longer_than_the_limit
     machine.temperatures["GPU-a"], machine.load = 90, 5
     cooldown.before_workload([], GPUS[:1], machine.said.append)
     assert machine.now == 1020
-    assert machine.said[-1] == "goes on after 20 s without having cooled down: load 5 (before 0.2)"
+    assert machine.said[-1] == "starts after 20 s without having cooled down: load 5 (before 0.2)"
 
 
 def test_a_gpu_that_is_not_measured_holds_nothing_back() -> None:

@@ -17,12 +17,12 @@ from hypergauge.core.config.settings import EXECUTORS, Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import inventory
 from hypergauge.scheduler.events import Outcome
-from hypergauge.scheduler.executors.base import Ending, ExecutorAway, JobState, Stopping
+from hypergauge.scheduler.executors.base import ExecutorAway, JobState, RunExit, Stopping
 from hypergauge.scheduler.executors.batch.concurrency import run_concurrently
 from hypergauge.scheduler.executors.batch.device_assignment import assign_devices
 from hypergauge.scheduler.executors.batch.order import OrderedRun, WorkloadOrder
 from hypergauge.scheduler.executors.batch.retry import GivenUp, Retry
-from hypergauge.scheduler.executors.batch.run_exits import asked_by, ending_of
+from hypergauge.scheduler.executors.batch.run_exits import asked_by, exit_of
 from hypergauge.scheduler.executors.registry import load_batch_system
 from hypergauge.scheduler.experiment.experiment_file import ExperimentFile, Row
 from hypergauge.scheduler.plan.iterations import Iteration, iterations
@@ -31,7 +31,7 @@ from hypergauge.scheduler.plan.policy import Policy
 from hypergauge.sql.runs.jobs import JobRun
 from tests.support.waiting import HUNG_SECONDS
 
-TIME_LIMIT = Ending("timeout", "Slurm: the time limit was reached")
+TIME_LIMIT = RunExit("timeout", "Slurm: the time limit was reached")
 RUNNING = JobRun("r", None, 1, 1, "train", "running", 1.0, None, None, None, None)
 
 
@@ -85,34 +85,34 @@ def test_rows_that_want_an_instance_are_dealt_one_wherever_it_is(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("found", "state", "ending"),
+    ("found", "state", "expected"),
     [
-        ({}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
-        ({"status": "stopped", "reason": "stopped on request"}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
-        ({"status": "failed", "exit_code": 143}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
-        ({"status": "failed", "reason": "its supervisor vanished, and so on"}, JobState("ended", ending=TIME_LIMIT), TIME_LIMIT),
+        ({}, JobState("ended", run_exit=TIME_LIMIT), TIME_LIMIT),
+        ({"status": "stopped", "reason": "stopped on request"}, JobState("ended", run_exit=TIME_LIMIT), TIME_LIMIT),
+        ({"status": "failed", "exit_code": 143}, JobState("ended", run_exit=TIME_LIMIT), TIME_LIMIT),
+        ({"status": "failed", "reason": "its supervisor vanished, and so on"}, JobState("ended", run_exit=TIME_LIMIT), TIME_LIMIT),
         # A supervisor's observation and a user's request take precedence.
-        ({"status": "finished", "exit_code": 0}, JobState("ended", ending=TIME_LIMIT), None),
-        ({"status": "failed", "exit_code": 1}, JobState("ended", ending=TIME_LIMIT), None),
-        ({"status": "timeout", "exit_code": 143}, JobState("ended", ending=TIME_LIMIT), None),
-        ({"status": "stopped", "reason": asked_by("ann"), "exit_code": 143}, JobState("ended", ending=TIME_LIMIT), None),
+        ({"status": "finished", "exit_code": 0}, JobState("ended", run_exit=TIME_LIMIT), None),
+        ({"status": "failed", "exit_code": 1}, JobState("ended", run_exit=TIME_LIMIT), None),
+        ({"status": "timeout", "exit_code": 143}, JobState("ended", run_exit=TIME_LIMIT), None),
+        ({"status": "stopped", "reason": asked_by("ann"), "exit_code": 143}, JobState("ended", run_exit=TIME_LIMIT), None),
         # Facts about the run take precedence over those about its job.
-        ({"status": "failed", "exit_code": 137}, JobState("ended", ending=TIME_LIMIT, endings={"r": None}), None),
-        ({}, JobState("ended", endings={"r": TIME_LIMIT}), TIME_LIMIT),
-        ({}, JobState("ended"), Ending("failed", "its job ended, and the run with it")),
-        ({"stop_reason": asked_by("ann")}, JobState("ended"), Ending("stopped", asked_by("ann"))),
+        ({"status": "failed", "exit_code": 137}, JobState("ended", run_exit=TIME_LIMIT, run_exits={"r": None}), None),
+        ({}, JobState("ended", run_exits={"r": TIME_LIMIT}), TIME_LIMIT),
+        ({}, JobState("ended"), RunExit("failed", "its job ended, and the run with it")),
+        ({"stop_reason": asked_by("ann")}, JobState("ended"), RunExit("stopped", asked_by("ann"))),
         ({"status": "pending"}, JobState("ended", host="n1"),
-         Ending("failed", "its job ended on n1 before the run began; the job's output says more")),
-        ({"status": "pending", "stop_reason": "x"}, JobState("ended"), Ending("stopped", "it was stopped before it began")),
+         RunExit("failed", "its job ended on n1 before the run began; the job's output says more")),
+        ({"status": "pending", "stop_reason": "x"}, JobState("ended"), RunExit("stopped", "it was stopped before it began")),
     ],
 )  # fmt: skip
-def test_whose_word_counts(found: dict[str, Any], state: JobState, ending: Ending | None) -> None:
-    assert ending_of(replace(RUNNING, **found), state, None) == ending
+def test_whose_word_counts(found: dict[str, Any], state: JobState, expected: RunExit | None) -> None:
+    assert exit_of(replace(RUNNING, **found), state, None) == expected
 
 
 def test_a_job_says_itself_why_it_could_not_begin() -> None:
     run = replace(RUNNING, status="pending")
-    assert ending_of(run, JobState("ended"), "no such script") == Ending("failed", "no such script")
+    assert exit_of(run, JobState("ended"), "no such script") == RunExit("failed", "no such script")
 
 
 def test_an_order_arrives_as_it_was_sent(tmp_path: Path) -> None:

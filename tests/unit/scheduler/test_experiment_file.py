@@ -309,7 +309,7 @@ def test_a_file_that_its_owner_has_closed(write: Write, mode: int, message: str)
         ("1,1,,,0+1,3g.20gb,,train.py,,", "2:11: Collocation: the MIG profile 3g.20gb takes one device, but the row h"),
         ("1,1,,,,MPS,,train.py,,", "2:8: Collocation: MPS needs a device, but the row has none"),
         ("1,1,,,0,3g.20gb,,train.py,,", "2:9: Collocation: GPU 0 (NVIDIA A100-SXM4-40GB) is not in MIG mode, which is yours to set: sudo nvidia-smi -i 0 -mig 1"),
-        ("1,1,,,3,,,train.py,,", "2:9: Collocation: GPU 3 (NVIDIA A100-SXM4-40GB) is in MIG mode, in which nobody can have the whole of it: name a profile (1g.5gb, 1g.10gb, "),
+        ("1,1,,,3,,,train.py,,", "2:9: Collocation: GPU 3 (NVIDIA A100-SXM4-40GB) is in MIG mode, which allows no run on the whole GPU: name a profile (1g.5gb, 1g.10gb, "),
         ("1,1,,,3,MPS,,train.py,,", "or sudo nvidia-smi -i 3 -mig 0"),
         ("1,1,,,3,4g.20gb,,train.py,,\n1,1,,,{mig},4g.20gb,,train.py,,", "2:9: Collocation: 2 x 4g.20gb do not fit on GPU 3 (NVIDIA A100-SXM4-40GB); 4g.20gb + 3g.20gb, or 2 x 3g.20gb, or 4g.20gb + 2g.10gb would"),
         ("1,1,,,3,7g.40gb,,train.py,,\n1,1,,,3,1g.5gb,,train.py,,\n1,2,,,3,7g.40gb,,train.py,,", "2:9: Collocation: 7g.40gb + 1g.5gb do not fit on GPU 3"),

@@ -22,7 +22,7 @@ from hypergauge.scheduler.experiment.experiment_file import ExperimentFile
 from hypergauge.scheduler.job import Job, job_from_command, job_from_row
 from hypergauge.scheduler.launch.launch import Command
 from hypergauge.scheduler.provenance.hardware import hardware
-from hypergauge.scheduler.provenance.manifest import DIFF, LOCK, RECORD, Recorder, differences, read_record
+from hypergauge.scheduler.provenance.manifest import DIFF, LOCK, MANIFEST, ManifestWriter, differences, read_manifest
 from hypergauge.scheduler.provenance.packages import packages_of
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
 from hypergauge.scheduler.provenance.sources import MOST_CHARACTERS, Sources
@@ -87,7 +87,7 @@ def test_packages_are_asked_for_anew_when_some_were_installed(python: tuple[str,
 
 def test_an_interpreter_that_does_not_say(tmp_path: Path) -> None:
     found = packages_of(["false"], tmp_path, dict(os.environ))
-    assert found.lock("false") == "# false: it did not say what is installed: exit status 1\n"
+    assert found.lock("false") == "# false: its packages cannot be listed: exit status 1\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -110,15 +110,15 @@ def test_packages_of_an_image_are_asked_for_in_it(docker: Container, tmp_path: P
 
 
 def test_an_image_that_does_not_answer_leaves_no_container(
-    docker: Container, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    docker: Container, writer: ManifestWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hypergauge.scheduler.provenance.packages._ASK_SECONDS", 3.0)
+    monkeypatch.setattr("hypergauge.scheduler.provenance.packages._LIST_SECONDS", 3.0)
     deaf = tmp_path / "deaf"
     deaf.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
     deaf.chmod(0o755)
     command = Command(("python",), tmp_path, {}, python=str(deaf), container=docker)
     job = replace(job_from_command(["python"], name=None, devices=None), command=command)
-    assert "did not say what is installed" in recorder.begin([job]).files(job)[LOCK]
+    assert "packages cannot be listed" in writer.begin([job]).files(job)[LOCK]
     pid = int((tmp_path / "pid").read_text())
     with contextlib.suppress(psutil.NoSuchProcess):
         psutil.Process(pid).wait(HUNG_SECONDS)
@@ -197,22 +197,22 @@ def test_what_a_host_is(tmp_path: Path) -> None:
 
 # --- the manifest -----------------------------------------------------------------------------------------------------
 
-Recorded = Callable[[Job], RepeatedRun]
+Earlier = Callable[[Job], RepeatedRun]
 
 
 @pytest.fixture
-def recorder(tmp_path: Path) -> Recorder:
-    return Recorder(tmp_path / "home", inventory("1xT4"))
+def writer(tmp_path: Path) -> ManifestWriter:
+    return ManifestWriter(tmp_path / "home", inventory("1xT4"))
 
 
 @pytest.fixture
-def recorded(tmp_path: Path, recorder: Recorder) -> Recorded:
+def earlier(tmp_path: Path, writer: ManifestWriter) -> Earlier:
     """Return a function that writes a job's manifest and reads it back."""
 
     def write(job: Job) -> RepeatedRun:
         folder = RunFolder(tmp_path / "runs" / "a")
         folder.create({})
-        recorder.begin([job]).write(folder, job)
+        writer.begin([job]).write(folder, job)
         assert {path.stat().st_mode & 0o777 for path in folder.path.iterdir()} == {0o600}
         return RepeatedRun.read("1/1/1", folder, "here")
 
@@ -229,9 +229,9 @@ def row_job(repository: Path, row: str) -> Job:
     return job_from_row(file, file.rows[0], inventory("1xT4"), position=3, attempt=2, previous=None)
 
 
-def test_a_run_is_repeated_from_its_record(repository: Path, recorded: Recorded) -> None:
+def test_a_run_is_repeated_from_its_manifest(repository: Path, earlier: Earlier) -> None:
     job = row_job(repository, '1,1,finished,"a, ""b""",0,train.py,lr=0.1 note=\'a b\'')
-    run = recorded(job)
+    run = earlier(job)
     assert run.content["git"]["commit"] == head()
     assert run.content["devices"] == [inventory("1xT4").gpus[0].uuid]
     assert f"pytest=={pytest.__version__}" in run.files[LOCK].splitlines()
@@ -242,9 +242,9 @@ def test_a_run_is_repeated_from_its_record(repository: Path, recorded: Recorded)
     assert replace(again, asked={}) == replace(same, asked={})
 
 
-def test_a_command_is_repeated_from_its_record(repository: Path, recorded: Recorded) -> None:
+def test_a_command_is_repeated_from_its_manifest(repository: Path, earlier: Earlier) -> None:
     job = job_from_command([sys.executable, "train.py", "--lr", "0.1"], name="mine", devices=None)
-    again = recorded(job).job(Inventory(), LISTENERS, PREVIOUS, 4)
+    again = earlier(job).job(Inventory(), LISTENERS, PREVIOUS, 4)
     assert (again.command, again.name, again.devices, again.attempt) == (job.command, "mine", None, 4)
 
 
@@ -254,55 +254,55 @@ def test_a_command_is_repeated_from_its_record(repository: Path, recorded: Recor
         (
             "1,1,,,,train.py,--api-key x",
             "1xT4",
-            "had a parameter that looks secret, which was not recorded: repeat it from",
+            "had a parameter that looks secret, which is not in its manifest: repeat it from",
         ),
         ("1,1,,,0,train.py,", None, "does not exist: this host has no GPU"),
         ("1,1,,,,gone.py,", "1xT4", "run 1/1/1 cannot be repeated: File: the script 'gone.py' does not exist in"),
     ],
 )
 def test_what_cannot_be_repeated(
-    repository: Path, recorded: Recorded, row: str, inventories: str | None, said: str
+    repository: Path, earlier: Earlier, row: str, inventories: str | None, said: str
 ) -> None:
     (repository / "gone.py").touch()
-    run = recorded(row_job(repository, row))
+    run = earlier(row_job(repository, row))
     (repository / "gone.py").unlink()
     with pytest.raises(BadRequest) as caught:
         run.job(inventory(inventories) if inventories else Inventory(), LISTENERS, PREVIOUS, 3)
     assert said in str(caught.value)
 
 
-def test_no_secret_is_recorded(repository: Path, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_secret_is_recorded(repository: Path, earlier: Earlier, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_PASSWORD", "hunter2")
     (repository / "train.py").write_text("token = 'hunter2'\n")
-    run = recorded(row_job(repository, "1,1,,,,train.py,--api-key hunter2"))
-    assert sorted(run.files) == [DIFF, RECORD, LOCK]
+    run = earlier(row_job(repository, "1,1,,,,train.py,--api-key hunter2"))
+    assert sorted(run.files) == [DIFF, MANIFEST, LOCK]
     assert "hunter2" not in "".join(run.files.values())
 
 
-def test_no_column_that_looks_secret_is_recorded(repository: Path, recorded: Recorded) -> None:
+def test_no_column_that_looks_secret_is_recorded(repository: Path, earlier: Earlier) -> None:
     path = repository / "e.csv"
     path.write_text("Experiment,Workload,My Token,Notes,File\n1,1,hunter2,mine,train.py\n")
     file = ExperimentFile.read(path)
-    run = recorded(job_from_row(file, file.rows[0], Inventory(), position=1, attempt=1, previous=None))
+    run = earlier(job_from_row(file, file.rows[0], Inventory(), position=1, attempt=1, previous=None))
     assert "hunter2" not in "".join(run.files.values())
     assert run.job(Inventory(), LISTENERS, PREVIOUS, 2).command.words[1:] == (str(repository / "train.py"),)
 
 
 def test_a_run_without_a_record(tmp_path: Path) -> None:
-    assert read_record(RunFolder(tmp_path)) is None
-    with pytest.raises(BadRequest, match="run 1/2/3 has no record on this host; it ran on n1"):
+    assert read_manifest(RunFolder(tmp_path)) is None
+    with pytest.raises(BadRequest, match="run 1/2/3 has no manifest on this host; it ran on n1"):
         RepeatedRun.read("1/2/3", RunFolder(tmp_path), "n1")
 
 
-def test_what_has_changed_since(repository: Path, recorder: Recorder) -> None:
+def test_what_has_changed_since(repository: Path, writer: ManifestWriter) -> None:
     job = row_job(repository, "1,1,,,,train.py,")
-    then = recorder.begin([job]).files(job)
-    assert differences(then, recorder.begin([job]).files(job)) == []
+    then = writer.begin([job]).files(job)
+    assert differences(then, writer.begin([job]).files(job)) == []
     before = head()
     (repository / "train.py").write_text("lr = 0.2\n")
     subprocess.run([*GIT, "commit", "--quiet", "-am", "y"], check=True)
     (repository / "train.py").write_text("lr = 0.3\n")
-    now = recorder.begin([job]).files(job)
+    now = writer.begin([job]).files(job)
     now[LOCK] = now[LOCK].replace(f"pytest=={pytest.__version__}\n", "pytest==0.1\nnew @ file:///x\n")
     assert differences(then, now) == [
         f"the commit was {before[:10]} and is {head()[:10]}",

@@ -32,7 +32,7 @@ def daemon(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MpsDaemon]
     monkeypatch.setenv("PATH", str(fake_mps.installed_mps(folder / "bin")), prepend=":")
     made = MpsDaemon(folder / "daemon")
     yield made
-    made.stop(patience=0.1)
+    made.stop(timeout=0.1)
 
 
 def control(daemon: MpsDaemon, words: str, *options: str) -> str:
@@ -71,7 +71,7 @@ def test_a_daemon_that_hangs_is_ended_all_the_same(daemon: MpsDaemon) -> None:
     daemon.start(GPUS)
     [pid] = daemon.pids
     os.kill(pid, signal.SIGSTOP)
-    daemon.stop(patience=0.2)
+    daemon.stop(timeout=0.2)
     assert not daemon.running
     assert not daemon.folder.exists()
 

@@ -115,8 +115,8 @@ def test_what_failed_or_timed_out_is_repeated_until_it_finishes() -> None:
         [("good", 1), ("bad", 1), ("slow", 1), ("ended", 1)], [("bad", 2), ("slow", 2)], [("bad", 3)],
     ]  # fmt: skip
     assert script.said == [
-        "what failed is repeated: bad, slow (retry 1 of 5)",
-        "what failed is repeated: bad (retry 2 of 5)",
+        "failed runs are repeated: bad, slow (retry 1 of 5)",
+        "failed runs are repeated: bad (retry 2 of 5)",
     ]
 
 
@@ -140,4 +140,4 @@ def test_the_time_of_a_workload_is_that_of_all_its_attempts() -> None:
 def test_nothing_is_repeated_when_the_time_of_a_workload_is_over() -> None:
     script = Script({"bad": ["failed"] * 3}, began_at=time.time() - 61)
     assert script.run(Policy(retries=1, workload_timeout=60), "bad") == [("bad", 1, "failed")]
-    assert script.said == ["what failed is not repeated: the time of the workload is over"]
+    assert script.said == ["failed runs are not repeated: the workload has reached its timeout"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hypergauge.scheduler.supervisor.limits import Memory
-from hypergauge.scheduler.supervisor.reasons import Ending, exit_code, failure, last_lines
+from hypergauge.scheduler.supervisor.reasons import CommandExit, exit_code, failure, last_lines
 
 GIB = 1 << 30
 TRACEBACK = "Traceback (most recent call last):"
@@ -21,71 +21,75 @@ BEFORE, AFTER = Memory(16 * GIB, "host", 3), Memory(16 * GIB, "host", 4)
 
 
 @pytest.mark.parametrize(
-    ("ending", "expected"),
+    ("command", "expected"),
     [
-        (Ending(0, ["done"]), None),
-        (Ending(0, ["done"], BEFORE, AFTER), None),
-        (Ending(3), "exit status 3"),
-        (Ending(1, [TRACEBACK, "ValueError: no such layer"]), "exit status 1: ValueError: no such layer"),
-        (Ending(2, ["usage: train.py", "train.py: error: no --lr"]), "exit status 2: train.py: error: no --lr"),
-        (Ending(255), "exit status 255"),
-        (Ending(150, ["x"]), "exit status 150: x"),
-        (Ending(-15), "killed by SIGTERM"),
-        (Ending(-9, ["step 12"]), "killed by SIGKILL: step 12"),
-        (Ending(-33), "killed by signal 33"),
-        (Ending(-11, ["step 12"]), "killed by SIGSEGV (a fault in compiled code): step 12"),
-        (Ending(-7), "killed by SIGBUS (often a full /dev/shm: see df /dev/shm)"),
-        (Ending(143), "exit status 143 (SIGTERM)"),
-        (Ending(139, ["x"]), "exit status 139 (SIGSEGV, a fault in compiled code): x"),
+        (CommandExit(0, ["done"]), None),
+        (CommandExit(0, ["done"], BEFORE, AFTER), None),
+        (CommandExit(3), "exit status 3"),
+        (CommandExit(1, [TRACEBACK, "ValueError: no such layer"]), "exit status 1: ValueError: no such layer"),
+        (CommandExit(2, ["usage: train.py", "train.py: error: no --lr"]), "exit status 2: train.py: error: no --lr"),
+        (CommandExit(255), "exit status 255"),
+        (CommandExit(150, ["x"]), "exit status 150: x"),
+        (CommandExit(-15), "killed by SIGTERM"),
+        (CommandExit(-9, ["step 12"]), "killed by SIGKILL: step 12"),
+        (CommandExit(-33), "killed by signal 33"),
+        (CommandExit(-11, ["step 12"]), "killed by SIGSEGV (a fault in compiled code): step 12"),
+        (CommandExit(-7), "killed by SIGBUS (often a full /dev/shm: see df /dev/shm)"),
+        (CommandExit(143), "exit status 143 (SIGTERM)"),
+        (CommandExit(139, ["x"]), "exit status 139 (SIGSEGV, a fault in compiled code): x"),
         (
-            Ending(-9, ["step 12"], BEFORE, AFTER, 12 * GIB + GIB // 10),
+            CommandExit(-9, ["step 12"], BEFORE, AFTER, 12 * GIB + GIB // 10),
             "killed by the kernel for lack of memory; the peak of its largest process was 12.1 GiB of the host's 16.0 GiB",
         ),
         (
-            Ending(137, [], Memory(GIB // 2, "cgroup", 0), Memory(GIB // 2, "cgroup", 1), GIB // 2 - (1 << 20)),
+            CommandExit(137, [], Memory(GIB // 2, "cgroup", 0), Memory(GIB // 2, "cgroup", 1), GIB // 2 - (1 << 20)),
             "killed by the kernel for lack of memory; the peak of its largest process was 511 MiB of the cgroup's 512 MiB",
         ),
         (
-            Ending(-9, [], Memory(oom_kills=0), Memory(oom_kills=1), GIB),
+            CommandExit(-9, [], Memory(oom_kills=0), Memory(oom_kills=1), GIB),
             "killed by the kernel for lack of memory; the peak of its largest process was 1.0 GiB",
         ),
-        (Ending(-9, [], Memory(oom_kills=None), AFTER), "killed by SIGKILL"),
+        (CommandExit(-9, [], Memory(oom_kills=None), AFTER), "killed by SIGKILL"),
         (
-            Ending(1, [TRACEBACK, WORKER], BEFORE, AFTER),
+            CommandExit(1, [TRACEBACK, WORKER], BEFORE, AFTER),
             f"exit status 1: {WORKER}; meanwhile the kernel killed a process for lack of memory",
         ),
-        (Ending(1, [TRACEBACK, CUDA]), f"out of GPU memory (exit status 1): {CUDA}"),
-        (Ending(1, [TRACEBACK, CUDA, "wandb: run ended"]), f"out of GPU memory (exit status 1): {CUDA}"),
+        (CommandExit(1, [TRACEBACK, CUDA]), f"out of GPU memory (exit status 1): {CUDA}"),
+        (CommandExit(1, [TRACEBACK, CUDA, "wandb: run ended"]), f"out of GPU memory (exit status 1): {CUDA}"),
         (
-            Ending(1, [TRACEBACK, CUDA, TRACEBACK, "torch.distributed.elastic.ChildFailedError:", "train.py FAILED"]),
+            CommandExit(
+                1, [TRACEBACK, CUDA, TRACEBACK, "torch.distributed.elastic.ChildFailedError:", "train.py FAILED"]
+            ),
             f"out of GPU memory (exit status 1): {CUDA}",
         ),
         (
-            Ending(1, [f"{CUDA}; halving the batch", TRACEBACK, "KeyError: 'lr'"]),
+            CommandExit(1, [f"{CUDA}; halving the batch", TRACEBACK, "KeyError: 'lr'"]),
             "exit status 1: KeyError: 'lr'",
         ),
         (
-            Ending(1, [TRACEBACK, "RuntimeError: CUDA error: out of memory"]),
+            CommandExit(1, [TRACEBACK, "RuntimeError: CUDA error: out of memory"]),
             "out of GPU memory (exit status 1): RuntimeError: CUDA error: out of memory",
         ),
         (
-            Ending(1, [JAX]),
+            CommandExit(1, [JAX]),
             f"out of GPU memory (exit status 1): {JAX}",
         ),
-        (Ending(1, [TRACEBACK, "MemoryError"]), "out of memory (exit status 1): MemoryError"),
+        (CommandExit(1, [TRACEBACK, "MemoryError"]), "out of memory (exit status 1): MemoryError"),
         (
-            Ending(1, [TRACEBACK, "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB"]),
+            CommandExit(1, [TRACEBACK, "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB"]),
             "out of memory (exit status 1): numpy._core._exceptions._ArrayMemoryError: Unable to allocate 7.28 TiB",
         ),
         (
-            Ending(-6, ["terminate called after throwing an instance of 'std::bad_alloc'", "what():  std::bad_alloc"]),
+            CommandExit(
+                -6, ["terminate called after throwing an instance of 'std::bad_alloc'", "what():  std::bad_alloc"]
+            ),
             "out of memory (killed by SIGABRT): what():  std::bad_alloc",
         ),
-        (Ending(1, ["MyMemoryErrorHandler: none"]), "exit status 1: MyMemoryErrorHandler: none"),
+        (CommandExit(1, ["MyMemoryErrorHandler: none"]), "exit status 1: MyMemoryErrorHandler: none"),
     ],
 )
-def test_a_reason_says_what_ended_a_run(ending: Ending, expected: str | None) -> None:
-    assert failure(ending) == expected
+def test_a_reason_says_what_ended_a_run(command: CommandExit, expected: str | None) -> None:
+    assert failure(command) == expected
 
 
 @pytest.mark.parametrize(("returncode", "expected"), [(0, 0), (3, 3), (-9, 137), (-15, 143)])

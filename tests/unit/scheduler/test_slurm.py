@@ -12,7 +12,7 @@ import pytest
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 from hypergauge.gpu import inventory
-from hypergauge.scheduler.executors.base import Account, Ending, ExecutorAway, JobState, Request, Submission
+from hypergauge.scheduler.executors.base import Account, ExecutorAway, JobState, Request, RunExit, Submission
 from hypergauge.scheduler.executors.slurm import SlurmExecutor, output_parser
 from hypergauge.scheduler.executors.slurm.commands import SlurmRefused, run_command
 from hypergauge.scheduler.executors.slurm.options import SlurmOptions, row_options
@@ -73,12 +73,12 @@ def test_a_line_of_the_queue(line: str, state: JobState) -> None:
     ],
 )
 def test_slurms_states_become_ours(state: str, status: str, reason: str) -> None:
-    assert output_parser.ending(state, "n1") == Ending(status, reason)  # type: ignore[arg-type]
+    assert output_parser.run_exit(state, "n1") == RunExit(status, reason)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("state", ["COMPLETED", "FAILED"])
 def test_what_ended_by_itself_is_nobodys_doing(state: str) -> None:
-    assert output_parser.ending(state) is None
+    assert output_parser.run_exit(state) is None
 
 
 def test_lines_of_the_accounting() -> None:
@@ -233,7 +233,7 @@ def test_a_job_that_the_queue_has_forgotten_is_in_the_accounting(program: Callab
     program("squeue", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
     program("sacct", f"echo '7|20/1 e|TIMEOUT|61|00:01||'; echo '7.0|{RUN}|CANCELLED|60|00:01||'")
     executor = SlurmExecutor({}, None)
-    over = Ending("timeout", "Slurm: the time limit was reached")
+    over = RunExit("timeout", "Slurm: the time limit was reached")
     assert executor.look("7") == JobState("ended", over.reason, None, None, over, {RUN: over})
     program("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1")
     assert executor.look("7") is None
