@@ -69,7 +69,11 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Close the connection, which releases the locks; safe to call twice."""
+        """Release the locks and close the connection; safe to call twice."""
+        if self._locks and self._connection is not None:
+            # The server releases them only some time after a disconnect, and the next command may be quicker.
+            with contextlib.suppress(psycopg.Error):
+                self._connection.execute("select pg_advisory_unlock_all()")
         self._drop()
 
     def __call__(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from hypergauge.scheduler.single_run import run_again, run_command
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
+from hypergauge.sql.server.session import Session
 
 pytestmark = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
 
@@ -32,7 +34,8 @@ def test_commands_that_repeat_one_run_at_once_take_turns(
     with database.session() as connection:
         [known] = runs.known_runs(connection, experiments.COMMAND_EXPERIMENT)
         job = recorded.job(Inventory(), {}, known, attempt=2)
-        experiments.lock_command(connection, known.workload)
+    with Session(database) as other:
+        other.lock(partial(experiments.lock_command, workload=known.workload))
         with pytest.raises(BadRequest, match=r"1000000/1 is being repeated by another command; `bench stop 1000000/1`"):
             run_again(executor, recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
     # Both had read that attempt 2 is the next.

@@ -146,6 +146,12 @@ def test_its_locks_are_taken_again(server: OwnServer, database: Database) -> Non
         assert not being_scheduled(watching, 7)
 
 
+def test_its_locks_are_free_when_it_is_closed(database: Database) -> None:
+    for _ in range(20):
+        with Session(database) as session:
+            session.lock(partial(lock_experiment, experiment=20))
+
+
 def test_the_lock_of_a_connection_that_its_server_has_not_missed_is_its_own(database: Database) -> None:
     with Session(database) as session:
         session.lock(partial(lock_experiment, experiment=7))
