@@ -223,10 +223,19 @@ class Chart {
 
   visible(panel, line) {
     const [min, max] = this.range();
-    const seen = line.value.filter((value, at) => value !== null && line.x[at] >= min && line.x[at] <= max);
+    const seen = [...line.x.keys()].filter((at) => line.value[at] !== null && line.x[at] >= min && line.x[at] <= max);
     if (!seen.length) return "";
-    return figure(panel.measured ? seen.reduce((sum, value) => sum + value, 0) / seen.length : seen[seen.length - 1]);
+    return figure(panel.measured ? mean(line, seen) : line.value[seen[seen.length - 1]]);
   }
+}
+
+/** The mean of some points of a curve: each counts for the time around it, as far as the curve reaches. */
+function mean({ x, value, reach }, points) {
+  if (points.length === 1) return value[points[0]];
+  const apart = points.slice(1).map((at, index) => Math.min(x[at] - x[points[index]], reach));
+  const weights = points.map((_, index) => (apart[index - 1] ?? apart[index]) + (apart[index] ?? apart[index - 1]));
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  return points.reduce((sum, at, index) => sum + value[at] * weights[index], 0) / total;
 }
 
 /** What a curve has nearest to a place of the axis, with its range where it has one; nothing where it has gone out. */

@@ -100,12 +100,12 @@ def _lines(layout: Layout, style: Style, looks: Looks) -> Figure:
             if len(panel.lines) <= _MOST_BANDS:
                 one.fill_between(line.x, line.low, line.high, color=look["color"], alpha=0.18, linewidth=0)
         one.set_ylabel(panel.axis.title)
-        one.set_xlim(left=layout.begins)
         if panel.from_zero:
             one.set_ylim(bottom=0)
     for one in axes[max(0, count - columns) : count]:
         one.set_xlabel(layout.x.title)
         one.tick_params(labelbottom=True)
+    axes[0].set_xlim(left=layout.begins)  # after all curves: a limit ends the scaling of the common axis
     _remove(axes[count:])
     figure.align_ylabels(axes[:count])
     strokes = [Line2D([], [], label=name, **_look(key)) for key, name in enumerate(layout.legend)]

@@ -82,6 +82,15 @@ def test_it_shows_what_was_drawn(drawn: Browser) -> None:
     assert inked(drawn, VERMILLION, panel=1) == 0
 
 
+def test_a_mean_counts_points_by_their_time(opened: Browser, tmp_path: Path) -> None:
+    x = np.array([0.0, 2, 4, 5, 6, 7, 8])
+    path = tmp_path / "page.html"
+    path.write_text(page([lay_out(chart(series("20/1/1", [100.0, 100, 100, 0, 0, 0, 0], x=x)))], "Uneven"))
+    opened.screen(1200)
+    opened.open(path)
+    assert rows(opened) == [["20/1/1", "57.89"]]
+
+
 def test_the_pointer_shows_every_figure(drawn: Browser) -> None:
     left, top, width, height = drawn.box(".u-over")
     drawn.mouse("mouseMoved", left + width * 40 / 99, top + height / 2)

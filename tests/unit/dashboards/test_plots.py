@@ -127,6 +127,17 @@ def test_a_single_point_is_seen() -> None:
     assert one.count("<ns0:use") > ET.tostring(svg(series("20/1/1", [1.0, 1.0]))).decode().count("<ns0:use")
 
 
+def test_a_common_axis_reaches_the_last_point_of_all_panels() -> None:
+    [short, long] = (
+        path
+        for _, _, path in strokes(
+            svg(series("20/1/1", [1.0] * 10), series("20/1/1", [1.0] * 100, metric="loss", unit=""))
+        )
+    )
+    ends = [float(path.split()[-2]) for path in (short, long)]
+    assert ends[1] - ends[0] > 100
+
+
 def test_an_axis_of_amounts_begins_at_zero() -> None:
     assert lay_out(chart(series("20/1/1", [300.0, 301.0]))).panels[0].from_zero
     assert not lay_out(chart(series("20/1/1", [50.0], metric="gpu_temperature", unit="celsius"))).panels[0].from_zero
