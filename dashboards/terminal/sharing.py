@@ -90,7 +90,7 @@ def slowdowns(found: Interference) -> Sheet:
                 *[Cell(f"{own.ratio.value:.2f}x" if own else "")] * instances,
             ]
             lines.append(tuple(line))
-    return _sheet("What sharing cost whom", columns, lines)
+    return _sheet("Slowdowns by sharing", columns, lines)
 
 
 def outcomes(found: Interference) -> Sheet:
@@ -104,7 +104,7 @@ def outcomes(found: Interference) -> Sheet:
         )))
         for one in found.sets if one.makespan is not None
     ]  # fmt: skip
-    return _sheet("Side by side against one after the other", columns, lines)
+    return _sheet("Collocated runs against the same runs in sequence", columns, lines)
 
 
 def notes(found: Interference) -> Iterator[str]:

@@ -112,8 +112,8 @@ def test_a_report_tells_everything_there_is(told: World) -> None:
     for words in (
         "5 runs in 4 workloads: 4 finished, 1 failed.", "20/4/1 ◆ failed: exit status 1", "low_gpu_utilization", "p95: 0.3",
         "20/1/1 narrow 0 s 1:00 nothing changed: SMs at 50%, CPU 1.5 cores",
-        "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "There is no manifest of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
-        "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys)", "What sharing cost whom", "slowdown of beside narrow beside wide", "1.00x", "figures as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
+        "A processor", "16.0 GiB", "2 x H100", "0123456789abcdef", "No manifest of 20/2/1, 20/3/1, 20/3/2, 20/4/1 ◆",
+        "slurm 7.1 COMPLETED 1:00 1:30 1.0 GiB", "20/4/1 ran under a profiler (nsys)", "Slowdowns by sharing", "slowdown of beside narrow beside wide", "1.00x", "values as of 2026-01-02 03:04:05 UTC", "numpy==2.4.0",
     ):  # fmt: skip
         assert words in text
     assert "<b>" not in made
@@ -130,8 +130,8 @@ def test_a_report_of_what_was_not_measured_says_so(told: World) -> None:
     found = report(told.connection, ["20/4"])
     assert [one.coverage for one in found.qualities.values()] == [0]
     made = page(found)
-    assert "Nothing was measured of these runs." in made
-    assert "no rule has fired" in made
+    assert "These runs have no measurements." in made
+    assert "No rule has fired" in made
     world_run = told.run(time.time(), experiment=30)
     told.connection.execute("update runs set started_at = null, status = 'pending' where run_id = %s", (world_run,))
     with pytest.raises(NoData):
