@@ -72,9 +72,9 @@ def reading(settings: Settings | None = None, measured: Sequence[str] | None = N
         if behind := replica.notice(connection):
             warn(behind)
         if measured is not None:
-            from hypergauge.insight.freshness import await_figures
+            from hypergauge.insight.freshness import await_values
 
-            await_figures(connection, settings, measured, warn)
+            await_values(connection, settings, measured, warn)
         yield connection
 
 

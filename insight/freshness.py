@@ -12,7 +12,7 @@ from hypergauge.sql.queries.summaries import just_ended, unsummarised
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["await_figures"]
+__all__ = ["await_values"]
 
 # Longest wait after the end of a run.
 _SETTLE_SECONDS = 12.0
@@ -21,7 +21,7 @@ _LOOK_SECONDS = 0.1
 _QUIET_SECONDS = 1.0
 
 
-def await_figures(
+def await_values(
     connection: Connection, settings: Settings, selectors: Sequence[str], say: Callable[[str], None] = lambda _: None
 ) -> bool:
     """Wait for the last samples and metrics of runs; return whether they have arrived.

@@ -74,7 +74,7 @@ class WatchedRun:
             "epoch": at and at.epoch,
             "step": at and at.step,
             "rules": list(self.rules),
-            "figures": {name: {"value": one.value, "scope": one.scope} for name, one in self.levels.items()},
+            "values": {name: {"value": one.value, "scope": one.scope} for name, one in self.levels.items()},
         }
 
 

@@ -99,7 +99,7 @@ class CollectorStatus:
             parts.append(f"scrapes take {_milliseconds(self.scrape_seconds)}")
         if self.lag_seconds is not None:
             parts.append(f"begin {_milliseconds(self.lag_seconds)} late")
-        parts.append(f"spool {self.spool_records} records, {tables.figure('_bytes', self.spool_bytes)}")
+        parts.append(f"spool {self.spool_records} records, {tables.value_text('_bytes', self.spool_bytes)}")
         parts += [f"{sum(found.values())} {what} ({_reasons(found)})" for what, found in self._problems() if found]
         parts += [f"{self.retried} batches found written"] if self.retried else []
         if self.report_seconds > _REPORT_SECONDS:

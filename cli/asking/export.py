@@ -176,7 +176,7 @@ def _note(notes: Iterable[str]) -> None:
 
 
 def _size(path: Path) -> str:
-    return tables.figure("_bytes", path.stat().st_size)
+    return tables.value_text("_bytes", path.stat().st_size)
 
 
 def _refuse_unknown(connection: Connection, run_ids: list[str], metrics: list[str]) -> None:

@@ -108,7 +108,7 @@ def open_(
         charts, missing = found.draw(connection, view)
     if json:
         content = [{**one.as_dict(), **drawn.as_dict(points=True)} for one, drawn in charts]
-        as_json({"gone": found.deleted, "missing": missing, "charts": content})
+        as_json({"deleted": found.deleted, "missing": missing, "charts": content})
         return
     notes = [*_deleted(found), *missing]
     write_atomically(page, _page([drawn for _, drawn in charts], view.stem, "; ".join(notes)), 0o666)
@@ -120,7 +120,7 @@ def open_(
 
 def _show_link(url: str, found: Found, *, json: bool) -> None:
     if json:
-        as_json({"gone": found.deleted, "url": url})
+        as_json({"deleted": found.deleted, "url": url})
         return
     _warn(_deleted(found))
     console().print(escape(url), soft_wrap=True)

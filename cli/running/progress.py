@@ -15,7 +15,7 @@ from hypergauge.core.system.signals import surviving_the_terminal
 from hypergauge.dashboards.terminal.output import OutputCopies
 from hypergauge.dashboards.terminal.progress import Progress
 from hypergauge.gpu import inventory
-from hypergauge.sql.queries.summaries import Live, live_figures
+from hypergauge.sql.queries.summaries import Live, live_values
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.local_stack import local_stack
 from hypergauge.stack.unmeasured import watching_unmeasured
@@ -109,6 +109,6 @@ def live(database: Database, run_ids: Sequence[str]) -> Mapping[str, Live]:
     """Return the live values of runs; none where the database does not answer."""
     try:
         with database.session() as connection:
-            return live_figures(connection, run_ids)
+            return live_values(connection, run_ids)
     except BenchError:
         return {}

@@ -19,7 +19,7 @@ from hypergauge.gpu import inventory
 from hypergauge.sql.ingest.target_errors import FailingTarget, failing_targets
 from hypergauge.sql.ingest.targets import ClockOffset, clock_offsets, unmeasured_hosts
 from hypergauge.sql.queries.report import findings
-from hypergauge.sql.queries.summaries import Live, live_figures
+from hypergauge.sql.queries.summaries import Live, live_values
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection, Database
 from hypergauge.stack.collector_status import CollectorStatus
@@ -53,7 +53,7 @@ def status(json: Json = False) -> None:
         with Database(settings, reading=True) as opened, opened.session() as connection:
             asked = Server.of(connection)
             running = [run for run in select_runs(connection, []) if run.status == "running"]
-            figures = live_figures(connection, [run.run_id for run in running])
+            figures = live_values(connection, [run.run_id for run in running])
             clocks = clock_offsets(connection)
             failing = failing_targets(connection)
             unmeasured = unmeasured_hosts(connection)
@@ -120,8 +120,8 @@ def _show_runs(running: Sequence[RunInfo], figures: Mapping[str, Live], firing: 
     made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "firing rules")
     for run in running:
         live = figures.get(run.run_id)
-        cpu = tables.figure("cpu_utilization", live.cpu_usage) if live else ""
-        memory = tables.figure("_bytes", live.memory_used) if live else ""
+        cpu = tables.value_text("cpu_utilization", live.cpu_usage) if live else ""
+        memory = tables.value_text("_bytes", live.memory_used) if live else ""
         label = run.label + (tables.SIMULATED if run.simulated else "")
         rules = escape(", ".join(firing[run.run_id]))
         made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory, rules)

@@ -10,8 +10,8 @@ const MOST_BANDS = 8;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const shade = (color, alpha) => color + Math.round(alpha * 255).toString(16).padStart(2, "0");
 
-/** A figure with four digits, as short as it can be. */
-function figure(value) {
+/** A number with four digits, as short as possible. */
+function formatted(value) {
   if (value === null || value === undefined || Number.isNaN(value)) return "";
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(2);
@@ -112,7 +112,7 @@ class Chart {
       width: Math.max(width, 120), height: HEIGHT, series, bands, legend: { show: false }, padding: [8, 8, 0, 0],
       scales: { x: { time: false, range: (_, low, high) => [low, high] },
                 y: { range: (_, low, high) => uPlot.rangeNum(panel.zero ? Math.min(0, low) : low, high, 0.08, true) } },
-      axes: [{ ...axis, size: 26 }, { ...axis, size: 54, values: (_, ticks) => ticks.map(figure) }],
+      axes: [{ ...axis, size: 26 }, { ...axis, size: 54, values: (_, ticks) => ticks.map(formatted) }],
       cursor: { drag: { x: true, y: false, dist: 4 }, points: { show: false }, y: false,
                 bind: { dblclick: () => () => this.reset() } },
       hooks: {
@@ -182,7 +182,7 @@ class Chart {
     this.point(left >= 0 && idx !== null ? plot.data[0][idx] : null);
   }
 
-  /** Points at a place of the axis in all panels, or at none. */
+  /** Points at a position on the axis in all panels, or at none. */
   point(x) {
     this.at = x;
     this.pointing = true;
@@ -210,7 +210,7 @@ class Chart {
   fill() {
     const { root, data, at } = this;
     const where = root.querySelector(".where");
-    where.textContent = at === null ? "" : `at ${figure(at)} ${data.x.unit}`.trim();
+    where.textContent = at === null ? "" : `at ${formatted(at)} ${data.x.unit}`.trim();
     const rows = [...root.querySelectorAll("tbody tr")];
     data.panels.forEach((panel, column) => {
       root.querySelectorAll("thead .what")[column].textContent = at !== null ? "" : panel.measured ? "mean" : "last";
@@ -225,7 +225,7 @@ class Chart {
     const [min, max] = this.range();
     const seen = [...line.x.keys()].filter((at) => line.value[at] !== null && line.x[at] >= min && line.x[at] <= max);
     if (!seen.length) return "";
-    return figure(panel.measured ? mean(line, seen) : line.value[seen[seen.length - 1]]);
+    return formatted(panel.measured ? mean(line, seen) : line.value[seen[seen.length - 1]]);
   }
 }
 
@@ -238,7 +238,7 @@ function mean({ x, value, reach }, points) {
   return points.reduce((sum, at, index) => sum + value[at] * weights[index], 0) / total;
 }
 
-/** What a curve has nearest to a place of the axis, with its range where it has one; nothing where it has gone out. */
+/** The value of a curve nearest to a position on the axis, with its range if any; empty beyond the curve. */
 function near(line, at) {
   const { x, value, low, high, reach } = line, last = x.length - 1;
   if (at < x[0] - reach || at > x[last] + reach) return "";
@@ -246,8 +246,8 @@ function near(line, at) {
   if (next < 0) next = last;
   const index = next > 0 && at - x[next - 1] < x[next] - at ? next - 1 : next;
   if (value[index] === null) return "";
-  const [least, most] = [figure(low[index]), figure(high[index])];
-  return figure(value[index]) + (least === most ? "" : ` (${least} – ${most})`);
+  const [least, most] = [formatted(low[index]), formatted(high[index])];
+  return formatted(value[index]) + (least === most ? "" : ` (${least} – ${most})`);
 }
 
 let printing = false;

@@ -45,9 +45,9 @@ def _all_panels(panels: list[Json]) -> Iterator[Json]:
 
 
 def _panel_faults(panel: Json, known: set[str]) -> Iterator[str]:
-    place = panel.get("gridPos", {})
-    if place.get("x", 0) + place.get("w", _WIDTH + 1) > _WIDTH:
-        yield f"it does not fit into {_WIDTH} columns: {place}"
+    position = panel.get("gridPos", {})
+    if position.get("x", 0) + position.get("w", _WIDTH + 1) > _WIDTH:
+        yield f"it does not fit into {_WIDTH} columns: {position}"
     if (repeat := panel.get("repeat")) and repeat not in known:
         yield f"it is repeated by {repeat}, but there is no such variable"
     if panel["type"] == "row":

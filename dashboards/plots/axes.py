@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypergauge.insight.quantities import display_name
 
-__all__ = ["Axis", "figure_axis", "time_axis"]
+__all__ = ["Axis", "time_axis", "value_axis"]
 
 _UNITS = {"watts": "W", "joules": "J", "hertz": "Hz", "celsius": "°C", "seconds": "s", "bytes/s": "B/s", "bytes": "B"}
 _PREFIXED = {"W", "J", "Hz", "s", "events/s", "instructions/cycle"}
@@ -31,7 +31,7 @@ class Axis:
         return f"{self.name} ({self.unit})" if self.unit else self.name
 
 
-def figure_axis(metric: str, unit: str, largest: float) -> Axis:
+def value_axis(metric: str, unit: str, largest: float) -> Axis:
     """Return the axis of a metric with the maximum `largest`, in its canonical unit.
 
     Parameters

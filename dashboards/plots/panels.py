@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hypergauge.dashboards.plots.axes import Axis, figure_axis, time_axis
+from hypergauge.dashboards.plots.axes import Axis, time_axis, value_axis
 from hypergauge.dashboards.terminal.tables import SIMULATED
 from hypergauge.insight.charts.bars import Bar, Bars
 from hypergauge.insight.charts.chart import Chart, Floats, Series
@@ -103,7 +103,7 @@ def lay_out_bars(found: Bars) -> BarLayout:
     for metric in found.metrics:
         mine = [(key, one) for key, one in zip(keys, found.bars, strict=True) if one.metric == metric]
         if mine:
-            axis = figure_axis(metric, mine[0][1].unit, max(abs(one.high) for _, one in mine))
+            axis = value_axis(metric, mine[0][1].unit, max(abs(one.high) for _, one in mine))
             panels.append(BarPanel(axis, tuple((key, _scaled(one, axis.size)) for key, one in mine)))
     logged = "; of what scripts log, the last" if any(not one.unit for one in found.bars) else ""
     return BarLayout(tuple(panels), names, (_READ[found.by] + logged, *(one.text for one in found.notices)))
@@ -129,7 +129,7 @@ def _names(some: Sequence[Series | Bar]) -> tuple[list[int], tuple[str, ...]]:
 
 def _panel(metric: str, series: list[tuple[int, Series]], x: Axis) -> Panel:
     unit = series[0][1].unit
-    axis = figure_axis(metric, unit, max(float(np.abs(one.high).max()) for _, one in series))
+    axis = value_axis(metric, unit, max(float(np.abs(one.high).max()) for _, one in series))
     least = min(float(one.low.min()) for _, one in series)
     from_zero = bool(unit) and unit != "celsius" and least >= 0
     return Panel(axis, from_zero, tuple(_line(key, one, x, axis) for key, one in series))

@@ -88,7 +88,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         surroundings=_surroundings(found.runs, manifests),
         without=[_label(run) for run in found.runs if run.run_id not in manifests],
         duration=tables.duration,
-        figure=tables.figure,
+        value_text=tables.value_text,
         evidence=tables.evidence,
     )  # fmt: skip
 
@@ -155,7 +155,7 @@ def _facts(files: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         "processor": hardware.get("cpu"),
         "cores": hardware.get("cores"),
         "threads": hardware.get("threads"),
-        "memory": tables.figure("_bytes", hardware.get("memory_bytes")),
+        "memory": tables.value_text("_bytes", hardware.get("memory_bytes")),
         "GPUs": ", ".join(f"{count} x {name}" if count > 1 else name for name, count in gpus.items()),
         "driver": hardware.get("driver"),
         "CUDA": hardware.get("cuda"),

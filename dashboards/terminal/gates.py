@@ -69,14 +69,14 @@ def lines(gate: Gate) -> Iterator[str]:
 def _attempts(verdict: Verdict, group: Group) -> str:
     if group.mean is None:
         return ""
-    deviation = "" if group.deviation is None else f" ± {_figure(verdict, group.deviation)}"
-    return f"{_figure(verdict, group.mean)}{deviation} ({len(group.values)})"
+    deviation = "" if group.deviation is None else f" ± {_value(verdict, group.deviation)}"
+    return f"{_value(verdict, group.mean)}{deviation} ({len(group.values)})"
 
 
-def _figure(verdict: Verdict, value: float) -> str:
+def _value(verdict: Verdict, value: float) -> str:
     """Return a value with its unit; times have four digits, so that a change of one percent is visible."""
     if verdict.unit == "seconds":
         return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s"
     if verdict.unit in _SUFFIXES:
-        return tables.figure(_SUFFIXES[verdict.unit], value)
+        return tables.value_text(_SUFFIXES[verdict.unit], value)
     return f"{value:.4g} {verdict.unit}".rstrip()

@@ -18,7 +18,7 @@ __all__ = ["changes", "curve", "ending", "live_table"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LEAST_CELLS, _MOST_CELLS = 8, 20
-# Title, key of the unit for `tables.figure`, and the value of a full bar if it is fixed.
+# Title, key of the unit for `tables.value_text`, and the value of a full bar if it is fixed.
 _COLUMNS = {
     "cpu_usage": ("CPU", "cpu_utilization", None),
     "memory_used": ("memory", "_bytes", None),
@@ -94,7 +94,7 @@ def _table(runs: Sequence[WatchedRun], width: int) -> Table:
         column.no_wrap = number > 1  # on a narrow screen labels shrink, not values
     made.columns[0].min_width = max(cell_len(_label(one)) for one in runs)
     for one, *words in zip(runs, whose, where, strict=True):
-        made.add_row(*words, *(_figure(quantity, one.levels.get(quantity), cells) for quantity in quantities))
+        made.add_row(*words, *(_value(quantity, one.levels.get(quantity), cells) for quantity in quantities))
     return made
 
 
@@ -106,7 +106,7 @@ def _notes(seen: Watched, shown: Sequence[WatchedRun], left_out: Sequence[Watche
     if left_out:
         yield f"… and {_counts(left_out)}"
     if seen.problem:
-        yield f"[yellow]![/] {escape(seen.problem)}; asking again, the figures are those of before"
+        yield f"[yellow]![/] {escape(seen.problem)}; retrying; the values are the last known ones"
     elif seen.behind:
         yield f"[yellow]![/] {escape(seen.behind)}"
     if not seen.problem and not seen.runs and not seen.awaited:
@@ -144,12 +144,12 @@ def _time(one: WatchedRun) -> str:
     return tables.duration(one.run.duration)
 
 
-def _figure(quantity: str, level: Level | None, cells: int) -> Text:
+def _value(quantity: str, level: Level | None, cells: int) -> Text:
     """Return the current value above its curve, which ends on the right with the newest value."""
     if level is None:
         return Text()
     _, key, top = _COLUMNS[quantity]
-    text = tables.figure(key, level.value) + (_SHARED if level.scope == "device" else "")
+    text = tables.value_text(key, level.value) + (_SHARED if level.scope == "device" else "")
     return Text.assemble(text, "\n", (curve(level.history, cells, top), "cyan"), no_wrap=True)
 
 

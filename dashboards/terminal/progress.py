@@ -87,7 +87,7 @@ class Progress:
         self.console = Terminal(file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet)
         self.live: Callable[[list[str]], Mapping[str, Live]] = lambda _: {}
         self._going: dict[str, _Going] = {}
-        self._figures: Mapping[str, Live] = {}
+        self._values: Mapping[str, Live] = {}
         self._display: LiveDisplay | None = None
         self._looks = Periodic("progress", self._look, 1.0, level=logging.INFO)
 
@@ -131,15 +131,15 @@ class Progress:
     def _render(self) -> RenderableType:
         lines = []
         for run_id, run in list(self._going.items()):
-            figures = self._figures.get(run_id)
+            values = self._values.get(run_id)
             text = f" {run.label} {run.name}  {tables.duration(time.time() - run.since)}"
-            if figures and figures.cpu_usage is not None:
-                text += f"  {figures.cpu_usage:.2f} cores"
-            if figures and figures.memory_used is not None:
-                text += f"  {tables.figure('_bytes', figures.memory_used)}"
+            if values and values.cpu_usage is not None:
+                text += f"  {values.cpu_usage:.2f} cores"
+            if values and values.memory_used is not None:
+                text += f"  {tables.value_text('_bytes', values.memory_used)}"
             lines.append(Spinner("dots", Text(text)))
         return Group(*lines)
 
     def _look(self) -> None:
         if self._going:
-            self._figures = self.live(list(self._going))
+            self._values = self.live(list(self._going))

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from hypergauge.dashboards.shades import INK, shade
-from hypergauge.dashboards.terminal.tables import SIMULATED, duration, figure, table
+from hypergauge.dashboards.terminal.tables import SIMULATED, duration, table, value_text
 from hypergauge.insight.sharing.interference import Against, Interference, Member, Set
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
 
@@ -191,4 +191,4 @@ def _throughput(one: Set) -> str:
 
 
 def _energy(found: Against | None) -> str:
-    return "" if found is None else f"{figure('_joules', found.together)} ({found.ratio.value - 1:+.0%})"
+    return "" if found is None else f"{value_text('_joules', found.together)} ({found.ratio.value - 1:+.0%})"

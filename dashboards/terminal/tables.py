@@ -27,12 +27,12 @@ __all__ = [
     "duration",
     "evidence",
     "experiments",
-    "figure",
     "highlight_lines",
     "highlights",
     "runs",
     "sheet",
     "table",
+    "value_text",
 ]
 
 _COLORS = {"finished": "green", "failed": "red", "timeout": "red", "stopped": "yellow", "running": "cyan"}
@@ -93,11 +93,11 @@ def _evidence(key: str, value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_evidence(key, one)}" for name, one in value.items())
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return figure("_bytes", value) if key.endswith("_bytes") else f"{value:.3g}"
+        return value_text("_bytes", value) if key.endswith("_bytes") else f"{value:.3g}"
     return str(value)
 
 
-def figure(key: str, value: float | None) -> str:
+def value_text(key: str, value: float | None) -> str:
     """Return a value of a comparison with its unit."""
     if value is None:
         return ""
@@ -157,9 +157,9 @@ class Sheet:
 
 def sheet(found: Comparison) -> Sheet:
     """Return a formatted comparison."""
-    figures = list(dict.fromkeys(key for entry in found.entries for key in entry.figures))
+    metrics = list(dict.fromkeys(key for entry in found.entries for key in entry.values))
     # Columns of zeros would take the space of columns that matter.
-    figures = [key for key in figures if any(entry.figures.get(key, 0) > 0 for entry in found.entries)]
+    metrics = [key for key in metrics if any(entry.values.get(key, 0) > 0 for entry in found.entries)]
     software = list(dict.fromkeys(key for entry in found.entries for key in entry.software))[:6]
     attempts = ["attempts"] if found.by == "row" else []
     lines = []
@@ -170,19 +170,19 @@ def sheet(found: Comparison) -> Sheet:
             *(Cell(_attempts(entry)) for _ in attempts),
             *(
                 Cell(
-                    figure(key, entry.figures.get(key)) + _deviation(entry, key) + _whose(entry, key),
+                    value_text(key, entry.values.get(key)) + _deviation(entry, key) + _whose(entry, key),
                     _change(entry, key),
                 )
-                for key in figures
+                for key in metrics
             ),
             *(
-                Cell(figure(key, entry.software.get(key)) + _deviation(entry, key), _change(entry, key))
+                Cell(value_text(key, entry.software.get(key)) + _deviation(entry, key), _change(entry, key))
                 for key in software
             ),
         ]
         lines.append((label, entry.name, entry.status, tuple(cells)))
     notes = [_SIMULATED_NOTE] if any(entry.simulated for entry in found.entries) else []
-    marks = {_whose(entry, key) for entry in found.entries for key in figures}
+    marks = {_whose(entry, key) for entry in found.entries for key in metrics}
     if _SHARED in marks:
         notes.append(f"{_SHARED} the whole GPU's, or what others on it used as well: not the run's own")
     if _WITH_IDLE in marks:
@@ -190,7 +190,7 @@ def sheet(found: Comparison) -> Sheet:
     if _OF_HOST in marks:
         notes.append(f"{_OF_HOST} the whole host's: not the run's own")
     return Sheet(
-        found.by, (*attempts, *(_heading(found, key) for key in figures), *software), tuple(lines), tuple(notes),
+        found.by, (*attempts, *(_heading(found, key) for key in metrics), *software), tuple(lines), tuple(notes),
         part=_part(found),
     )  # fmt: skip
 
@@ -206,8 +206,8 @@ def comparison(found: Comparison) -> Table:
         title=read.part and escape(read.part),
     )
     for label, name, state, cells in read.lines:
-        figures = (escape(cell.text) + (f" [dim]({cell.change})[/]" if cell.change else "") for cell in cells)
-        made.add_row(label, escape(name), status(state), *figures)
+        metrics = (escape(cell.text) + (f" [dim]({cell.change})[/]" if cell.change else "") for cell in cells)
+        made.add_row(label, escape(name), status(state), *metrics)
     if read.notes:
         made.caption, made.caption_justify = "\n".join(read.notes), "left"
     return made
@@ -309,11 +309,11 @@ def _attempts(entry: Entry) -> str:
 
 def _deviation(entry: Entry, key: str) -> str:
     deviation = entry.deviations.get(key)
-    return "" if deviation is None else f" ± {figure(key, deviation)}"
+    return "" if deviation is None else f" ± {value_text(key, deviation)}"
 
 
 def _whose(entry: Entry, key: str) -> str:
-    if is_of_energy(key) and key in entry.figures and entry.has_idle_energy:
+    if is_of_energy(key) and key in entry.values and entry.has_idle_energy:
         return _WITH_IDLE
     if key.startswith("gpu_"):
         return _SHARED if entry.scopes.get(key) in ("device", "host") else ""

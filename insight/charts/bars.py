@@ -73,19 +73,19 @@ def bars(
 ) -> Bars:  # fmt: skip
     """Return a bar per metric and run, or workload of the runs; see `hypergauge.insight.charts.chart.chart`."""
     about = subject(connection, runs, metrics, by=by, align="time", scopes=scopes, max_series=max_series)
-    found = sorted((*_measured(about, by), *_logged(connection, about)), key=lambda one: about.place(*one[:3]))
+    found = sorted((*_measured(about, by), *_logged(connection, about)), key=lambda one: about.sort_key(*one[:3]))
     made = (
         Bar(
-            about.title(label), metric, about.unit(metric), scope, *figures,
+            about.title(label), metric, about.unit(metric), scope, *statistics,
             simulated=about.simulated(metric, label), profiled=about.profiled(label),
         )
-        for metric, label, scope, figures in found
+        for metric, label, scope, statistics in found
     )  # fmt: skip
     return Bars(by, about.metrics, tuple(made), about.left_out, about.notices)
 
 
-Figures = tuple[float, float, float, float | None]
-Found = tuple[str, str, str, Figures]
+Statistics = tuple[float, float, float, float | None]
+Found = tuple[str, str, str, Statistics]
 
 
 def _measured(about: Subject, by: str) -> Iterator[Found]:
@@ -113,5 +113,5 @@ def _logged(connection: Connection, about: Subject) -> Iterator[Found]:
                 yield key, label, "", _together(values)
 
 
-def _together(values: Sequence[float]) -> Figures:
+def _together(values: Sequence[float]) -> Statistics:
     return statistics.fmean(values), min(values), max(values), None

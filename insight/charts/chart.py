@@ -146,7 +146,7 @@ def chart(
     curves = hardware(connection, about.facts, about.axes, how) + software(connection, about.run_ids, about.logged, how)
     if not curves:
         raise NoData(f"the selected runs have no samples of {' or '.join(about.metrics)} there")
-    curves.sort(key=lambda curve: about.place(curve.metric, curve.label, curve.scope))
+    curves.sort(key=lambda curve: about.sort_key(curve.metric, curve.label, curve.scope))
     return Chart(by, align, about.metrics, tuple(_series(about, c) for c in curves), about.left_out, about.notices)
 
 

@@ -53,10 +53,10 @@ def software(connection: Connection, run_ids: Sequence[str], keys: Sequence[str]
     return [_mean(workload, metric, some, how.points) for (workload, metric), some in gathered.items()]
 
 
-def _placed(curve: Curve, seconds: Sequence[float], place: Sequence[float]) -> Curve:
+def _placed(curve: Curve, seconds: Sequence[float], position: Sequence[float]) -> Curve:
     """Return a curve over the time since a run's start on another axis, without points outside that axis."""
     inside = [at for at, x in enumerate(curve.x) if seconds[0] <= x <= seconds[-1]]
-    x = np.interp([curve.x[at] for at in inside], seconds, place).tolist()
+    x = np.interp([curve.x[at] for at in inside], seconds, position).tolist()
     value, low, high = ([some[at] for at in inside] for some in (curve.value, curve.low, curve.high))
     return replace(curve, x=x, value=value, low=low, high=high)
 
@@ -71,8 +71,8 @@ def _mean(label: str, metric: str, curves: Sequence[Curve], points: int) -> Curv
         for name in ("value", "low", "high")
     )
     there = ~np.isnan(value).all(axis=0)
-    figures = (np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0))
-    return Curve(label, metric, "", x[there].tolist(), *(some.tolist() for some in figures))
+    means = (np.nanmean(value[:, there], 0), np.nanmin(low[:, there], 0), np.nanmax(high[:, there], 0))
+    return Curve(label, metric, "", x[there].tolist(), *(some.tolist() for some in means))
 
 
 def _round(step: float) -> float:

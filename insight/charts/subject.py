@@ -40,7 +40,7 @@ class Subject:
         Position of each run on the axis, by run id.
     facts
         Measurements of each quantity and run, by metric, and then in the order of the runs.
-    made_up
+    simulated_runs
         Ids of the runs on simulated GPUs.
     notices
         Facts without which the chart would mislead.
@@ -52,7 +52,7 @@ class Subject:
     left_out: tuple[str, ...]
     axes: Mapping[str, Span]
     facts: tuple[Measured, ...]
-    made_up: AbstractSet[str]
+    simulated_runs: AbstractSet[str]
     notices: tuple[Notice, ...]
 
     @property
@@ -60,7 +60,7 @@ class Subject:
         """Ids of all runs."""
         return [run.run_id for group in self.groups.values() for run in group]
 
-    def place(self, metric: str, label: str, scope: str) -> tuple[int, int, str]:
+    def sort_key(self, metric: str, label: str, scope: str) -> tuple[int, int, str]:
         """Return the sort key of a series."""
         return self.metrics.index(metric), list(self.groups).index(label), scope
 
@@ -77,7 +77,7 @@ class Subject:
 
     def simulated(self, metric: str, label: str) -> bool:
         """Return whether the values of a series are those of simulated GPUs."""
-        return metric.startswith("gpu_") and any(run.run_id in self.made_up for run in self.groups[label])
+        return metric.startswith("gpu_") and any(run.run_id in self.simulated_runs for run in self.groups[label])
 
     def profiled(self, label: str) -> bool:
         """Return whether a profiler was attached to one of its runs."""
@@ -106,10 +106,10 @@ def subject(
     left_out, total = tuple(groups)[max_series:], len(groups)
     groups = dict(list(groups.items())[:max_series])
     drawn = [run for group in groups.values() for run in group]
-    place = {run.run_id: at for at, run in enumerate(drawn)}
-    facts = [one for one in facts if one.run_id in place]
-    facts.sort(key=lambda one: (metrics.index(one.quantity), place[one.run_id], SCOPES.index(one.scope)))
-    made_up = {run for run, gpu in gpu_facts(connection, list(place)).items() if gpu.simulated}
+    position = {run.run_id: at for at, run in enumerate(drawn)}
+    facts = [one for one in facts if one.run_id in position]
+    facts.sort(key=lambda one: (metrics.index(one.quantity), position[one.run_id], SCOPES.index(one.scope)))
+    simulated_runs = {run for run, gpu in gpu_facts(connection, list(position)).items() if gpu.simulated}
     facts_ = (
         *_without_axis([_label(run, "run") for run in started if run.run_id not in axes], align),
         *_left_out(by, left_out, total),
@@ -120,12 +120,12 @@ def subject(
         *notices(connection, facts_),
         *(
             one
-            for one in chart_notices(connection, list(place), quantities, scopes)
+            for one in chart_notices(connection, list(position), quantities, scopes)
             if on_gpus or one.code != "simulated_gpu"
         ),
     )
-    axes = {run_id: axes[run_id] for run_id in place}
-    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), made_up, found)
+    axes = {run_id: axes[run_id] for run_id in position}
+    return Subject(metrics, tuple(logged), groups, left_out, axes, tuple(facts), simulated_runs, found)
 
 
 def _without_axis(labels: Sequence[str], align: str) -> Iterator[Fact]:

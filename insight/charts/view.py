@@ -105,7 +105,7 @@ class View:
         Raises
         ------
         BadRequest
-            The file is missing, is no view, is of a later version, or has an error; the message names the place.
+            The file is missing, is no view, is of a later version, or has an error; the message names the position.
         """
         try:
             with path.open("rb") as file:
@@ -134,10 +134,10 @@ class View:
         """Return the content of the file."""
         lines, before = [], None
         for one in self.charts:
-            said = one.as_dict()
+            content = one.as_dict()
             if before is not None and one.runs == before.runs:
-                del said["runs"]
-            lines.append(json.dumps(said, ensure_ascii=False))
+                del content["runs"]
+            lines.append(json.dumps(content, ensure_ascii=False))
             before = one
         joined = ",\n  ".join(lines)
         return f'{{"hypergauge": {VERSION}, "charts": [\n  {joined}\n]}}\n'
@@ -156,7 +156,7 @@ class View:
         there = runs_by_id(connection, wanted)
         deleted = tuple(one for one in wanted if one not in there)
         if not there:
-            raise NoData(f"all runs of this view are gone: {', '.join(deleted)}")
+            raise NoData(f"all runs of this view are deleted: {', '.join(deleted)}")
         whole = (
             (number, chart, tuple(dict.fromkeys(there[one].run_id for one in chart.runs if one in there)))
             for number, chart in enumerate(self.charts)
@@ -178,14 +178,14 @@ class Found:
         Runs by full id.
     deleted
         Ids of deleted runs.
-    places
+    positions
         Position in the file of each chart, from 0.
     """
 
     view: View
     runs: Mapping[str, RunInfo]
     deleted: tuple[str, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     def draw(self, connection: Connection, file: Path) -> tuple[list[tuple[ViewChart, Chart]], list[str]]:
         """Return the charts with data, and the reasons for which others are missing.
@@ -195,17 +195,17 @@ class Found:
         NoData
             No chart has data.
         BadRequest
-            The runs of a chart have no such metric; the message names the place in `file`.
+            The runs of a chart have no such metric; the message names the position in `file`.
         """
         charts, missing = [], []
-        for place, one in zip(self.places, self.view.charts, strict=True):
+        for position, one in zip(self.positions, self.view.charts, strict=True):
             runs = [self.runs[run_id] for run_id in one.runs]
             try:
                 drawn = chart(connection, runs, one.metrics, by=one.by, align=one.align, scopes=one.scopes or None)
             except BadRequest as error:
-                raise BadRequest(f"charts[{place}].metrics: {error}", file=file) from error
+                raise BadRequest(f"charts[{position}].metrics: {error}", file=file) from error
             except NoData as error:
-                missing.append(f"chart {place + 1} is left out: {error}")
+                missing.append(f"chart {position + 1} is left out: {error}")
             else:
                 charts.append((one, drawn))
         if not charts:

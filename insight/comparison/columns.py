@@ -17,11 +17,11 @@ __all__ = [
     "TIME_TO_TARGET",
     "WHOLE_GPU",
     "Column",
-    "Figures",
+    "ColumnValues",
     "cost_key",
-    "figures_of",
     "is_of_energy",
     "is_summed",
+    "values_of",
 ]
 
 # The narrowest first, so that a value of the host never counts as a run's own.
@@ -92,7 +92,7 @@ def is_of_energy(key: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ColumnValues:
     """Values of one run in a comparison.
 
     Attributes
@@ -118,9 +118,9 @@ class Figures:
     gpu_coverage: float | None
 
 
-def figures_of(
+def values_of(
     found: Iterable[Summary], facts: GpuFacts, duration: float | None, scope: str | None, *, electric: bool
-) -> Figures:
+) -> ColumnValues:
     """Return the values of one run from its summaries, which begin with the narrowest of each quantity.
 
     Parameters
@@ -152,7 +152,7 @@ def figures_of(
         if summary is None or value is None or (scope is None and summary.scope == "host" and column.own):
             continue
         values[column.key], scopes[column.key] = value, summary.scope
-    return Figures(
+    return ColumnValues(
         values,
         scopes,
         {quantity: _quantity(one) for quantity, one in sorted(chosen.items())},

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.comparison.alignment import check_align
-from hypergauge.insight.comparison.columns import SCOPES, figures_of, is_of_energy, is_summed
+from hypergauge.insight.comparison.columns import SCOPES, is_of_energy, is_summed, values_of
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.verdicts import Gate
@@ -182,11 +182,11 @@ def _run_entry(
     scope: str | None, *, simulated: bool,
 ) -> Entry:  # fmt: skip
     duration = interval.seconds if interval else run.duration
-    measured = figures_of(found, facts, duration, scope, electric=simulated or not facts.simulated)
-    figures = {**({} if duration is None else {"duration_seconds": duration}), **measured.values}
+    measured = values_of(found, facts, duration, scope, electric=simulated or not facts.simulated)
+    values = {**({} if duration is None else {"duration_seconds": duration}), **measured.values}
     final = {metric.key: metric.value for metric in software}
     return Entry(
-        run.label, run.name, run.status, (run,), figures, measured.scopes, final, measured.quantities,
+        run.label, run.name, run.status, (run,), values, measured.scopes, final, measured.quantities,
         simulated=facts.simulated, energy_method=measured.energy_method, coverage=measured.coverage,
         gpu_coverage=measured.gpu_coverage, intervals=(interval,) if interval else (),
     )  # fmt: skip
@@ -214,17 +214,17 @@ def _within(part: Window, counted: Iterable[RunInfo], runs: Iterable[RunInfo]) -
 def _row_entry(label: str, group: Sequence[Entry]) -> Entry:
     counted = _finished(group)
     together = _together(label, counted, counted)
-    values: dict[str, list[float]] = {}
+    found: dict[str, list[float]] = {}
     for entry in counted:
-        for key, value in (*entry.figures.items(), *entry.software.items()):
+        for key, value in (*entry.values.items(), *entry.software.items()):
             if value is not None:
-                values.setdefault(key, []).append(value)
+                found.setdefault(key, []).append(value)
     return replace(
         together,
         status=_status(group),
         runs=tuple(run for entry in group for run in entry.runs),
-        figures={key: statistics.fmean(values[key]) for key in together.figures if key in values},
-        deviations={key: statistics.stdev(found) for key, found in values.items() if len(found) > 1},
+        values={key: statistics.fmean(found[key]) for key in together.values if key in found},
+        deviations={key: statistics.stdev(some) for key, some in found.items() if len(some) > 1},
         counted=tuple(run.attempt for entry in counted for run in entry.runs),
     )
 
@@ -247,7 +247,7 @@ def _workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
         reason = f"its rows' latest attempts did not run at the same time, but {order}"
         return replace(together, missing=(*together.missing, Missing("makespan_seconds", label, reason)))
     makespan = (max(ends) - min(starts)).total_seconds()
-    return replace(together, figures={**together.figures, "makespan_seconds": makespan})
+    return replace(together, values={**together.values, "makespan_seconds": makespan})
 
 
 def _listed(labels: Sequence[str]) -> str:
@@ -260,12 +260,12 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
     """Return the aggregate of runs; `counted` are the same runs with their parts of shared amounts."""
     runs = tuple(run for entry in group for run in entry.runs)
     missing = tuple(one for entry in counted for one in entry.missing)
-    keys = dict.fromkeys(key for entry in group for key in entry.figures)
-    keys = {key: None for key in keys if key not in {one.figure for one in missing}}
-    values = {key: [entry.figures[key] for entry in group if key in entry.figures] for key in keys}
-    amounts = {key: sum(entry.figures.get(key, 0.0) for entry in counted) for key in keys if is_summed(key)}
-    figures = {key: amounts.get(key, sum(found) / len(found)) for key, found in values.items()}
-    spread = {key: (min(found), max(found)) for key, found in values.items()}
+    keys = dict.fromkeys(key for entry in group for key in entry.values)
+    keys = {key: None for key in keys if key not in {one.metric for one in missing}}
+    found = {key: [entry.values[key] for entry in group if key in entry.values] for key in keys}
+    amounts = {key: sum(entry.values.get(key, 0.0) for entry in counted) for key in keys if is_summed(key)}
+    values = {key: amounts.get(key, sum(some) / len(some)) for key, some in found.items()}
+    spread = {key: (min(some), max(some)) for key, some in found.items()}
     intervals = tuple(interval for entry in group for interval in entry.intervals)
     software: dict[str, float | None] = {}
     for key in dict.fromkeys(key for entry in group for key in entry.software):
@@ -280,7 +280,7 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
     covered = [entry.gpu_coverage for entry in group if entry.gpu_coverage is not None]
     methods = sorted({entry.energy_method for entry in group if entry.energy_method})
     return Entry(
-        label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, figures, scopes, software, spread=spread,
+        label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, values, scopes, software, spread=spread,
         simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
         coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), intervals=intervals,
         target=group[0].target, missing=missing,
@@ -291,7 +291,7 @@ def _against(entry: Entry, base: Entry) -> Entry:
     if entry is base:
         return entry
     changes = {}
-    for mine, theirs in ((entry.figures, base.figures), (entry.software, base.software)):
+    for mine, theirs in ((entry.values, base.values), (entry.software, base.software)):
         for key, value in mine.items():
             other = theirs.get(key)
             if is_of_energy(key) and entry.has_idle_energy != base.has_idle_energy:

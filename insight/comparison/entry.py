@@ -21,7 +21,7 @@ Span = tuple[datetime, datetime]
 class Missing:
     """A missing value of a run with its reason."""
 
-    figure: str
+    metric: str
     run: str
     reason: str
 
@@ -32,7 +32,7 @@ class Entry:
 
     Attributes
     ----------
-    figures
+    values
         Values by column in SI units; `hypergauge.insight.comparison.columns` defines those of a workload.
     spread
         Minimum and maximum over the runs of a row or workload, by column.
@@ -57,14 +57,14 @@ class Entry:
     counted_times
         Times in which shared values count for this run of a workload.
     energy_method, coverage, gpu_coverage
-        See `hypergauge.insight.comparison.columns.Figures`; of a workload, all methods joined by ``+``, and the least coverage.
+        See `hypergauge.insight.comparison.columns.ColumnValues`; of a workload, all methods joined by ``+``, and the least coverage.
     """
 
     label: str
     name: str
     status: str
     runs: tuple[RunInfo, ...]
-    figures: Mapping[str, float]
+    values: Mapping[str, float]
     scopes: Mapping[str, str]
     software: Mapping[str, float | None]
     quantities: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def _run(entry: Entry) -> dict[str, Any]:
         "window": _interval(entry.intervals[0]) if entry.intervals else None,
         "simulated": entry.simulated,
         "profiled": entry.profiled,
-        **entry.figures,
+        **entry.values,
         **{f"final_{key}": value for key, value in entry.software.items()},
         "coverage": entry.coverage,
         "gpu_coverage": entry.gpu_coverage,
@@ -163,7 +163,7 @@ def _group(entry: Entry) -> dict[str, Any]:
         "windows": {interval.run_id: _interval(interval) for interval in entry.intervals},
         "simulated": entry.simulated,
         "profiled": entry.profiled,
-        **entry.figures,
+        **entry.values,
         **{f"final_{key}": value for key, value in entry.software.items()},
         "spread": {key: {"min": low, "max": high} for key, (low, high) in entry.spread.items()},
         "coverage": entry.coverage,

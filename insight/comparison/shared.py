@@ -104,14 +104,14 @@ def _part(
     amounts = {
         column.key: column.quantity if column.quantity in entry.quantities else "gpu_power"
         for column in _AMOUNTS
-        if column.key in entry.figures
+        if column.key in entry.values
     }
-    others = {key: value for key, value in entry.figures.items() if key not in amounts}
+    others = {key: value for key, value in entry.values.items() if key not in amounts}
     if reason:
         missing = (Missing(key, entry.label, reason) for key in amounts)
-        return replace(entry, figures=others, missing=(*entry.missing, *missing))
+        return replace(entry, values=others, missing=(*entry.missing, *missing))
     added = {key: totals.get((_id(entry), quantity), 0.0) for key, quantity in amounts.items()}
-    return replace(entry, figures={**others, **added}, counted_times=counted)
+    return replace(entry, values={**others, **added}, counted_times=counted)
 
 
 def _id(entry: Entry) -> str:

@@ -69,7 +69,7 @@ def trust(connection: Connection, comparison: Comparison, scope: str | None = No
     attempts = Counter(run.label for run in runs)
     labels = {run.run_id: f"{run.label}@{run.attempt}" if attempts[run.label] > 1 else run.label for run in runs}
     found = {one.run_id: one for one in qualities(connection, list(labels))}
-    shown = {key for entry in comparison.entries for key in entry.figures}
+    shown = {key for entry in comparison.entries for key in entry.values}
     quantities = [column.quantity for column in COLUMNS if column.key in shown]
     charted = chart_notices(connection, list(labels), quantities, None if scope is None else [scope])
     changes = neighbours.of_comparison(connection, comparison)
@@ -126,9 +126,9 @@ def _missing(comparison: Comparison) -> Iterator[Fact]:
     """Yield a fact for each reason and group of runs, with all metrics that are missing."""
     runs: dict[tuple[str, str], list[str]] = {}
     for one in dict.fromkeys(one for entry in comparison.entries for one in entry.missing):
-        runs.setdefault((one.figure, one.reason), []).append(one.run)
-    figures: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for (figure, reason), labels in runs.items():
-        figures.setdefault((tuple(labels), reason), []).append(figure)
-    for (labels_, reason), lacking in figures.items():
-        yield Fact("missing_figures", labels_, {"figures": lacking, "reason": reason})
+        runs.setdefault((one.metric, one.reason), []).append(one.run)
+    metrics: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for (metric, reason), labels in runs.items():
+        metrics.setdefault((tuple(labels), reason), []).append(metric)
+    for (labels_, reason), lacking in metrics.items():
+        yield Fact("missing_metrics", labels_, {"columns": lacking, "reason": reason})

@@ -102,7 +102,7 @@ class Verdict:
         """Return the JSON object."""
         return {
             "condition": self.condition,
-            "figure": self.key,
+            "metric": self.key,
             "unit": self.unit,
             "scope": self.scope,
             "threshold": self.threshold,

@@ -61,10 +61,10 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
     """
     ids = [run.run_id for run in runs]
     known = axes_of(connection, ids, align)
-    gone = without_raw_samples(connection, list(known))
+    deleted = without_raw_samples(connection, list(known))
     left_out = {run.label: f"it has no {unit_of(align)}" for run in runs if run.run_id not in known}
-    left_out |= {run.label: "its raw samples are no longer kept" for run in runs if run.run_id in gone}
-    known = {run: axis for run, axis in known.items() if run not in gone}
+    left_out |= {run.label: "its raw samples are no longer kept" for run in runs if run.run_id in deleted}
+    known = {run: axis for run, axis in known.items() if run not in deleted}
     if not known:
         raise NoData("the raw samples of the selected runs are no longer kept")
     if align.startswith("phase"):

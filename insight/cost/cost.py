@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from hypergauge.insight.comparison.columns import CO2_KEY, ENERGY_KEY, cost_key
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
-from hypergauge.insight.cost.tariff import Figure, Tariff
+from hypergauge.insight.cost.tariff import Rate, Tariff
 from hypergauge.sql.queries.costs import Hours, hours, power_by_minute
 from hypergauge.sql.server.database import Connection
 
@@ -41,7 +41,7 @@ def costs(tariff: Tariff, *, simulated: bool = False) -> Further:
 
     def add(connection: Connection, entries: Sequence[Entry]) -> list[Entry]:
         spans = {entry.runs[0].run_id: entry.span for entry in entries}
-        curves = _curves(connection, entries) if any(map(tariff.varies, tariff.figures)) else {}
+        curves = _curves(connection, entries) if any(map(tariff.varies, tariff.rates)) else {}
         had: dict[str, list[Hours]] = {}
         for one in hours(connection, spans) if tariff.gpu_hours or tariff.host_hours else ():
             had.setdefault(one.run_id, []).append(one)
@@ -57,7 +57,7 @@ def _curves(connection: Connection, entries: Sequence[Entry]) -> Mapping[str, Cu
     """Return the power by minute and run, from the source of each run's energy."""
     sources: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
-        if ENERGY_KEY in entry.figures:
+        if ENERGY_KEY in entry.values:
             quantity = "gpu_power" if entry.has_idle_energy else "gpu_energy_attributed"
             sources.setdefault((quantity, entry.scopes[ENERGY_KEY]), []).append(entry.runs[0].run_id)
     return {
@@ -69,16 +69,16 @@ def _curves(connection: Connection, entries: Sequence[Entry]) -> Mapping[str, Cu
 
 def _priced(bill: _Bill) -> Entry:
     entry = bill.entry
-    figures, missing = dict(entry.figures), list(entry.missing)
+    values, missing = dict(entry.values), list(entry.missing)
     wanted = {CO2_KEY: bill.carbon} if bill.tariff.knows("carbon_g_per_kwh") else {}
     if bill.tariff.knows("price_per_kwh") or bill.tariff.gpu_hours or bill.tariff.host_hours:
         wanted[cost_key(bill.tariff.currency)] = bill.cost
     for key, compute in wanted.items():
         try:
-            figures[key] = compute()
+            values[key] = compute()
         except _Unknown as reason:
             missing.append(Missing(key, entry.label, str(reason)))
-    return replace(entry, figures=figures, missing=tuple(missing))
+    return replace(entry, values=values, missing=tuple(missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +102,22 @@ class _Bill:
             parts.append(self._electricity("price_per_kwh"))
         return sum(parts)
 
-    def _electricity(self, figure: Figure) -> float:
+    def _electricity(self, rate: Rate) -> float:
         if self.entry.simulated and self.real_only:
             raise _Unknown(_SIMULATED)
-        if (joules := self.entry.figures.get(ENERGY_KEY)) is None:
-            raise _Unknown(next((one.reason for one in self.entry.missing if one.figure == ENERGY_KEY), _NO_ENERGY))
-        return joules / _JOULES * self.tariff.pue * self._mean(figure) if joules else 0.0
+        if (joules := self.entry.values.get(ENERGY_KEY)) is None:
+            raise _Unknown(next((one.reason for one in self.entry.missing if one.metric == ENERGY_KEY), _NO_ENERGY))
+        return joules / _JOULES * self.tariff.pue * self._mean(rate) if joules else 0.0
 
-    def _mean(self, figure: Figure) -> float:
+    def _mean(self, rate: Rate) -> float:
         """Return the mean price or carbon intensity of a kilowatt hour, weighted with the run's energy over time."""
-        if not self.tariff.varies(figure):
-            return self.tariff.figures[figure]
+        if not self.tariff.varies(rate):
+            return self.tariff.rates[rate]
         parts = list(self._minutes())
         total = sum(joules for _, joules in parts)
         if total <= 0:
             raise _Unknown(_NO_CURVE)
-        return sum(self.tariff.at(figure, moment) * joules for moment, joules in parts) / total
+        return sum(self.tariff.at(rate, moment) * joules for moment, joules in parts) / total
 
     def _minutes(self) -> Iterator[tuple[datetime, float]]:
         """Yield the start and energy of each minute of the clock, with the first and last cut to the run."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.insight.comparison.columns import ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, figures_of
+from hypergauge.insight.comparison.columns import ENERGY_KEY, ENERGY_TO_TARGET, TIME_TO_TARGET, values_of
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.sql.queries.axes import Interval, without_raw_samples
 from hypergauge.sql.queries.charts import software_keys
@@ -74,20 +74,20 @@ def towards(target: Target, *, simulated: bool = False) -> Further:
 
 def _with(entry: Entry, target: Target, one: Reached | None, energy: dict[str, float | str]) -> Entry:
     [run] = entry.runs
-    figures, reasons = dict(entry.figures), {}
+    values, reasons = dict(entry.values), {}
     if one is None or one.time is None or run.started_at is None:
         best = "" if one is None or one.best is None else f" ({one.best:.4g} at best)"
         reason = f"it never reached {target}{best}" if one else f"it has not logged {target.key}"
         reasons = dict.fromkeys((TIME_TO_TARGET, ENERGY_TO_TARGET), reason)
     else:
-        figures[TIME_TO_TARGET] = (one.time - run.started_at).total_seconds()
+        values[TIME_TO_TARGET] = (one.time - run.started_at).total_seconds()
         joules = energy[run.run_id]
         if isinstance(joules, str):
             reasons[ENERGY_TO_TARGET] = joules
         else:
-            figures[ENERGY_TO_TARGET] = joules
+            values[ENERGY_TO_TARGET] = joules
     missing = (Missing(key, entry.label, reason) for key, reason in reasons.items())
-    return replace(entry, figures=figures, target=str(target), missing=(*entry.missing, *missing))
+    return replace(entry, values=values, target=str(target), missing=(*entry.missing, *missing))
 
 
 def _energy(
@@ -101,17 +101,17 @@ def _energy(
         if run.started_at and run.run_id in found and (at := found[run.run_id].time) is not None
     ]
     ids = [part.run_id for part in parts]
-    gone = without_raw_samples(connection, ids)
+    deleted = without_raw_samples(connection, ids)
     facts = gpu_facts(connection, ids)
     measured: dict[str, list[Summary]] = {}
-    for one in summaries_between(connection, [part for part in parts if part.run_id not in gone], _ENERGY):
+    for one in summaries_between(connection, [part for part in parts if part.run_id not in deleted], _ENERGY):
         measured.setdefault(one.run_id, []).append(one)
     known: dict[str, float | str] = {}
     for part in parts:
         run = part.run_id
         electric = simulated or not facts[run].simulated
-        values = figures_of(measured.get(run, ()), facts[run], part.seconds, None, electric=electric).values
-        if run in gone:
+        values = values_of(measured.get(run, ()), facts[run], part.seconds, None, electric=electric).values
+        if run in deleted:
             known[run] = "its raw samples are no longer kept"
         elif not electric:
             known[run] = "its GPUs are simulated, which --simulated counts"

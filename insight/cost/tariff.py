@@ -15,14 +15,14 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 
 __all__ = ["Period", "Tariff"]
 
-Figure = Literal["price_per_kwh", "carbon_g_per_kwh"]
+Rate = Literal["price_per_kwh", "carbon_g_per_kwh"]
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _DAY = 24 * 60
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)")
-_FIGURES: tuple[Figure, Figure] = ("price_per_kwh", "carbon_g_per_kwh")
-_KEYS = ("currency", "time_zone", "pue", *_FIGURES, "times", "gpu_hour", "host_hour")
-_PERIOD_KEYS = ("from", "to", "days", *_FIGURES)
+_RATES: tuple[Rate, Rate] = ("price_per_kwh", "carbon_g_per_kwh")
+_KEYS = ("currency", "time_zone", "pue", *_RATES, "times", "gpu_hour", "host_hour")
+_PERIOD_KEYS = ("from", "to", "days", *_RATES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class Period:
         Minutes of the day; a period whose stop is not after its start extends over midnight.
     days
         Days on which it starts, 0 for Monday.
-    figures
+    rates
         Its prices and carbon intensities; others come from later periods or the tariff.
     """
 
     start: int
     stop: int
     days: frozenset[int]
-    figures: Mapping[Figure, float]
+    rates: Mapping[Rate, float]
 
     def holds(self, local: datetime) -> bool:
         """Return whether a time in the tariff's time zone is in the period."""
@@ -60,7 +60,7 @@ class Tariff:
     ----------
     pue
         Power usage effectiveness: kilowatt hours of the data centre per kilowatt hour of its hardware.
-    figures
+    rates
         Price and grams of carbon dioxide per kilowatt hour outside all periods; a missing one is unknown.
     periods
         Periods in order; the first that matches counts.
@@ -72,7 +72,7 @@ class Tariff:
     currency: str
     zone: tzinfo
     pue: float
-    figures: Mapping[Figure, float]
+    rates: Mapping[Rate, float]
     periods: tuple[Period, ...]
     gpu_hours: Mapping[str, float]
     host_hours: Mapping[str, float]
@@ -94,19 +94,19 @@ class Tariff:
             raise BadRequest(f"not valid TOML: {error}", file=file) from error
         return _Reader(file).tariff(content)
 
-    def knows(self, figure: Figure) -> bool:
+    def knows(self, rate: Rate) -> bool:
         """Return whether the tariff has this price or carbon intensity."""
-        return figure in self.figures
+        return rate in self.rates
 
-    def varies(self, figure: Figure) -> bool:
+    def varies(self, rate: Rate) -> bool:
         """Return whether this price or carbon intensity depends on the time."""
-        return any(figure in period.figures for period in self.periods)
+        return any(rate in period.rates for period in self.periods)
 
-    def at(self, figure: Figure, moment: datetime) -> float:
+    def at(self, rate: Rate, moment: datetime) -> float:
         """Return this price or carbon intensity of a kilowatt hour at a time."""
         local = moment.astimezone(self.zone)
-        found = (one.figures[figure] for one in self.periods if figure in one.figures and one.holds(local))
-        return next(found, self.figures[figure])
+        found = (one.rates[rate] for one in self.periods if rate in one.rates and one.holds(local))
+        return next(found, self.rates[rate])
 
     def gpu_hour(self, model: str) -> float | None:
         """Return the price of a GPU's hour, by the longest name that its model contains."""
@@ -129,20 +129,18 @@ class _Reader:
             currency=self._text(content, "currency", "EUR"),
             zone=self._zone(self._text(content, "time_zone", "UTC")),
             pue=self._number(content, "pue", "", 1.0),
-            figures=self._figures(content, ""),
+            rates=self._rates(content, ""),
             periods=tuple(self._periods(content.get("times", []))),
             gpu_hours=self._prices(content, "gpu_hour"),
             host_hours=self._prices(content, "host_hour"),
         )
         if tariff.pue < 1:
             raise self._wrong(f"pue is {tariff.pue:g}, but a data centre draws no less than its hardware: at least 1")
-        for figure in _FIGURES:
-            if tariff.varies(figure) and not tariff.knows(figure):
-                raise self._wrong(
-                    f"[[times]] has {figure}; write what it is at all other times at the top, as {figure}"
-                )
-        if not (tariff.figures or tariff.gpu_hours or tariff.host_hours):
-            raise self._wrong(f"there is no price: write {' or '.join(_FIGURES)}, [gpu_hour] or [host_hour]")
+        for rate in _RATES:
+            if tariff.varies(rate) and not tariff.knows(rate):
+                raise self._wrong(f"[[times]] has {rate}; write what it is at all other times at the top, as {rate}")
+        if not (tariff.rates or tariff.gpu_hours or tariff.host_hours):
+            raise self._wrong(f"there is no price: write {' or '.join(_RATES)}, [gpu_hour] or [host_hour]")
         return tariff
 
     def _periods(self, rows: object) -> Iterable[Period]:
@@ -153,10 +151,10 @@ class _Reader:
             self._only(row, _PERIOD_KEYS, where)
             if ("from" in row) != ("to" in row):
                 raise self._wrong(f"{where}there is a {'from' if 'from' in row else 'to'}, but not both from and to")
-            if not (figures := self._figures(row, where)):
-                raise self._wrong(f"{where}there is neither {' nor '.join(_FIGURES)}")
+            if not (rates := self._rates(row, where)):
+                raise self._wrong(f"{where}there is neither {' nor '.join(_RATES)}")
             start, stop = (self._minutes(row.get(key, "00:00"), where + key) for key in ("from", "to"))
-            yield Period(start % _DAY, stop, self._days(row.get("days", list(_DAYS)), where), figures)
+            yield Period(start % _DAY, stop, self._days(row.get("days", list(_DAYS)), where), rates)
 
     def _minutes(self, text: object, where: str) -> int:
         found = _CLOCK.fullmatch(text) if isinstance(text, str) else None
@@ -173,8 +171,8 @@ class _Reader:
                 raise self._wrong(f"{where}there is no day {name!r}{did_you_mean(str(name), _DAYS)}")
         return frozenset(map(_DAYS.index, names))
 
-    def _figures(self, content: Mapping[str, Any], where: str) -> dict[Figure, float]:
-        return {name: self._number(content, name, where, 0.0) for name in _FIGURES if name in content}
+    def _rates(self, content: Mapping[str, Any], where: str) -> dict[Rate, float]:
+        return {name: self._number(content, name, where, 0.0) for name in _RATES if name in content}
 
     def _prices(self, content: Mapping[str, Any], section: str) -> dict[str, float]:
         prices = content.get(section, {})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, NoData
-from hypergauge.insight.freshness import await_figures
+from hypergauge.insight.freshness import await_values
 from hypergauge.sql.queries.frames import check_quantities, samples_of, summaries_of
 from hypergauge.sql.runs.selection import select_runs
 from hypergauge.sql.server import replica
@@ -62,7 +62,7 @@ def _selected(
     with Database(settings, reading=True) as database, database.session() as connection:
         if behind := replica.notice(connection):
             warnings.warn(behind, stacklevel=4)
-        await_figures(connection, settings, texts, lambda words: warnings.warn(words, stacklevel=6))
+        await_values(connection, settings, texts, lambda words: warnings.warn(words, stacklevel=6))
         if wanted is not None:
             check_quantities(connection, wanted)
         yield connection, [run.run_id for run in select_runs(connection, texts)], wanted

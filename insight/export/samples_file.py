@@ -106,13 +106,13 @@ class _Rows:
 
     def _text(self, words: list[str | None]) -> tuple[npt.NDArray[np.int32], Any]:
         """Return the index of each text in the list of distinct ones, -1 for ``None``, and that list."""
-        known = {word: place for place, word in enumerate(dict.fromkeys(word for word in words if word is not None))}
-        places = np.array([-1 if word is None else known[word] for word in words], np.int32)
-        return places, self._pa.array(list(known), self._pa.string())
+        known = {word: index for index, word in enumerate(dict.fromkeys(word for word in words if word is not None))}
+        indices = np.array([-1 if word is None else known[word] for word in words], np.int32)
+        return indices, self._pa.array(list(known), self._pa.string())
 
     def _taken(self, name: str, source: npt.NDArray[np.intp]) -> Any:
-        places, words = self._texts[name]
-        taken = places[source]
+        indices, words = self._texts[name]
+        taken = indices[source]
         return self._pa.DictionaryArray.from_arrays(self._pa.array(taken, mask=taken < 0), words)
 
 

@@ -18,7 +18,15 @@ from typing import Any
 from hypergauge.core.errors import NoData
 from hypergauge.core.files.run_folder import appearing
 from hypergauge.sql.queries.neighbours import NeighbourChange, neighbour_changes
-from hypergauge.sql.queries.traces import Figure, TracedRun, TracedSpan, counters_of, spans_of, traced_runs, xids_of
+from hypergauge.sql.queries.traces import (
+    CounterValue,
+    TracedRun,
+    TracedSpan,
+    counters_of,
+    spans_of,
+    traced_runs,
+    xids_of,
+)
 from hypergauge.sql.runs.selection import RunInfo
 from hypergauge.sql.server.database import Connection
 
@@ -103,9 +111,9 @@ class _Events:
             yield _instant(group, "neighbour", f"{change.run} {change.what}", at, status=change.status)
         for xid in xids_of(self._connection, run.run_id):
             yield _instant(group, "xid", f"XID {xid.number}", xid.at, device=xid.device)
-        for figure in counters_of(self._connection, run.run_id, self._quantities):
+        for counter in counters_of(self._connection, run.run_id, self._quantities):
             self._written.samples += 1
-            yield _counter(group, figure)
+            yield _counter(group, counter)
         yield from self._spans(run.run_id, title, times.end)
 
     def _spans(self, run_id: str, title: str, run_end: int) -> Iterator[Event]:
@@ -164,13 +172,13 @@ def _instant(group: int, category: str, name: str, at: int, **arguments: object)
     }  # fmt: skip
 
 
-def _counter(group: int, figure: Figure) -> Event:
-    unit = f" ({figure.unit})" if figure.unit else ""
-    device = f" {figure.device}" if figure.device else ""
+def _counter(group: int, counter: CounterValue) -> Event:
+    unit = f" ({counter.unit})" if counter.unit else ""
+    device = f" {counter.device}" if counter.device else ""
     # The scope is the name of the series: viewers show it next to the track's name.
     return {
-        "ph": "C", "name": f"{figure.quantity}{unit}{device}", "pid": group, "tid": _RUN_TRACK, "ts": figure.start,
-        "args": {figure.scope or "value": figure.value},
+        "ph": "C", "name": f"{counter.quantity}{unit}{device}", "pid": group, "tid": _RUN_TRACK, "ts": counter.start,
+        "args": {counter.scope or "value": counter.value},
     }  # fmt: skip
 
 

@@ -71,17 +71,17 @@ class Formatter:
         if isinstance(node, Repetition):
             return Line(start, end, "repetition", self._repeated([node]), 0.9 + 0.1 * share)
         what = "nothing changed" if len(self._found) == 1 and node.kind == "level" else self._named(node.kind)
-        figures = ", ".join(self._figures(self._where([node]), node.kind))
+        values = ", ".join(self._values(self._where([node]), node.kind))
         kind = "steady" if what == "nothing changed" else node.kind
-        text = f"{what}: {figures}" if what else figures
+        text = f"{what}: {values}" if what else values
         return Line(start, end, kind, text, min(1.0, _WEIGHTS.get(node.kind, 0.5) + 0.4 * share))
 
     def _repeated(self, nodes: Sequence[Node], of_phase: bool = False) -> str:
         """Return the text of nodes with the same position in each round of a repetition."""
         if not isinstance(nodes[0], Repetition):
             seconds = [self.signals.time(node.end) - self.signals.time(node.first) for node in nodes]
-            figures = ", ".join(self._figures(self._where(nodes), nodes[0].kind)[:2])
-            return f"{lasting(float(np.median(seconds)))} of {self._named(nodes[0].kind) or 'that'} ({figures})"
+            values = ", ".join(self._values(self._where(nodes), nodes[0].kind)[:2])
+            return f"{lasting(float(np.median(seconds)))} of {self._named(nodes[0].kind) or 'that'} ({values})"
         rounds = [one for node in nodes if isinstance(node, Repetition) for one in node.rounds]
         parts = [self._repeated([one[at] for one in rounds], of_phase=True) for at in range(len(rounds[0]))]
         words = f"{len(nodes[0].rounds)} times: {', '.join(parts)}"
@@ -93,7 +93,7 @@ class Formatter:
             where[phase.first : phase.end] = True
         return where
 
-    def _figures(self, where: Points, what: str) -> list[str]:
+    def _values(self, where: Points, what: str) -> list[str]:
         """Return the main signal's value at some points, and those that differ most from elsewhere."""
         signals, main = self.signals.signals, self.signals.main
         others = [at for at in range(len(signals)) if at != main]

@@ -159,44 +159,44 @@ def read(connection: Connection, run: RunInfo) -> Signals | None:
 
 
 def assembled(curves: Sequence[Curve], step: float, duration: float) -> Signals | None:
-    """Return curves on a common axis; a missing value repeats the previous one."""
+    """Return curves on a common axis; a missing value is the previous one."""
     by_quantity = {curve.metric: curve for curve in curves if len(curve.x)}
     if not by_quantity:
         return None
     every = np.concatenate([np.asarray(curve.x, np.float64) for curve in by_quantity.values()])
     # The last sample may come from the scrape after the run's end.
-    places = np.unique(np.rint(every[every < max(duration, step)] / step).astype(np.int64))
-    if not len(places):
+    positions = np.unique(np.rint(every[every < max(duration, step)] / step).astype(np.int64))
+    if not len(positions):
         return None
     # Aggregates may be coarser than the requested step.
-    usual = int(np.median(np.diff(places))) if len(places) > 1 else 1
+    usual = int(np.median(np.diff(positions))) if len(positions) > 1 else 1
     signals = []
     for names, name, least, share in _ASKED:
         curve = next((by_quantity[name] for name in names if name in by_quantity), None)
-        if curve is not None and (made := _signal(curve, places, step, name, least, share)) is not None:
+        if curve is not None and (made := _signal(curve, positions, step, name, least, share)) is not None:
             signals.append(made)
     if not signals:
         return None
-    bounds = np.concatenate([[-usual], places, [round(duration / step)]])
+    bounds = np.concatenate([[-usual], positions, [round(duration / step)]])
     gaps = tuple(
         (max(0.0, float(before + usual) * step), min(float(after) * step, duration))
         for before, after in pairwise(bounds)
         if after - before > 4 * usual
     )
-    times = (places * step).astype(np.float64)
+    times = (positions * step).astype(np.float64)
     return Signals(times, step * usual, duration, tuple(signals), gaps)
 
 
 def _signal(
-    curve: Curve, places: npt.NDArray[np.int64], step: float, name: str, least: float, share: float
+    curve: Curve, positions: npt.NDArray[np.int64], step: float, name: str, least: float, share: float
 ) -> Signal | None:
     at = np.rint(np.asarray(curve.x, np.float64) / step).astype(np.int64)
     value, low, high = (np.asarray(one, np.float64) for one in (curve.value, curve.low, curve.high))
     known = np.isfinite(value)
-    if known.sum() < max(2, 0.2 * len(places)):
+    if known.sum() < max(2, 0.2 * len(positions)):
         return None
     # The newest value at each point; before the first one, the first.
-    newest = np.maximum(np.searchsorted(at[known], places, side="right") - 1, 0)
+    newest = np.maximum(np.searchsorted(at[known], positions, side="right") - 1, 0)
     value, low, high = (one[known][newest] for one in (value, low, high))
     least = max(least, share * float(np.percentile(np.abs(value), 95)))
     return Signal(curve.metric, curve.scope, name, least, value, low, high)

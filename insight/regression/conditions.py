@@ -10,7 +10,7 @@ from hypergauge.core.errors import BadRequest, did_you_mean
 __all__ = ["Condition"]
 
 _FORM = re.compile(
-    r"(?P<figure>[^<>]+?)\s*(?P<direction>[<>])\s*"
+    r"(?P<metric>[^<>]+?)\s*(?P<direction>[<>])\s*"
     r"(?:(?P<change>[+-]\d+(?:\.\d+)?)\s*%|(?P<bound>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(?P<unit>[A-Za-z%]*))"
 )
 # Unit as written: unit of the values, and factor.
@@ -32,7 +32,7 @@ class Condition:
     ----------
     text
         As written.
-    figure
+    metric
         Name of the value.
     rises
         Whether it is an upper limit (``>``).
@@ -45,7 +45,7 @@ class Condition:
     """
 
     text: str
-    figure: str
+    metric: str
     rises: bool
     change: float | None = None
     bound: float | None = None
@@ -65,12 +65,12 @@ class Condition:
                 f"--fail-on {text!r} is not a condition: write a change with its sign, such as 'step_time>+3%' or "
                 f"'throughput<-5%', or a bound without one, such as 'gpu_memory_used>20GiB'"
             )
-        figure, rises = form["figure"], form["direction"] == ">"
+        metric, rises = form["metric"], form["direction"] == ">"
         if form["change"] is not None:
             change = float(form["change"]) / 100
             if change <= -1:
                 raise BadRequest(f"--fail-on {text!r}: a fall by {form['change'][1:]} % is impossible")
-            return cls(text, figure, rises, change=change)
+            return cls(text, metric, rises, change=change)
         unit, factor = None, 1.0
         if form["unit"]:
             if form["unit"] not in _UNITS:
@@ -78,7 +78,7 @@ class Condition:
                     f"--fail-on {text!r}: unknown unit {form['unit']!r}{did_you_mean(form['unit'], _UNITS)}"
                 )
             unit, factor = _UNITS[form["unit"]]
-        return cls(text, figure, rises, bound=float(form["bound"]) * factor, unit=unit)
+        return cls(text, metric, rises, bound=float(form["bound"]) * factor, unit=unit)
 
     def check_unit(self, unit: str) -> None:
         """Refuse a bound in another unit.
@@ -92,8 +92,8 @@ class Condition:
             return
         if self.unit == "ratio":
             share = self.text.rpartition(">" if self.rises else "<")[2].strip()
-            meant = f"{self.figure}{'>+' if self.rises else '<-'}{share}"
+            meant = f"{self.metric}{'>+' if self.rises else '<-'}{share}"
             raise BadRequest(
-                f"--fail-on {self.text!r}: {self.figure} is in {unit or 'no unit'}; for a change write {meant!r}"
+                f"--fail-on {self.text!r}: {self.metric} is in {unit or 'no unit'}; for a change write {meant!r}"
             )
-        raise BadRequest(f"--fail-on {self.text!r}: {self.figure} is in {unit or 'no unit'}, not in {self.unit}")
+        raise BadRequest(f"--fail-on {self.text!r}: {self.metric} is in {unit or 'no unit'}, not in {self.unit}")

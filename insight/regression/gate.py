@@ -24,7 +24,7 @@ from hypergauge.sql.server.database import Connection
 __all__ = ["gated"]
 
 Rows = Mapping[str, Sequence[RunInfo]]
-Figures = Mapping[str, Mapping[str, RunValue]]
+Values = Mapping[str, Mapping[str, RunValue]]
 
 
 def gated(
@@ -59,14 +59,14 @@ def gated(
     if not finished:
         raise NoData("none of the selected runs has finished")
     found = compare(connection, finished, scope=scope, simulated=simulated, align=align, further=further)
-    figures = run_values(connection, found)
+    values = run_values(connection, found)
     for condition in conditions:
-        check_name(condition.figure, figures)
+        check_name(condition.metric, values)
     matched = list(pairs(new, old))
     if baseline and all(pair.old is None for pair in matched):
         raise BadRequest(f"--baseline {baseline} has no row with the configuration or position of {', '.join(new)}")
     trials = [
-        _trial(condition, new[pair.new], None if pair.old is None else old[pair.old], figures)
+        _trial(condition, new[pair.new], None if pair.old is None else old[pair.old], values)
         for pair in matched
         for condition in conditions
         if pair.old is not None or condition.bound is not None
@@ -97,29 +97,29 @@ def _by_label(runs: Iterable[RunInfo]) -> dict[str, list[RunInfo]]:
     return rows
 
 
-def _trial(condition: Condition, new: Sequence[RunInfo], old: Sequence[RunInfo] | None, figures: Figures) -> Trial:
+def _trial(condition: Condition, new: Sequence[RunInfo], old: Sequence[RunInfo] | None, values: Values) -> Trial:
     sides = [new] if old is None or condition.bound is not None else [new, old]
-    known = [one for side in sides for run in side if (one := _figure(condition, run, figures))]
+    known = [one for side in sides for run in side if (one := _value(condition, run, values))]
     for one in known[:1]:
         condition.check_unit(one.unit)
-    groups = [_group(condition, side, figures) for side in sides]
-    example = known[0] if known else RunValue(condition.figure, 0.0, "")
+    groups = [_group(condition, side, values) for side in sides]
+    example = known[0] if known else RunValue(condition.metric, 0.0, "")
     return Trial(
         condition, example.key, example.unit, example.scope, groups[0], groups[1] if len(groups) > 1 else None,
         next(_problems(condition, groups, known), ""),
     )  # fmt: skip
 
 
-def _figure(condition: Condition, run: RunInfo, figures: Figures) -> RunValue | None:
-    return figures.get(run.run_id, {}).get(condition.figure)
+def _value(condition: Condition, run: RunInfo, values: Values) -> RunValue | None:
+    return values.get(run.run_id, {}).get(condition.metric)
 
 
-def _group(condition: Condition, row: Sequence[RunInfo], figures: Figures) -> Group:
-    values = {f"{run.label}@{run.attempt}": one.value for run in row if (one := _figure(condition, run, figures))}
-    numbers = list(values.values())
+def _group(condition: Condition, row: Sequence[RunInfo], values: Values) -> Group:
+    by_attempt = {f"{run.label}@{run.attempt}": one.value for run in row if (one := _value(condition, run, values))}
+    numbers = list(by_attempt.values())
     return Group(
         row[0].label,
-        values,
+        by_attempt,
         statistics.fmean(numbers) if numbers else None,
         statistics.stdev(numbers) if len(numbers) > 1 else None,
     )
@@ -128,14 +128,14 @@ def _group(condition: Condition, row: Sequence[RunInfo], figures: Figures) -> Gr
 def _problems(condition: Condition, groups: Sequence[Group], known: Sequence[RunValue]) -> Iterator[str]:
     """Yield the reasons why nothing can be concluded."""
     if without := [group.row for group in groups if not group.values]:
-        yield f"no finished attempt of {' and '.join(without)} has {condition.figure}"
+        yield f"no finished attempt of {' and '.join(without)} has {condition.metric}"
     if condition.bound is None:
         if any(one.value <= 0 or not math.isfinite(one.value) for one in known):
-            yield f"{condition.figure} is 0 or less in some attempts, which has no relative change; use a bound"
+            yield f"{condition.metric} is 0 or less in some attempts, which has no relative change; use a bound"
         if len({one.idle for one in known}) > 1:
-            yield f"{condition.figure} includes idle energy in some attempts only"
+            yield f"{condition.metric} includes idle energy in some attempts only"
     if len(scopes := sorted({one.scope for one in known})) > 1:
-        yield f"{condition.figure} was measured in the scopes {' and '.join(scopes)}; --scope chooses one"
+        yield f"{condition.metric} was measured in the scopes {' and '.join(scopes)}; --scope chooses one"
 
 
 def _unmatched(matched: Iterable[Pair]) -> Iterator[str]:

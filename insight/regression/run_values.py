@@ -59,7 +59,7 @@ def run_values(connection: Connection, found: Comparison) -> dict[str, dict[str,
     }
 
 
-def check_name(name: str, figures: Mapping[str, Mapping[str, RunValue]]) -> None:
+def check_name(name: str, values: Mapping[str, Mapping[str, RunValue]]) -> None:
     """Refuse an unknown name.
 
     Raises
@@ -67,7 +67,7 @@ def check_name(name: str, figures: Mapping[str, Mapping[str, RunValue]]) -> None
     BadRequest
         No column, quantity or software metric of these runs has that name.
     """
-    known = dict.fromkeys((*_KNOWN, *(one for some in figures.values() for one in some)))
+    known = dict.fromkeys((*_KNOWN, *(one for some in values.values() for one in some)))
     if name not in known:
         raise BadRequest(f"--fail-on: the runs have no metric {name!r}{did_you_mean(name, known)}")
 
@@ -77,7 +77,7 @@ def _of_run(entry: Entry, pace: Mapping[str, Pace | None]) -> dict[str, RunValue
     for name, quantity in entry.quantities.items():
         if quantity["mean"] is not None:
             found[name] = RunValue(name, quantity["mean"], quantity["unit"], quantity["scope"])
-    for key, value in entry.figures.items():
+    for key, value in entry.values.items():
         idle = key == ENERGY_KEY and entry.has_idle_energy
         found[key] = RunValue(key, value, _unit(key), entry.scopes.get(key, ""), idle)
     found |= {name: found[key] for name, key in _SHORT.items() if key in found}

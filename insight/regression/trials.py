@@ -46,9 +46,9 @@ class Trial:
     problem: str = ""
 
     @property
-    def figure(self) -> str:
+    def metric(self) -> str:
         """Name of the value, with the scope if it exceeds the run."""
-        return self.condition.figure + _WHOSE.get(self.scope, "")
+        return self.condition.metric + _WHOSE.get(self.scope, "")
 
     @property
     def is_test(self) -> bool:
@@ -81,7 +81,7 @@ def method(tests: int, alpha: float) -> Iterator[str]:
     """Yield the description of the method for a number of tests."""
     if tests:
         yield (
-            "Welch's t of the logarithms of the attempts' figures, one-sided; H0: the change is not beyond the threshold. Where one side "
+            "Welch's t of the logarithms of the attempts' values, one-sided; H0: the change is not beyond the threshold. Where one side "
             "has more attempts than the other, Student's t has to agree."
         )
         yield ("Attempts are assumed to be independent, with roughly normal logarithms. Each attempt counts once.")
@@ -150,7 +150,7 @@ def _visible(sign: int, threshold: float) -> float:
 
 def _tested(trial: Trial, found: Change, alpha: float) -> Verdict:
     changed = (
-        f"{trial.figure} changed by {found.change:+.1%} ({interval(alpha)} interval "
+        f"{trial.metric} changed by {found.change:+.1%} ({interval(alpha)} interval "
         f"{found.low:+.1%} to {found.high:+.1%})"
     )
     if found.p_adjusted <= alpha:
@@ -173,9 +173,9 @@ def _not_tested(trial: Trial, strictest: float) -> Verdict:
     assert mean is not None
     beyond = mean > trial.condition.bound if trial.condition.rises else mean < trial.condition.bound
     number = len(trial.new.values)
-    figure = f"{trial.figure} of its attempt" if number == 1 else f"the mean {trial.figure} of its {number} attempts"
+    metric = f"{trial.metric} of its attempt" if number == 1 else f"the mean {trial.metric} of its {number} attempts"
     where = f"{'' if beyond else 'not '}{'above' if trial.condition.rises else 'below'} the bound"
-    return _verdict(trial, "failed" if beyond else "passed", f"{figure} is {where}")
+    return _verdict(trial, "failed" if beyond else "passed", f"{metric} is {where}")
 
 
 def _too_few(trial: Trial, strictest: float) -> str:
@@ -190,7 +190,7 @@ def _too_few(trial: Trial, strictest: float) -> str:
     alone = " and ".join(group.row for group in (trial.new, trial.old) if len(group.values) == 1)
     source = "measured" if known else "of 2% assumed"
     return (
-        f"nothing can be concluded on {trial.figure} from one attempt of {alone}: with the deviation {source}, {enough} "
+        f"nothing can be concluded on {trial.metric} from one attempt of {alone}: with the deviation {source}, {enough} "
         f"show {math.expm1(sign * visible):+.1%} with a power of {_POWER:.0%} (bench schedule --repeat {number or 'N'})"
     )
 

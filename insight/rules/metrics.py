@@ -13,8 +13,10 @@ class RuleMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.runs = Gauge("bench_rules_runs", "Running runs with rule evaluation.", registry=self.registry)
-        self.evaluated = Counter("bench_rules_judged_runs_total", "Evaluations of runs.", registry=self.registry)
-        self.seconds = Counter("bench_rules_judging_seconds_total", "Duration of evaluations.", registry=self.registry)
+        self.evaluated = Counter("bench_rules_evaluated_runs_total", "Evaluations of runs.", registry=self.registry)
+        self.seconds = Counter(
+            "bench_rules_evaluation_seconds_total", "Duration of evaluations.", registry=self.registry
+        )
         self.firings = Counter("bench_rules_firings_total", "New firings.", ["rule"], registry=self.registry)
         self.skipped = Counter(
             "bench_rules_skipped_total",

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _KEYS = ("name", "means", "advice", "severity", "lookback", "parameters", "presets")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
-_PLACE = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
+_POSITION = re.compile(r"(.*) \(at line (\d+), column (\d+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class RuleFile:
         try:
             content = tomllib.loads("\n".join(header))
         except tomllib.TOMLDecodeError as error:
-            place = _PLACE.fullmatch(str(error))
-            what, line = (place[1], int(place[2])) if place else (str(error), None)
+            found = _POSITION.fullmatch(str(error))
+            what, line = (found[1], int(found[2])) if found else (str(error), None)
             raise BadRequest(f"the header is not valid TOML: {what}", file=path, line=line) from None
         file = cls(path, header, content, statement, begins + 1)
         file._known(content, _KEYS, "")

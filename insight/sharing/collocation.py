@@ -12,7 +12,7 @@ from hypergauge.insight.sharing.slowdowns import Measured, sets_of, uneven
 from hypergauge.sql.queries.neighbours import other_runs
 from hypergauge.sql.queries.notices import Fact
 from hypergauge.sql.queries.report import steps
-from hypergauge.sql.queries.summaries import BoardEnergy, board_energy
+from hypergauge.sql.queries.summaries import DeviceEnergy, device_energy
 from hypergauge.sql.runs.selection import RunInfo, select_runs
 from hypergauge.sql.server.database import Connection
 
@@ -70,8 +70,8 @@ def _measured(
 
 def _energy(connection: Connection, runs: Sequence[RunInfo], *, simulated: bool) -> Mapping[str, float]:
     """Return the energy of whole GPUs by run, if measured from start to end."""
-    found: dict[str, list[BoardEnergy]] = {}
-    for one in board_energy(connection, [run.run_id for run in runs if simulated or not run.simulated]):
+    found: dict[str, list[DeviceEnergy]] = {}
+    for one in device_energy(connection, [run.run_id for run in runs if simulated or not run.simulated]):
         found.setdefault(one.run_id, []).append(one)
     energy = {}
     least, most = _MEASURED
@@ -99,7 +99,7 @@ def verdict(found: Interference) -> Iterator[str]:
                 )
         yield (
             f"Workload {', '.join(one.workloads)} took {one.makespan.together:.1f} s, its runs one after the other "
-            f"{one.makespan.one_by_one:.1f} s. {_VERDICTS[one.judgement or '']}: {_percent(one.makespan.ratio.value - 1)}."
+            f"{one.makespan.one_by_one:.1f} s. {_VERDICTS[one.verdict or '']}: {_percent(one.makespan.ratio.value - 1)}."
         )
 
 
@@ -141,16 +141,16 @@ def facts(found: Interference) -> Iterator[Fact]:
 
 def left_out(one: LeftOut) -> Fact:
     """Return the notice that runs are excluded, with the reason."""
-    return Fact("not_judged", one.runs, {"reason": one.reason})
+    return Fact("not_compared", one.runs, {"reason": one.reason})
 
 
 def advice(found: Interference) -> str | None:
     """Return the recommendation in a line, the best sets first; ``None`` without one."""
-    groups: dict[str, list[str]] = {judgement: [] for judgement in _ADVICE}
+    groups: dict[str, list[str]] = {key: [] for key in _ADVICE}
     known = [(one.makespan.ratio.value, one) for one in found.sets if one.makespan is not None]
     for value, one in sorted(known, key=lambda pair: pair[0]):
         sharing = "" if one.sharing == "naive" else f", {one.sharing}"
-        groups[one.judgement or ""].append(f"{one.name} ({value - 1:+.0%}{sharing})")
+        groups[one.verdict or ""].append(f"{one.name} ({value - 1:+.0%}{sharing})")
     return " ".join(f"{_ADVICE[key]}: {'; '.join(some)}." for key, some in groups.items() if some) or None
 
 

@@ -140,7 +140,7 @@ class Set:
         return self.work[what] / self.makespan.together, self.work[what] / self.makespan.one_by_one
 
     @property
-    def judgement(self) -> str | None:
+    def verdict(self) -> str | None:
         """Return the recommendation by makespan: ``collocate``, ``apart``, ``even``, ``unsure``; ``None`` without one."""
         if self.makespan is None:
             return None
@@ -187,13 +187,13 @@ def _set(one: Set) -> dict[str, Any]:
         "repetitions": one.repetitions,
         "members": [_member(one, member) for member in one.members],
         "makespan_seconds": _against(one.makespan),
-        "board_energy_joules": _against(one.energy),
+        "device_energy_joules": _against(one.energy),
         "throughput": {
             f"{what}_per_second": {"together": rates[0], "one_by_one": rates[1]}
             for what in one.work
             if (rates := one.rates(what))
         },
-        "judgement": one.judgement,
+        "verdict": one.verdict,
     }
 
 

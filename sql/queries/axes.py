@@ -96,8 +96,8 @@ def positions(
     """Return an axis by run label: ascending seconds since the run's start, and positions, to be interpolated linearly."""
     rows = connection.execute(
         """
-        select run_label(w, r), array_agg(extract(epoch from a.time - r.started_at)::float8 order by a.time, a.place),
-               array_agg(a.place order by a.time, a.place)
+        select run_label(w, r), array_agg(extract(epoch from a.time - r.started_at)::float8 order by a.time, a.position),
+               array_agg(a.position order by a.time, a.position)
         from runs r join workloads w using (workload_id)
         cross join lateral run_axis(r.run_id, %(align)s, 1e-9, %(points)s) a
         where r.run_id = any(%(runs)s) group by 1
@@ -115,7 +115,7 @@ def intervals(connection: Connection, parts: Mapping[str, tuple[float, float]], 
         """
             select run_id, first, last, started_at, ended_at, followed_at
             from unnest(%(runs)s::text[], %(firsts)s::float8[], %(lasts)s::float8[]) as part (run_id, first, last)
-            cross join lateral axis_stretch(run_id, %(align)s, first, last)
+            cross join lateral axis_interval(run_id, %(align)s, first, last)
             """,
         {
             "runs": list(parts),
@@ -138,15 +138,15 @@ def paces(
         connection,
         Pace,
         """
-            select run_id, coalesce(spanned, took / places) as seconds, places / took as rate
+            select run_id, coalesce(spanned, took / positions) as seconds, positions / took as rate
             from unnest(%(runs)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[]) as asked (run_id, starts, ends)
             cross join lateral (
-                select avg(extract(epoch from ended_at - started_at)::float8) filter (where next_place > place) as spanned,
-                       max(next_place) - min(place) as places,
+                select avg(extract(epoch from ended_at - started_at)::float8) filter (where next_position > position) as spanned,
+                       max(next_position) - min(position) as positions,
                        extract(epoch from max(ended_at) - min(started_at))::float8 as took
                 from axis_points(run_id, %(align)s)
                 where starts is null or started_at + (ended_at - started_at) / 2 between starts and ends) x
-            where places > 0 and took > 0
+            where positions > 0 and took > 0
             """,
         {
             "runs": list(run_ids),

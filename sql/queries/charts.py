@@ -73,7 +73,7 @@ def measured(
             """
             with asked as materialized (
                 select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s)
-            ), figures as materialized (
+            ), statistics as materialized (
                 select s.*, dense_rank() over (partition by s.run_id, s.quantity order by
                            case when %(scopes)s::text[] is null then scope_width(s.scope, a.alone) else 0 end) as width
                 from run_summary_of(%(runs)s, %(quantities)s) s join asked a using (run_id)
@@ -81,7 +81,7 @@ def measured(
             )
             select f.run_id, f.quantity, coalesce(m.unit, '') as unit, f.scope, coalesce(f.seen, f.seconds) / f.n as interval, f.mean, f.min,
                    f.max, f.p95
-            from figures f left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
+            from statistics f left join (select distinct on (quantity) quantity, unit from metrics order by quantity, origin) m using (quantity)
             where f.width = 1
             order by f.run_id, f.quantity, f.scope
             """,

@@ -13,19 +13,19 @@ from hypergauge.sql.queries.axes import Interval
 from hypergauge.sql.server.database import Connection
 
 __all__ = [
-    "BoardEnergy",
     "Coverage",
+    "DeviceEnergy",
     "FinalMetric",
     "GpuFacts",
     "Live",
     "Summary",
-    "board_energy",
     "coverage",
+    "device_energy",
     "final_metrics",
     "gpu_facts",
     "gpus",
     "just_ended",
-    "live_figures",
+    "live_values",
     "summaries",
     "summaries_between",
     "unsummarised",
@@ -104,7 +104,7 @@ class GpuFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class BoardEnergy:
+class DeviceEnergy:
     """Energy of a run's boards during the run, idle and other runs included, in joules.
 
     Attributes
@@ -119,9 +119,9 @@ class BoardEnergy:
     seconds: float
 
 
-def board_energy(connection: Connection, run_ids: Sequence[str]) -> list[BoardEnergy]:
+def device_energy(connection: Connection, run_ids: Sequence[str]) -> list[DeviceEnergy]:
     """Return the energy of runs' boards: with exclusive use (``instance``), and with other runs (``device``)."""
-    with connection.cursor(row_factory=class_row(BoardEnergy)) as cursor:
+    with connection.cursor(row_factory=class_row(DeviceEnergy)) as cursor:
         return cursor.execute(
             """
             select run_id, scope, total as joules, seconds from run_summary_of(%s, '{gpu_power}')
@@ -251,7 +251,7 @@ def coverage(connection: Connection, run_ids: Sequence[str] | None) -> list[Cove
         ).fetchall()
 
 
-def live_figures(connection: Connection, run_ids: Sequence[str]) -> dict[str, Live]:
+def live_values(connection: Connection, run_ids: Sequence[str]) -> dict[str, Live]:
     """Return the newest usage of running runs. A run without a sample in the last 10 s is missing."""
     with connection.cursor(row_factory=class_row(Live)) as cursor:
         rows = cursor.execute(

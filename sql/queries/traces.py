@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 
 from hypergauge.sql.server.database import Connection
 
-__all__ = ["Figure", "TracedRun", "TracedSpan", "Xid", "counters_of", "spans_of", "traced_runs", "xids_of"]
+__all__ = ["CounterValue", "TracedRun", "TracedSpan", "Xid", "counters_of", "spans_of", "traced_runs", "xids_of"]
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class TracedSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class CounterValue:
     """Value of a quantity from `start` on, in the canonical unit; software metrics have no scope and no unit."""
 
     quantity: str
@@ -94,7 +94,7 @@ def spans_of(connection: Connection, run_id: str) -> Iterator[TracedSpan]:
     )
 
 
-def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] | None) -> Iterator[Figure]:
+def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] | None) -> Iterator[CounterValue]:
     """Yield a run's samples by quantity and device, from the same scope and source as a chart.
 
     A sample is placed at the start of its interval. Without `quantities`, the result has all quantities with a scope
@@ -102,7 +102,7 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
     """
     yield from _stream(
         connection,
-        Figure,
+        CounterValue,
         """
         with chosen as (
             select quantity, unit, scope, coalesce(device, '') as device, series_id, scale, runset_ids, started_at, ended_at,
@@ -133,7 +133,7 @@ def counters_of(connection: Connection, run_id: str, quantities: Sequence[str] |
     if quantities is None:
         yield from _stream(
             connection,
-            Figure,
+            CounterValue,
             """
             select key as quantity, '' as unit, '' as scope, '' as device,
                    microseconds(s.time - p.zero) as start, value

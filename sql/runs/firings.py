@@ -131,7 +131,7 @@ def _line(error: psycopg.Error, asked: str) -> int | None:
 
 def _checked(rows: Sequence[Sequence[Any]]) -> list[Found]:
     if len(rows) > _MOST:
-        raise RuleFailed(f"it answers with more than {_MOST} stretches of time for one run")
+        raise RuleFailed(f"it answers with more than {_MOST} intervals for one run")
     found = []
     for started_at, ended_at, evidence in rows:
         kinds = (

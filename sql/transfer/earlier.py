@@ -28,7 +28,11 @@ _MOVED = {
     "tag_version": "tag_version",
     "tracked_summaries": "tracked_summaries",
 }
-_COLUMNS = {("runs", "judged"): "evaluated", ("retention", "edge"): "raw_cutoff"}
+_COLUMNS = {
+    ("metrics", "board"): "whole_device",
+    ("retention", "edge"): "raw_cutoff",
+    ("runs", "judged"): "evaluated",
+}
 _SEQUENCES = {"bench.retags_retag_id_seq": f"{INTERNAL}.retag_queue_retag_id_seq"}
 
 

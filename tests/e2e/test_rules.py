@@ -178,7 +178,7 @@ def seen(scene: Scene, receiver: Receiver) -> Seen:
     [running] = [run for run in scene.home.json("status")["runs"] if run["name"] == "told"]
     os.kill(json.loads((scene.home.path / "stack" / "rules.service").read_text())["pid"], signal.SIGKILL)
     scene.home.bench("up")
-    wait_for(lambda: figures(scene.home).get("judged_runs_total", 0) >= 4, "rounds of the new process")
+    wait_for(lambda: figures(scene.home).get("evaluated_runs_total", 0) >= 4, "rounds of the new process")
     return Seen(beside, running["firing"])
 
 
@@ -249,7 +249,7 @@ def test_a_run_is_judged_as_a_whole_when_it_has_ended(over: Scene) -> None:
     assert scene.ended("short")["status"] in ("finished", "stopped")
     ids = [run["run_id"] for run in scene.home.runs(95)]
     judged = "select count(*) as n from runs where evaluated and run_id = any(%s)"
-    wait_for(lambda: scene.home.ask(judged, ids)[0]["n"] == 4, "judgement")
+    wait_for(lambda: scene.home.ask(judged, ids)[0]["n"] == 4, "verdict")
     found = scene.home.ask("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
     assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "told", "short")}
     assert all(one["ended_at"] for one in found)

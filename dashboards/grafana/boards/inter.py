@@ -161,7 +161,7 @@ def _values() -> Json:
                 f"""
                 select title as "Workload", mean as "Mean", {_against_baseline("mean")} as "Δ mean", lowest as "Minimum",
                        highest as "Maximum"
-                from workload_figures({WORKLOADS}, {_METRIC})
+                from workload_values({WORKLOADS}, {_METRIC})
                 """
             ),
         ),

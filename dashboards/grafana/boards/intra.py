@@ -63,7 +63,7 @@ def _bars() -> Json:
     return panels.table(
         "$metric: mean and p95",
         **parts.in_unit_of(
-            _METRIC, query(f'select title as "Run", mean as "Mean", p95 from run_figures({RUNS}, {_METRIC})')
+            _METRIC, query(f'select title as "Run", mean as "Mean", p95 from run_values({RUNS}, {_METRIC})')
         ),
         overrides=[for_name("Mean", **parts.bar("blue")), for_name("p95", **parts.bar("light-blue"))],
         empty=curves.CHOOSE,

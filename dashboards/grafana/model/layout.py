@@ -136,17 +136,17 @@ def annotation(name: str, statement: str, *, color: str = "rgba(120, 120, 120, 0
 
 def _placed(content: Sequence[Json | Row]) -> Iterator[Json]:
     """Yield panels and Grafana rows with their ids and positions."""
-    place = _Placement()
+    position = _Placement()
     for item in content:
         if not isinstance(item, Row):
-            yield place.panel(item)
+            yield position.panel(item)
             continue
-        header = place.row(item)
-        panels = [place.panel(one) for one in item.panels]
+        header = position.row(item)
+        panels = [position.panel(one) for one in item.panels]
         # A collapsed row contains its panels and takes one line; an open row precedes them.
         yield {**header, "panels": panels if item.collapsed else []}
         if item.collapsed:
-            place.continue_below(header)
+            position.continue_below(header)
         else:
             yield from panels
 

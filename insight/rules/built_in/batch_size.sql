@@ -1,31 +1,31 @@
 -- name = "BatchSize"
--- means = "Cores, GPUs and their memory all have much left: there is too little work at a time."
--- advice = "Make the batch larger, or take a smaller GPU or a part of one (MIG), or put several runs on one."
+-- means = "The run leaves most of its cores, GPUs and GPU memory unused: its batches are too small."
+-- advice = "Increase the batch size, use a smaller GPU or a MIG instance, or run several runs on one GPU."
 -- severity = "info"
 -- lookback = "15 min"
 -- [parameters.cpu_threshold_p95]
 -- default = 0.7
 -- unit = "ratio"
--- help = "below this 95th percentile the cores that the run may use have much left"
+-- help = "upper limit of the 95th percentile of CPU usage, as a share of the available cores"
 -- [parameters.gpu_threshold_p95]
 -- default = 0.7
 -- unit = "ratio"
--- help = "the same of the time in which the GPUs work"
+-- help = "upper limit of the 95th percentile of GPU utilization"
 -- [parameters.gpu_memory_threshold_p95]
 -- default = 0.7
 -- unit = "ratio"
--- help = "the same of the GPUs' memory"
+-- help = "upper limit of the 95th percentile of used GPU memory"
 -- [parameters.window]
 -- default = "250 s"
--- help = "how long a window is"
--- [parameters.patience]
+-- help = "length of a window"
+-- [parameters.warm_up]
 -- default = "50 s"
--- help = "what is not judged after the run's start"
+-- help = "time after the run's start that is not evaluated"
 -- [parameters.point]
 -- default = "10 s"
--- help = "means are taken over this"
+-- help = "interval of the means"
 -- [presets.smdebug]
--- patience = "500 s"
+-- warm_up = "500 s"
 
 with windows as (
     select started_at, max(p95) filter (where quantity = 'cpu_usage')
@@ -34,9 +34,9 @@ with windows as (
            max(p95) filter (where quantity = 'gpu_memory_used')
            / nullif(max(mean) filter (where quantity = 'gpu_memory_total'), 0) as gpu_memory
     from rule_windows(%(run)s, '{cpu_usage,cpu_available,gpu_utilization,gpu_memory_used,gpu_memory_total}', %(start)s,
-                      %(stop)s, %(point)s, %(window)s, %(patience)s)
+                      %(stop)s, %(point)s, %(window)s, %(warm_up)s)
     group by started_at
-), judged as (
+), evaluated as (
     select array_agg(started_at) as times,
            array_agg(cpu < %(cpu_threshold_p95)s and gpu < %(gpu_threshold_p95)s
                      and gpu_memory < %(gpu_memory_threshold_p95)s) as small
@@ -44,7 +44,7 @@ with windows as (
 )
 select s.started_at, s.ended_at,
        jsonb_build_object('cpu_p95', max(w.cpu), 'gpu_p95', max(w.gpu), 'gpu_memory_p95', max(w.gpu_memory)) as evidence
-from judged
-cross join lateral rule_stretches(times, small, '0', %(stop)s, %(window)s) s
+from evaluated
+cross join lateral rule_intervals(times, small, '0', %(stop)s, %(window)s) s
 join windows w on w.started_at >= s.started_at and w.started_at < s.until
 group by s.started_at, s.ended_at

@@ -1,37 +1,37 @@
 -- name = "Dataloader"
--- means = "There are more workers than cores to run them, or so few that cores lie idle while the GPUs wait."
--- advice = "Set the number of workers that load data to about the number of cores that the run may use, less those of its neighbours."
+-- means = "The run has more data-loading workers than cores, or so few that cores are idle while GPUs wait."
+-- advice = "Set the number of data-loading workers to about the number of available cores, less those that neighbours use."
 -- severity = "info"
 -- lookback = "5 min"
 -- [parameters.min_threshold]
 -- default = 0.7
 -- unit = "ratio"
--- help = "workers for each core, below which there are too few"
+-- help = "workers per core, below which there are too few"
 -- [parameters.max_threshold]
 -- default = 2
 -- unit = "ratio"
--- help = "workers for each core, above which there are too many"
+-- help = "workers per core, above which there are too many"
 -- [parameters.gpu_threshold]
 -- default = 0.7
 -- unit = "ratio"
--- help = "below this share of time with work a GPU waits; where none does there are workers enough"
--- [parameters.patience]
+-- help = "GPU utilization below which a GPU waits; without waiting GPUs there are enough workers"
+-- [parameters.minimum_duration]
 -- default = "1 min"
--- help = "how long it has to be so"
+-- help = "minimum duration of the condition"
 -- [parameters.point]
 -- default = "10 s"
--- help = "means are taken over this"
+-- help = "interval of the means"
 
 with ranks as (
     select greatest(count(distinct pid), 1) as n from spans where run_id = %(run)s and kind in ('step', 'epoch')
 ), points as (
-    -- All processes of the run but those that train.
+    -- Workers are all processes of the run except its ranks.
     select started_at, greatest(max(value) filter (where quantity = 'processes') - (select n from ranks), 0) as workers,
            max(value) filter (where quantity = 'cpu_available') as cores,
            max(value) filter (where quantity = 'gpu_utilization') as gpu
     from rule_points(%(run)s, '{processes,cpu_available,gpu_utilization}', %(start)s, %(stop)s, %(point)s)
     group by started_at
-), judged as (
+), evaluated as (
     select array_agg(started_at) as times,
            array_agg(workers > %(max_threshold)s * cores) as many,
            array_agg(workers < %(min_threshold)s * cores and gpu < %(gpu_threshold)s) as few
@@ -39,8 +39,8 @@ with ranks as (
 )
 select s.started_at, s.ended_at,
        jsonb_build_object('what', what, 'workers', avg(p.workers), 'cores', avg(p.cores), 'gpu', avg(p.gpu)) as evidence
-from judged
+from evaluated
 cross join lateral (values ('too many', many), ('too few', few)) as kinds (what, found)
-cross join lateral rule_stretches(times, found, %(patience)s, %(stop)s) s
+cross join lateral rule_intervals(times, found, %(minimum_duration)s, %(stop)s) s
 join points p on p.started_at >= s.started_at and p.started_at < s.until
 group by what, s.started_at, s.ended_at

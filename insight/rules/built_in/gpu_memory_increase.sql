@@ -1,31 +1,31 @@
 -- name = "GPUMemoryIncrease"
--- means = "The memory in use on a GPU grows from one window to the next."
--- advice = "Look for what is kept from step to step, such as losses with their graphs, or lists of outputs. Where it is meant, see that it ends below what the GPU has."
+-- means = "Used GPU memory grows from one window to the next."
+-- advice = "Look for objects kept from step to step, such as losses with their graphs, or lists of outputs. If the growth is intended, check that it ends below the total memory of the GPU."
 -- severity = "warning"
 -- lookback = "15 min"
 -- [parameters.increase]
 -- default = 0.1
 -- unit = "ratio"
--- help = "of the GPU's memory, by which the mean of a window is above that of the one before"
+-- help = "share of the GPU's memory by which the mean of a window exceeds that of the previous one"
 -- [parameters.window]
 -- default = "250 s"
--- help = "how long a window is"
--- [parameters.patience]
+-- help = "length of a window"
+-- [parameters.warm_up]
 -- default = "50 s"
--- help = "what is not judged after the run's start"
+-- help = "time after the run's start that is not evaluated"
 -- [parameters.point]
 -- default = "10 s"
--- help = "means are taken over this"
+-- help = "interval of the means"
 -- [presets.smdebug]
 -- increase = 0.05
 -- window = "5 s"
--- patience = "500 s"
+-- warm_up = "500 s"
 -- point = "1 s"
 
 with windows as (
     select device, started_at, max(mean) filter (where quantity = 'gpu_memory_used') as bytes,
            max(mean) filter (where quantity = 'gpu_memory_total') as total
-    from rule_windows(%(run)s, '{gpu_memory_used,gpu_memory_total}', %(start)s, %(stop)s, %(point)s, %(window)s, %(patience)s,
+    from rule_windows(%(run)s, '{gpu_memory_used,gpu_memory_total}', %(start)s, %(stop)s, %(point)s, %(window)s, %(warm_up)s,
                       true)
     group by device, started_at
 ), grown as (
@@ -38,6 +38,6 @@ select s.started_at, s.ended_at,
        jsonb_build_object('device', d.device, 'increase', max(g.increase), 'from_bytes', min(g.before), 'to_bytes', max(g.bytes))
            as evidence
 from devices d
-cross join lateral rule_stretches(d.times, d.found, '0', %(stop)s, %(window)s) s
+cross join lateral rule_intervals(d.times, d.found, '0', %(stop)s, %(window)s) s
 join grown g on g.device = d.device and g.started_at >= s.started_at and g.started_at < s.until
 group by d.device, s.started_at, s.ended_at

@@ -1,26 +1,26 @@
 -- name = "LoadBalancing"
--- means = "The GPUs of the run are not equally at work: some wait for others."
--- advice = "Give each the same amount of data and of the model; look at what only one of them does, such as logging, evaluation or checkpoints."
+-- means = "The load on the GPUs of the run is uneven: some wait for others."
+-- advice = "Give each GPU the same share of data and model; check for work on one of them only, such as logging, evaluation or checkpoints."
 -- severity = "warning"
 -- lookback = "15 min"
 -- [parameters.threshold]
 -- default = 0.5
 -- unit = "ratio"
--- help = "from this distance on between the histograms of two GPUs' utilization: 0 where they are equal, 1 where they have nothing in common"
+-- help = "distance between the utilization histograms of two GPUs above which the load is uneven: 0 for equal ones, 1 for disjoint ones"
 -- [parameters.window]
 -- default = "250 s"
--- help = "how long a window is"
--- [parameters.patience]
+-- help = "length of a window"
+-- [parameters.warm_up]
 -- default = "5 s"
--- help = "what is not judged after the run's start"
+-- help = "time after the run's start that is not evaluated"
 -- [parameters.point]
 -- default = "10 s"
--- help = "means are taken over this"
+-- help = "interval of the means"
 -- [presets.smdebug]
--- patience = "500 s"
+-- warm_up = "500 s"
 
 with points as (
-    select device, value, rule_window(%(run)s, started_at, %(window)s, %(patience)s, %(start)s, %(stop)s) as begins
+    select device, value, rule_window(%(run)s, started_at, %(window)s, %(warm_up)s, %(start)s, %(stop)s) as begins
     from rule_points(%(run)s, '{gpu_utilization}', %(start)s, %(stop)s, %(point)s, true)
 ), histograms as (
     select begins, device, bin, count(*) / sum(count(*)) over (partition by begins, device) as share
@@ -34,7 +34,7 @@ with points as (
     group by a.begins, a.device, b.device
 ), windows as (
     select distinct on (begins) * from pairs order by begins, distance desc
-), judged as (
+), evaluated as (
     select array_agg(begins) as times, array_agg(distance > %(threshold)s) as found from windows
 )
 select s.started_at, s.ended_at,
@@ -42,7 +42,7 @@ select s.started_at, s.ended_at,
                           'utilization', (select jsonb_object_agg(device, mean) from (
                               select device, avg(value) as mean from points
                               where begins >= s.started_at and begins < s.until group by device) means)) as evidence
-from judged
-cross join lateral rule_stretches(times, found, '0', %(stop)s, %(window)s) s
+from evaluated
+cross join lateral rule_intervals(times, found, '0', %(stop)s, %(window)s) s
 join windows w on w.begins >= s.started_at and w.begins < s.until
 group by s.started_at, s.ended_at, s.until

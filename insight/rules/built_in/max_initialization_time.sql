@@ -1,12 +1,12 @@
 -- name = "MaxInitializationTime"
--- means = "The run has been going on for long, and no step or epoch has begun."
--- advice = "Look at what comes before training: imports, downloads, preparing data, compiling. Do it once and keep the result; have data prepared while the first steps run."
+-- means = "No step or epoch has begun long after the start of the run."
+-- advice = "Check what precedes training: imports, downloads, preprocessing, compilation. Do it once and cache the result; preprocess during the first steps."
 -- severity = "warning"
 -- [parameters.threshold]
 -- default = "20 min"
--- help = "how long a run may take until its first step"
+-- help = "maximum time from the start of the run to its first step"
 
--- Of a run that says nothing at all of what it does, it is not known whether it makes steps.
+-- A run without spans and software metrics may have no steps, so it does not count.
 with first as (
     select r.started_at, least((select min(started_at) from spans where run_id = r.run_id and kind in ('step', 'epoch')),
                                (select min(time) from software_metrics where run_id = r.run_id)) as step

@@ -1,21 +1,21 @@
 -- name = "MemoryNearLimit"
--- means = "Memory is nearly used up: that of a GPU, what the run's control group may have, or the host's. What asks for more fails or is killed."
--- advice = "Make the batch smaller, accumulate gradients, keep less in memory, or give the run more. On a GPU, a framework that takes all memory for itself in advance looks the same."
+-- means = "Memory is nearly exhausted: that of a GPU, the run's control group, or the host. Further allocations fail, or a process is killed."
+-- advice = "Reduce the batch size, accumulate gradients, keep less in memory, or give the run more. On a GPU, a framework that preallocates all memory looks the same."
 -- severity = "warning"
 -- lookback = "5 min"
 -- [parameters.threshold]
 -- default = 0.95
 -- unit = "ratio"
--- help = "of what there is, from which on it is nearly used up"
--- [parameters.patience]
+-- help = "share of the total from which on memory is nearly exhausted"
+-- [parameters.minimum_duration]
 -- default = "10 s"
--- help = "how long it has to be so"
+-- help = "minimum duration of the condition"
 -- [parameters.point]
 -- default = "10 s"
--- help = "means are taken over this"
+-- help = "interval of the means"
 
-with figures as (
-    -- Whose it is does not matter where it is used up, so what is the whole GPU's counts.
+with usage as (
+    -- Memory of other processes counts as well: it leaves less for the run.
     select device as what, started_at, max(high) filter (where quantity = 'gpu_memory_used') as used,
            max(value) filter (where quantity = 'gpu_memory_total') as there
     from rule_points(%(run)s, '{gpu_memory_used,gpu_memory_total}', %(start)s, %(stop)s, %(point)s, true, '{instance,device}')
@@ -33,11 +33,11 @@ with figures as (
     group by started_at
 ), found as (
     select what, array_agg(started_at) as times, array_agg(used >= %(threshold)s * there) as near
-    from figures group by what
+    from usage group by what
 )
 select s.started_at, s.ended_at,
        jsonb_build_object('memory', f.what, 'used_bytes', max(x.used), 'there_bytes', max(x.there)) as evidence
 from found f
-cross join lateral rule_stretches(f.times, f.near, %(patience)s, %(stop)s) s
-join figures x on x.what = f.what and x.started_at >= s.started_at and x.started_at < s.until
+cross join lateral rule_intervals(f.times, f.near, %(minimum_duration)s, %(stop)s) s
+join usage x on x.what = f.what and x.started_at >= s.started_at and x.started_at < s.until
 group by f.what, s.started_at, s.ended_at

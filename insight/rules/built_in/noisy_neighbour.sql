@@ -1,18 +1,18 @@
 -- name = "NoisyNeighbour"
--- means = "The run's steps take longer while others are on its GPU or host than while it has them to itself."
--- advice = "bench interference says what sharing costs whom. Put the neighbour elsewhere, or keep them apart with MIG or MPS."
+-- means = "The run's steps take longer while other runs are on its GPU or host than while it is alone."
+-- advice = "Measure the slowdowns with bench interference. Move the neighbour elsewhere, or isolate the runs with MIG or MPS."
 -- severity = "info"
 -- [parameters.threshold]
 -- default = 0.1
 -- unit = "ratio"
--- help = "by how much the median step is longer"
+-- help = "relative increase of the median step"
 -- [parameters.steps]
 -- default = 10
 -- unit = "steps"
--- help = "how many there have to be with neighbours, and as many without"
+-- help = "minimum number of steps with neighbours, and without"
 
 with presences as (
-    -- A null bound is that of one that goes on.
+    -- A null bound is that of a running neighbour.
     select range_agg(tstzrange(since, until)) as there, jsonb_agg(run order by since) as names
     from run_neighbours(%(run)s) where since is not null
 ), steps as (

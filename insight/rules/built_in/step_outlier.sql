@@ -1,15 +1,15 @@
 -- name = "StepOutlier"
 -- means = "Some steps take much longer than the others."
--- advice = "Look at what happens in them: checkpoints, evaluation, a slow file, garbage collection, a neighbour that began. The run's dashboard shows what the hardware did."
+-- advice = "Check what happens in these steps: checkpoints, evaluation, a slow file, garbage collection, a new neighbour. The run's dashboard shows the hardware metrics."
 -- severity = "info"
 -- lookback = "1 h"
 -- [parameters.stddev]
 -- default = 5
--- help = "how many standard deviations above the mean a step is an outlier"
+-- help = "standard deviations above the mean from which on a step is an outlier"
 -- [parameters.n_outliers]
 -- default = 10
 -- unit = "steps"
--- help = "so many outliers are passed over"
+-- help = "number of outliers that are tolerated"
 -- [presets.smdebug]
 -- stddev = 3
 

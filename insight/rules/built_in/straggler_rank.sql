@@ -1,18 +1,18 @@
 -- name = "StragglerRank"
--- means = "One of the processes that train together takes longer for its steps than the others, which wait for it."
--- advice = "Look at its GPU (Throttled, a neighbour), its cores, and whether it has more data or more to do, such as logging."
+-- means = "One rank takes longer for its steps than the others, which wait for it."
+-- advice = "Check its GPU (Throttled, a neighbour), its cores, and whether it has more data or more work, such as logging."
 -- severity = "warning"
 -- lookback = "10 min"
 -- [parameters.threshold]
 -- default = 0.2
 -- unit = "ratio"
--- help = "by how much its median step is longer than that of all"
+-- help = "relative excess of its median step over that of all"
 -- [parameters.steps]
 -- default = 10
 -- unit = "steps"
--- help = "how many steps of each there have to be"
+-- help = "minimum number of steps per rank"
 
--- The ranks of a run are the processes that say something of steps.
+-- The ranks of a run are its processes with steps.
 with ranks as (
     select pid, count(*) as n, min(started_at) as begins, max(ended_at) as ends,
            percentile_cont(0.5) within group (order by seconds) as seconds

@@ -1,21 +1,21 @@
 -- name = "Throttled"
--- means = "Heat or power keeps a GPU's clocks down, so that figures of this time should not be compared with others."
--- advice = "Look at its cooling and its neighbours in the chassis (heat), or at its power limit (power); then measure again."
+-- means = "Heat or power limits a GPU's clocks, so values of this time are not comparable with others."
+-- advice = "Check the cooling and the neighbours in the chassis (heat), or the power limit (power); then measure again."
 -- severity = "warning"
 -- lookback = "5 min"
 -- [parameters.threshold]
 -- default = 0.1
 -- unit = "ratio"
--- help = "of the time, from which on it counts"
--- [parameters.patience]
+-- help = "share of the time from which on throttling counts"
+-- [parameters.minimum_duration]
 -- default = "30 s"
--- help = "how long it has to be so"
+-- help = "minimum duration of the condition"
 -- [parameters.point]
 -- default = "10 s"
--- help = "means are taken over this"
+-- help = "interval of the means"
 
 with sources as (
-    -- An idle GPU and one whose clocks somebody has set are kept down as well, and nothing is wrong with that.
+    -- Not the reasons `idle` and application clocks, which are no problem.
     select s.series_id, coalesce(d.device, s.device) as device, s.labels ->> 'reason' as reason
     from placements p join places x on (x.host, x.gpu_uuid, x.origin) = (p.host, p.gpu_uuid, p.origin) and x.kind = 'gpu'
     join series s using (place_id) left join devices d using (place_id)
@@ -34,6 +34,6 @@ with sources as (
 )
 select s.started_at, s.ended_at, jsonb_build_object('device', f.device, 'reason', f.reason, 'share', avg(p.share)) as evidence
 from found f
-cross join lateral rule_stretches(f.times, f.throttled, %(patience)s, %(stop)s) s
+cross join lateral rule_intervals(f.times, f.throttled, %(minimum_duration)s, %(stop)s) s
 join points p on (p.device, p.reason) = (f.device, f.reason) and p.started_at >= s.started_at and p.started_at < s.until
 group by f.device, f.reason, s.started_at, s.ended_at

@@ -150,7 +150,7 @@ create table metrics (
     kind       text not null check (kind in ('gauge', 'counter')),
     combine    text not null check (combine in ('sum', 'mean', 'max')),
     preference integer not null default 1,
-    board      boolean not null default false,   -- of a whole GPU; dcgm-exporter repeats it on each MIG instance: counts once
+    whole_device boolean not null default false,  -- dcgm-exporter repeats it on each MIG instance, and it counts once
     help       text not null default '',
     origin     text not null default ''    -- the capsule for whose series alone it counts; empty for ours
 );

@@ -25,7 +25,7 @@ START = time.time() // 60 * 60 - 7200
 
 @pytest.fixture
 def runs(world: World) -> list[str]:
-    """Two runs of one workload, measured, with a loss; and one without any figures."""
+    """Two runs of one workload, measured, with a loss; and one without any values."""
     made = [world.run(START, START + 100, position=n, name="it's") for n in (1, 2)]
     times = [START + 1 + n for n in range(99)]
     for run in made:

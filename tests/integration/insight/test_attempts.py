@@ -39,7 +39,7 @@ def test_each_attempt_has_a_line_where_all_are_asked_for(world: World) -> None:
     latest = compare(world.connection, ["20"])
     assert [entry.label for entry in latest.entries] == ["20/1/1", "20/1/2"]
     found = compare(world.connection, ["20"], every_attempt=True, baseline="20/1/1@1")
-    assert [(one.label, one.status, one.figures["duration_seconds"]) for one in found.entries] == [
+    assert [(one.label, one.status, one.values["duration_seconds"]) for one in found.entries] == [
         ("20/1/1@1", "finished", 10),
         ("20/1/1@2", "finished", 12),
         ("20/1/1@3", "finished", 14),
@@ -79,7 +79,7 @@ def test_a_row_has_the_mean_of_the_attempts_that_finished(world: World) -> None:
 @pytest.mark.usefixtures("rows")
 def test_where_no_attempt_finished_those_there_are_count(world: World) -> None:
     [row] = compare(world.connection, ["20/1/1@4"], by="row").entries
-    assert (row.figures["duration_seconds"], row.counted) == (1, (4,))
+    assert (row.values["duration_seconds"], row.counted) == (1, (4,))
 
 
 @pytest.mark.usefixtures("rows")

@@ -39,9 +39,9 @@ def attributed(
 
 
 def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], str]]:
-    """Return the runs of each notice on missing figures, the figures and the reason."""
+    """Return the runs of each notice on missing metrics, the metrics and the reason."""
     notices = trust(world.connection, found).notices
-    return [(n.runs, n.values["figures"], n.values["reason"]) for n in notices if n.code == "missing_figures"]
+    return [(n.runs, n.values["columns"], n.values["reason"]) for n in notices if n.code == "missing_metrics"]
 
 
 def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
@@ -52,17 +52,17 @@ def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
     found = compare(world.connection, ["20"], further=[paid])
     first, second = found.entries
     kilowatt_hours = 300 * 60 / 3.6e6
-    assert first.figures[ENERGY_KEY] == pytest.approx(18_000, rel=1e-3)
-    assert first.figures["cost_eur"] == pytest.approx(kilowatt_hours * 1.5 * 0.4, rel=1e-3)
-    assert first.figures["co2_grams"] == pytest.approx(kilowatt_hours * 1.5 * 200, rel=1e-3)
-    assert not {"cost_eur", "co2_grams"} & second.figures.keys(), "it has no energy of its own, which is not 0"
+    assert first.values[ENERGY_KEY] == pytest.approx(18_000, rel=1e-3)
+    assert first.values["cost_eur"] == pytest.approx(kilowatt_hours * 1.5 * 0.4, rel=1e-3)
+    assert first.values["co2_grams"] == pytest.approx(kilowatt_hours * 1.5 * 200, rel=1e-3)
+    assert not {"cost_eur", "co2_grams"} & second.values.keys(), "it has no energy of its own, which is not 0"
     assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], "no energy was measured that is its own")]
     sheet = tables.sheet(found)
     assert sheet.columns[-2:] == ("CO₂", "cost (EUR)")
     assert [cell.text for cell in sheet.lines[0][3][-2:]] == ["1.5 g", "0.003"]
     assert [cell.text for cell in sheet.lines[1][3][-2:]] == ["", ""]
     [workload] = compare(world.connection, ["20"], by="workload", further=[paid]).entries
-    assert "cost_eur" not in workload.figures, "a part of the sum is not the sum"
+    assert "cost_eur" not in workload.values, "a part of the sum is not the sum"
     assert workload.as_dict("workload")["missing"][0]["run"] == "20/1/2"
 
 
@@ -113,7 +113,7 @@ def test_a_price_that_depends_on_the_time_of_day(
         expected += sum(watts[at : at + 6 * minutes]) * 10 / 3.6e6 * cost
         at += 6 * minutes
     assert entry.has_idle_energy is whole
-    assert entry.figures["cost_eur"] == pytest.approx(expected, rel=2e-3)
+    assert entry.values["cost_eur"] == pytest.approx(expected, rel=2e-3)
 
 
 def test_hardware_that_runs_share_is_paid_in_equal_parts(world: World, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_hardware_that_runs_share_is_paid_in_equal_parts(world: World, tmp_path:
     found = compare(
         world.connection, ["20"], further=[costs(tariff(tmp_path, "currency = 'USD'\n[gpu_hour]\nH100 = 6"))]
     )
-    assert [entry.figures.get("cost_usd") for entry in found.entries] == [
+    assert [entry.values.get("cost_usd") for entry in found.entries] == [
         pytest.approx(1.5), pytest.approx(0.5), None,
     ]  # fmt: skip
     assert missing(world, found) == [
@@ -136,7 +136,7 @@ def test_hardware_that_runs_share_is_paid_in_equal_parts(world: World, tmp_path:
     hosts = compare(
         world.connection, ["20/1"], by="workload", further=[costs(tariff(tmp_path, "[host_hour]\nnode1 = 3"))]
     )
-    assert hosts.entries[0].figures["cost_eur"] == pytest.approx(1.0), "the host is paid once"
+    assert hosts.entries[0].values["cost_eur"] == pytest.approx(1.0), "the host is paid once"
 
 
 def test_simulated_gpus_cost_nothing_that_anybody_pays(world: World, tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_simulated_gpus_cost_nothing_that_anybody_pays(world: World, tmp_path: P
     ]
     more = [costs(price, simulated=True), towards(target, simulated=True)]
     [entry] = compare(world.connection, ["20"], simulated=True, further=more).entries
-    assert entry.figures["cost_eur"] == pytest.approx(300 * 60 / 3.6e6 * 0.4, rel=1e-3)
-    assert entry.figures["energy_to_target_joules"] == pytest.approx(300 * 10, rel=1e-3)
+    assert entry.values["cost_eur"] == pytest.approx(300 * 60 / 3.6e6 * 0.4, rel=1e-3)
+    assert entry.values["energy_to_target_joules"] == pytest.approx(300 * 10, rel=1e-3)
 
 
 def logged(world: World, run: str, start: float, accuracies: list[float]) -> None:
@@ -175,20 +175,20 @@ def test_time_and_energy_to_a_target(world: World) -> None:
     logged(world, second, START + 100, [0.5, 0.91, 0.9])
     found = compare(world.connection, ["20"], further=[towards(Target.parse("accuracy >= 0.95"))])
     one, two, three = found.entries
-    assert one.figures["time_to_target_seconds"] == pytest.approx(25.5)
-    assert one.figures["energy_to_target_joules"] == pytest.approx(sum(range(25)) + 0.5 * 25)
-    assert not {"time_to_target_seconds", "energy_to_target_joules"} & {*two.figures, *three.figures}
+    assert one.values["time_to_target_seconds"] == pytest.approx(25.5)
+    assert one.values["energy_to_target_joules"] == pytest.approx(sum(range(25)) + 0.5 * 25)
+    assert not {"time_to_target_seconds", "energy_to_target_joules"} & {*two.values, *three.values}
     assert [(entry.label, reason) for entry in found.entries for reason in {one.reason for one in entry.missing}] == [
         ("20/1/2", "it never reached accuracy>=0.95 (0.91 at best)"), ("20/1/3", "it has not logged accuracy"),
     ]  # fmt: skip
     assert "time to accuracy>=0.95" in tables.sheet(found).columns
     content = found.as_dict()["runs"]
     assert content[0]["target"] == "accuracy>=0.95"
-    assert content[1]["missing"][0]["figure"] == "time_to_target_seconds"
+    assert content[1]["missing"][0]["metric"] == "time_to_target_seconds"
     [workload] = compare(
         world.connection, ["20"], by="workload", further=[towards(Target.parse("accuracy<=0.5"))]
     ).entries
-    assert "time_to_target_seconds" not in workload.figures
+    assert "time_to_target_seconds" not in workload.values
     with pytest.raises(BadRequest, match="none of these runs has logged 'acuracy' \\(did you mean 'accuracy'"):
         compare(world.connection, ["20"], further=[towards(Target.parse("acuracy>=0.95"))])
 
@@ -207,4 +207,4 @@ def test_a_cost_in_the_part_that_runs_have_in_common(world: World, tmp_path: Pat
     found = compare(world.connection, ["20"], align="time", further=[costs(tariff(tmp_path, NIGHT))])
     for position, entry in enumerate(found.entries, 1):
         expected = 100 * position * 60 / 3.6e6 * (0.2 + 0.1)
-        assert entry.figures["cost_eur"] == pytest.approx(expected, rel=0.02)
+        assert entry.values["cost_eur"] == pytest.approx(expected, rel=0.02)

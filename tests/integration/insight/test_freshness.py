@@ -14,7 +14,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder, SupervisorState
 from hypergauge.core.system.processes import identity
 from hypergauge.insight import freshness
-from hypergauge.insight.freshness import await_figures
+from hypergauge.insight.freshness import await_values
 from tests.support.world import World
 
 
@@ -49,7 +49,7 @@ def test_a_run_that_has_just_ended_is_waited_for(here: Settings, world: World, m
         assert words == f"waiting for the last metrics of run {folder.run_id[:8]}"
         threading.Thread(target=arrive).start()
 
-    assert await_figures(world.connection, here, ["20"], say)
+    assert await_values(world.connection, here, ["20"], say)
     assert order == ["delivered", "summarised"]
 
 
@@ -57,7 +57,7 @@ def test_one_that_does_not_settle_is_given_up(here: Settings, world: World, monk
     folder = run_of(here, world, time.time() - 1)
     monkeypatch.setattr(freshness, "_SETTLE_SECONDS", 1.5)
     said: list[str] = []
-    assert not await_figures(world.connection, here, ["20"], said.append)
+    assert not await_values(world.connection, here, ["20"], said.append)
     assert said == [f"the last metrics of run {folder.run_id[:8]} have not arrived yet"]
 
 
@@ -67,5 +67,5 @@ def test_nobody_waits_for_other_runs(here: Settings, world: World) -> None:
     world.run(now - 10, now - 1, position=2)  # another home's
     run_of(here, world, now - 3600, position=3)
     said: list[str] = []
-    assert await_figures(world.connection, here, ["20/1/2", "20/1/3"], said.append)
+    assert await_values(world.connection, here, ["20/1/2", "20/1/3"], said.append)
     assert said == []

@@ -142,7 +142,7 @@ def test_failed_repetitions_are_named_and_not_used(laboratory: Laboratory, bench
         {"runs": ["20/3/1@3", "20/3/2@3"], "reason": "20/3/2@3 failed after 3.0 s"},
     ]
     assert (["20/3/1@3", "20/3/2@3"], {"reason": "20/3/2@3 failed after 3.0 s"}) in [
-        (one["runs"], one["values"]) for one in found["notices"] if one["code"] == "not_judged"
+        (one["runs"], one["values"]) for one in found["notices"] if one["code"] == "not_compared"
     ]
 
 
@@ -202,11 +202,11 @@ def test_energy_is_what_the_board_used_from_the_first_start_to_the_last_end(
     )
     laboratory.world.connection.execute("select summarise(run_id) from runs")
     [one] = asked(bench, "20")["sets"]
-    energy = one["board_energy_joules"]
+    energy = one["device_energy_joules"]
     assert (energy["together"], energy["one_by_one"]) == pytest.approx((8000, 10000), rel=0.06)
     laboratory.world.connection.execute("update runs set simulated = true")
-    assert asked(bench, "20")["sets"][0]["board_energy_joules"] is None
-    assert asked(bench, "20", "--simulated")["sets"][0]["board_energy_joules"] == energy
+    assert asked(bench, "20")["sets"][0]["device_energy_joules"] is None
+    assert asked(bench, "20", "--simulated")["sets"][0]["device_energy_joules"] == energy
 
 
 @pytest.mark.slow

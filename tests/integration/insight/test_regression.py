@@ -103,7 +103,7 @@ def test_a_slower_row_fails_and_one_that_is_not_passes(laboratory: Laboratory, b
     assert "✗ 21/1/1: step_time changed by +10.0% (90% interval +7.7% to +12.3%), above +3%: p = 0.0002" in said
     assert "✓ 21/1/2: step_time changed by" in said
     assert (
-        "Welch's t of the logarithms of the attempts' figures, one-sided; H0: the change is not beyond the threshold"
+        "Welch's t of the logarithms of the attempts' values, one-sided; H0: the change is not beyond the threshold"
         in said
     )
     assert "Among 2 tests at once, Holm's method keeps the rate of any false alarm at 0.05." in said
@@ -127,7 +127,7 @@ def test_a_slower_row_fails_and_one_that_is_not_passes(laboratory: Laboratory, b
     assert bench("21/1/1", "--baseline", "20/1/1", "--fail-on", "energy>+30%")[0] == 0
 
 
-def test_figures_by_their_names(laboratory: Laboratory, world: World) -> None:
+def test_values_by_their_names(laboratory: Laboratory, world: World) -> None:
     laboratory.attempts(JITTER, experiment=20)
     laboratory.attempts([1.1 * one for one in JITTER], experiment=21)
     expected = {
@@ -242,7 +242,7 @@ def test_attempts_that_failed_do_not_count(laboratory: Laboratory, world: World)
         gate(world, "21", "step_time>+3%", baseline="20")
 
 
-def test_figures_that_are_not_to_be_compared_are_said(laboratory: Laboratory, world: World) -> None:
+def test_notes_name_values_that_are_not_comparable(laboratory: Laboratory, world: World) -> None:
     laboratory.attempts(JITTER[:2], experiment=20)
     runs = laboratory.attempts(JITTER[:2], experiment=21)
     store_software_metrics(world.connection, runs[0], [SoftwareMetric("accuracy", 30, laboratory.now - 6, 0.0)])

@@ -23,12 +23,12 @@ HEADER = """\
 -- [parameters.threshold]
 -- default = 0.5
 -- unit = "ratio"
--- [parameters.patience]
+-- [parameters.minimum_duration]
 -- default = "10 s"
 """
 STATEMENT = """
 select %(start)s as started_at, %(stop)s as ended_at,
-       jsonb_build_object('run', %(run)s::text, 'threshold', %(threshold)s, 'patience', %(patience)s) as evidence
+       jsonb_build_object('run', %(run)s::text, 'threshold', %(threshold)s, 'minimum_duration', %(minimum_duration)s) as evidence
 """
 
 
@@ -45,21 +45,21 @@ def rule(folder: Path, statement: str, header: str = HEADER) -> rules.Rule:
 
 
 def using(statement: str) -> str:
-    return f"with unused as (select %(threshold)s, %(patience)s)\n{statement}"
+    return f"with unused as (select %(threshold)s, %(minimum_duration)s)\n{statement}"
 
 
-def test_a_rule_of_ones_own_is_given_the_run_the_stretch_and_its_values(
+def test_a_rule_of_ones_own_is_given_the_run_the_interval_and_its_values(
     world: World, start: float, tmp_path: Path
 ) -> None:
     run = world.run(start, start + 60)
     [firing] = found(world, rule(tmp_path, STATEMENT + "; "), run, start, start + 60, threshold="0.25")
     assert firing == Firing(
         run, "Mine", moment(start), moment(start + 60), "info",
-        {"run": run, "threshold": 0.25, "patience": "00:00:10"},
+        {"run": run, "threshold": 0.25, "minimum_duration": "00:00:10"},
     )  # fmt: skip
 
 
-def test_stretches_that_overlap_become_one(world: World, start: float, tmp_path: Path) -> None:
+def test_intervals_that_overlap_become_one(world: World, start: float, tmp_path: Path) -> None:
     run = world.run(start, start + 60)
     statement = """
     select %(start)s + make_interval(secs => x.at) as started_at, %(start)s + make_interval(secs => x.until) as ended_at,
@@ -80,7 +80,7 @@ ANSWER = "select now() as started_at, now() as ended_at, '{}'::jsonb as evidence
     ("statement", "complaint"),
     [
         ("delete from runs returning started_at, ended_at, '{}'::jsonb as evidence", "syntax error"),
-        (f"with gone as (delete from runs returning 1) {ANSWER}", "top level"),
+        (f"with deleted as (delete from runs returning 1) {ANSWER}", "top level"),
         (f"{ANSWER} from (select summarise(run_id) from runs) x", "read-only"),
         (f"{ANSWER} from (select set_config('transaction_read_only', 'off', true)) x", "before any query"),
         (f"{ANSWER} from (select nextval('runset_ids')) x", "permission denied|read-only"),
@@ -93,7 +93,7 @@ ANSWER = "select now() as started_at, now() as ended_at, '{}'::jsonb as evidence
         (f"{ANSWER} from generate_series(1, 5000)", "more than 1000"),
     ],
 )  # fmt: skip
-def test_a_rule_can_only_read_and_has_to_answer_with_stretches(
+def test_a_rule_can_only_read_and_has_to_answer_with_intervals(
     world: World, start: float, tmp_path: Path, statement: str, complaint: str
 ) -> None:
     run = world.run(start, start + 60)
@@ -170,21 +170,21 @@ def test_a_value_that_nobody_gives_is_named_with_the_nearest(tmp_path: Path) -> 
 def test_values_are_those_given_then_the_presets_then_the_defaults(tmp_path: Path) -> None:
     one = rule(tmp_path, STATEMENT, HEADER + "-- [presets.smdebug]\n-- threshold = 0.9\n")
     ten = timedelta(seconds=10)
-    assert one.values() == one.values("aws-docs") == {"threshold": 0.5, "patience": ten}
-    assert one.values("smdebug") == {"threshold": 0.9, "patience": ten}
-    assert one.values("smdebug", {"threshold": 0.1, "patience": "1 min"}) == {
+    assert one.values() == one.values("aws-docs") == {"threshold": 0.5, "minimum_duration": ten}
+    assert one.values("smdebug") == {"threshold": 0.9, "minimum_duration": ten}
+    assert one.values("smdebug", {"threshold": 0.1, "minimum_duration": "1 min"}) == {
         "threshold": 0.1,
-        "patience": timedelta(minutes=1),
+        "minimum_duration": timedelta(minutes=1),
     }
     assert one.window(one.values()) is None
     (tmp_path / "back").mkdir()
     back = rule(tmp_path / "back", STATEMENT, HEADER.replace("-- [param", '-- lookback = "15 s"\n-- [param', 1))
     assert back.window(back.values()) == 2 * ten
-    assert back.window(back.values(None, {"patience": "1 s"})) == timedelta(seconds=15)
+    assert back.window(back.values(None, {"minimum_duration": "1 s"})) == timedelta(seconds=15)
     for given, complaint in (
         ({"treshold": 1}, "did you mean 'threshold'"),
         ({"threshold": "much"}, "Mine: threshold is a number in ratio, not 'much'"),
-        ({"patience": 10}, "a duration such as '10 s'"),
+        ({"minimum_duration": 10}, "a duration such as '10 s'"),
     ):
         with pytest.raises(BadRequest, match=complaint):
             one.values(None, given)

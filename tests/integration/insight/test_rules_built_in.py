@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.data.ruled import GPUS, cpu, figures, found, gpu, moment, spans
+from tests.support.data.ruled import GPUS, cpu, found, gpu, moment, spans, write_metrics
 from tests.support.world import World
 
-EACH_SECOND = {"point": "1 s", "window": "50 s", "patience": "0 s"}
+EACH_SECOND = {"point": "1 s", "window": "50 s", "warm_up": "0 s"}
 
 
 def edges(start: float, seconds: list[float]) -> list[tuple[float, float | None]]:
@@ -29,24 +29,24 @@ def test_low_gpu_utilization(world: World, start: float) -> None:
     run = world.run(start, start + 400, gpu=GPUS[0])
     gpu(world, start, [0.9] * 100 + [0.3] * 100 + [0.9] * 100 + [1.0, 1.0, 1.0, 0.05] * 25)
     given = {"point": "1 s", "window": "50 s"}
-    low, fluctuating = found(world, "LowGPUUtilization", run, start, start + 400, patience="0 s", **given)
+    low, fluctuating = found(world, "LowGPUUtilization", run, start, start + 400, warm_up="0 s", **given)
     assert (low.started_at, low.ended_at) == (moment(start + 100), moment(start + 200))
     assert low.evidence == {"device": "GPU 0", "p95": 0.3, "p5": 0.3, "scope": "instance", "what": "low"}
     assert (fluctuating.started_at, fluctuating.ended_at) == (moment(start + 300), None)
     assert fluctuating.evidence["what"] == "fluctuating"
-    assert not found(world, "LowGPUUtilization", run, start, start + 300, patience="200 s", **given)
-    assert not found(world, "LowGPUUtilization", run, start, start + 300, patience="0 s", threshold_p95=0.2, **given)
+    assert not found(world, "LowGPUUtilization", run, start, start + 300, warm_up="200 s", **given)
+    assert not found(world, "LowGPUUtilization", run, start, start + 300, warm_up="0 s", threshold_p95=0.2, **given)
     assert not found(world, "LowGPUUtilization", run, start, start + 400)  # shorter than what is published waits
 
 
 def test_idle_device(world: World, start: float) -> None:
     run = world.run(start, start + 300, gpu=GPUS[0])
     gpu(world, start, [0.5] * 100 + [0.0] * 100 + [0.8] * 100)
-    [firing] = found(world, "IdleDevice", run, start, start + 300, patience="90 s")
+    [firing] = found(world, "IdleDevice", run, start, start + 300, minimum_duration="90 s")
     assert (firing.started_at, firing.ended_at) == (moment(start + 100), moment(start + 200))
     assert firing.evidence == {"device": "GPU 0", "utilization": 0}
-    assert not found(world, "IdleDevice", run, start, start + 300, patience="2 min")
-    assert not found(world, "IdleDevice", run, start, start + 100, patience="20 s")
+    assert not found(world, "IdleDevice", run, start, start + 300, minimum_duration="2 min")
+    assert not found(world, "IdleDevice", run, start, start + 100, minimum_duration="20 s")
 
 
 def test_the_work_of_others_on_a_gpu_keeps_it_busy_for_nobody_else(world: World, start: float) -> None:
@@ -57,10 +57,10 @@ def test_the_work_of_others_on_a_gpu_keeps_it_busy_for_nobody_else(world: World,
         times = [start + 1 + at for at in range(200)]
         labels = {"UUID": GPUS[0], "run_id": one}
         world.write(world.gauge("bench_gpu_run_sm_utilization_ratio", times, [share] * 200, labels, "nvml"))
-    [firing] = found(world, "IdleDevice", run, start, start + 200, patience="1 min")
+    [firing] = found(world, "IdleDevice", run, start, start + 200, minimum_duration="1 min")
     assert firing.ended_at is None
     assert firing.evidence["device"] == "GPU 0"
-    assert not found(world, "IdleDevice", busy, start, start + 200, patience="1 min")
+    assert not found(world, "IdleDevice", busy, start, start + 200, minimum_duration="1 min")
 
 
 def test_max_initialization_time(world: World, start: float) -> None:
@@ -91,7 +91,7 @@ def test_cpu_saturated(world: World, start: float) -> None:
         "cores": pytest.approx(1.9, abs=0.01),
         "available": 2,
     }
-    assert not found(world, "CpuSaturated", run, start, start + 60, patience="40 s")
+    assert not found(world, "CpuSaturated", run, start, start + 60, minimum_duration="40 s")
     assert not found(world, "CpuSaturated", other, start, start + 60)
     unknown = world.run(start, start + 60, workload=3)
     cpu(world, unknown, start, [1.9] * 60, available=None)
@@ -112,7 +112,7 @@ def test_cpu_bottleneck(world: World, start: float) -> None:
 def test_io_bottleneck(world: World, start: float) -> None:
     run = world.run(start, start + 100, gpu=GPUS[0])
     gpu(world, start, [0.3] * 100)
-    figures(world, start, {}, "host", node_pressure_io_waiting_seconds_total=[0.1] * 50 + [0.8] * 50)
+    write_metrics(world, start, {}, "host", node_pressure_io_waiting_seconds_total=[0.1] * 50 + [0.8] * 50)
     [firing] = found(world, "IOBottleneck", run, start, start + 100, **EACH_SECOND)
     assert (firing.started_at, firing.ended_at) == (moment(start + 50), None)
     assert firing.evidence == {"share": 1, "host_waiting": pytest.approx(0.8), "gpu": pytest.approx(0.3)}
@@ -184,7 +184,7 @@ def test_step_outlier(world: World, start: float) -> None:
 def test_dataloader(world: World, start: float) -> None:
     run = world.run(start, start + 300, gpu=GPUS[0])
     gpu(world, start, [0.95] * 100 + [0.3] * 100 + [0.95] * 100)
-    figures(
+    write_metrics(
         world, start, {"run_id": run}, bench_process_available_cores=8.0,
         bench_process_processes=[3.0] * 200 + [33.0] * 100,
     )  # fmt: skip
@@ -199,8 +199,10 @@ def test_throttled(world: World, start: float) -> None:
     run = world.run(start, start + 120, gpu=GPUS[0])
     labels = {"UUID": GPUS[0], "gpu": "0"}
     hot = [0.0] * 60 + [1.0] * 60
-    figures(world, start, {**labels, "reason": "hw_thermal_slowdown"}, "nvml", bench_gpu_throttled=hot)
-    figures(world, start, {**labels, "reason": "applications_clocks_setting"}, "nvml", bench_gpu_throttled=[1.0] * 120)
+    write_metrics(world, start, {**labels, "reason": "hw_thermal_slowdown"}, "nvml", bench_gpu_throttled=hot)
+    write_metrics(
+        world, start, {**labels, "reason": "applications_clocks_setting"}, "nvml", bench_gpu_throttled=[1.0] * 120
+    )
     [firing] = found(world, "Throttled", run, start, start + 120)
     assert (firing.started_at, firing.ended_at) == (moment(start + 60), None)
     assert firing.evidence == {"device": "GPU 0", "reason": "hw_thermal_slowdown", "share": 1}
@@ -224,7 +226,7 @@ def test_memory_near_limit(
         used = [80e9 - one for one in used]
     both: dict[str, Any] = {metrics[0]: used, metrics[1]: 80e9}
     listener = {"GPU 0": "nvml", "host": "host"}.get(memory, "process")
-    figures(world, start, {"run_id": run} if labels == {} else labels or {}, listener, **both)
+    write_metrics(world, start, {"run_id": run} if labels == {} else labels or {}, listener, **both)
     [firing] = found(world, "MemoryNearLimit", run, start, start + 60)
     assert (firing.started_at, firing.ended_at) == (moment(start + 20), None)
     assert firing.evidence == {"memory": memory, "used_bytes": pytest.approx(78e9), "there_bytes": pytest.approx(80e9)}

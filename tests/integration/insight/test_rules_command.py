@@ -85,7 +85,9 @@ def test_a_sweep_says_on_how_many_runs_a_threshold_would_fire(bench: Command) ->
     assert [(one["value"], one["fired"], one["runs"], one["seconds"]) for one in content["sweep"]] == [
         (0.4, 3, 3, 130), (0.7, 2, 3, 70), (0.9, 1, 3, 30), (1.1, 0, 3, 0),
     ]  # fmt: skip
-    said = bench("replay", "--sweep", "CpuSaturated.patience=1 s,35 s,50 s", "--set", "CpuSaturated.threshold=0.4")[1]
+    said = bench(
+        "replay", "--sweep", "CpuSaturated.minimum_duration=1 s,35 s,50 s", "--set", "CpuSaturated.threshold=0.4"
+    )[1]
     assert [line.split()[2:4] for line in said.splitlines() if " s " in line] == [["3", "3"], ["2", "3"], ["1", "3"]]
 
 
@@ -96,7 +98,7 @@ def test_all_rules_are_shown_with_what_can_be_set(bench: Command) -> None:
     assert outlier["parameters"]["stddev"] == {
         "value": 3, "default": 5, "unit": "", "help": "how many standard deviations above the mean a step is an outlier",
     }  # fmt: skip
-    assert "patience = 5 min" in bench("list")[1]
+    assert "minimum_duration = 5 min" in bench("list")[1]
 
 
 def test_a_file_of_ones_own_is_checked_and_then_asked(bench: Command, tmp_path: Path) -> None:
@@ -140,8 +142,8 @@ def test_a_rule_that_fails_is_named_and_the_others_go_on(bench: Command, tmp_pat
         ),
         (["replay", "--set", "threshold=1"], "must be RULE.PARAMETER=VALUE"),
         (["replay", "--set", "IdleDevice.threshold=much"], "threshold is a number in ratio, not 'much'"),
-        (["replay", "--sweep", "IdleDevice.patience=10 s,20"], "'20' is no duration: it has no unit"),
-        (["replay", "--sweep", "IdleDevice.patience=10 s", "--store"], "leave out --store and --rule"),
+        (["replay", "--sweep", "IdleDevice.minimum_duration=10 s,20"], "'20' is no duration: it has no unit"),
+        (["replay", "--sweep", "IdleDevice.minimum_duration=10 s", "--store"], "leave out --store and --rule"),
         (["replay", "--limit", "5 sec"], "there is no unit 'sec'"),
         (["list", "--preset", "aws"], "there is no preset 'aws' (did you mean 'aws-docs'?)"),
         (["list", "--folder", "nowhere"], "there is no folder 'nowhere'"),

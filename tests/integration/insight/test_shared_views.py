@@ -124,11 +124,11 @@ def test_runs_that_are_gone_are_named_and_the_rest_is_shown(desk: Desk) -> None:
     assert said.endswith("Wrote 1 chart to page.html\n")
     assert f"deleted runs: {second}" in desk.read("page.html")
     answer = desk.json("open", "view.json")
-    assert (answer["gone"], [chart["runs"] for chart in answer["charts"]]) == ([second], [[third]])
+    assert (answer["deleted"], [chart["runs"] for chart in answer["charts"]]) == ([second], [[third]])
     assert len(answer["missing"]) == 1
     desk.write("lost.json", [{"runs": [second[:12], "f" * 12], "metrics": ["cpu_usage"]}])
     said = desk.bench("open", "lost.json", status=1)
-    assert said == f"error: all runs of this view are gone: {second[:12]}, ffffffffffff\n"
+    assert said == f"error: all runs of this view are deleted: {second[:12]}, ffffffffffff\n"
     assert sorted(one.name for one in desk.folder.iterdir()) == ["lost.json", "page.html", "view.json"]
 
 

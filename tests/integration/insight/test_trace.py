@@ -94,7 +94,7 @@ def names(events: list[dict[str, Any]]) -> tuple[dict[int, str], dict[tuple[int,
 
 
 def counters(events: list[dict[str, Any]]) -> dict[tuple[str, str], list[tuple[int, dict[str, float]]]]:
-    """Return time and figures of the counters, by group and name."""
+    """Return time and values of the counters, by group and name."""
     groups, _ = names(events)
     found: dict[tuple[str, str], list[tuple[int, dict[str, float]]]] = {}
     for event in events:

@@ -41,5 +41,5 @@ def test_runs_that_are_gone_are_named(world: World, run_ids: list[str]) -> None:
     assert found.view == View((ViewChart((first, third), ("loss",)), ViewChart((first,), ("loss",), align="step")))
     assert {run_id: run.label for run_id, run in found.runs.items()} == {first: "20/1/1", third: "20/1/3"}
     assert found.deleted == (second[:12],)
-    with pytest.raises(NoData, match=f"all runs of this view are gone: {second[:12]}"):
+    with pytest.raises(NoData, match=f"all runs of this view are deleted: {second[:12]}"):
         View((lost,)).find(world.connection)

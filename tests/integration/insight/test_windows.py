@@ -47,8 +47,8 @@ def training(
     return run
 
 
-def figures(found: Comparison, key: str) -> list[float | None]:
-    return [entry.figures.get(key, entry.software.get(key)) for entry in found.entries]
+def values(found: Comparison, key: str) -> list[float | None]:
+    return [entry.values.get(key, entry.software.get(key)) for entry in found.entries]
 
 
 def test_runs_are_compared_over_the_steps_that_both_have(world: World, start: float) -> None:
@@ -56,10 +56,10 @@ def test_runs_are_compared_over_the_steps_that_both_have(world: World, start: fl
     quick = training(world, start, steps=range(40), pace=1, cores=[float(at) for at in range(55)])
     slow = training(world, start + 100, steps=range(10, 50), pace=2, cores=[3.0], position=2)
     found = compare(world.connection, ["20/1"], align="step", baseline="20/1/1")
-    assert figures(found, "duration_seconds") == [pytest.approx(29.9), pytest.approx(59.8)]
+    assert values(found, "duration_seconds") == [pytest.approx(29.9), pytest.approx(59.8)]
     # Of the quick one, from the 20th second to the 50th, less the last tenth of it.
-    assert figures(found, "cpu_seconds") == [pytest.approx(sum(range(20, 50)) - 4.9), pytest.approx(3 * 59.8)]
-    assert figures(found, "loss") == [61.0, 61.0]  # of step 39, though the second one went on
+    assert values(found, "cpu_seconds") == [pytest.approx(sum(range(20, 50)) - 4.9), pytest.approx(3 * 59.8)]
+    assert values(found, "loss") == [61.0, 61.0]  # of step 39, though the second one went on
     assert found.entries[1].changes["duration_seconds"] == pytest.approx(1)
     content = found.as_dict()
     assert tables.comparison(found).title == "over steps 10 to 40"
@@ -77,9 +77,9 @@ def test_a_phase_is_compared_from_its_beginning_to_its_end(world: World, start: 
     training(world, start, steps=range(10), pace=3, cores=[2.0], load=30.0, position=2)
     for align, seconds in (("phase", [20, 30]), ("phase:train", [20, 30]), ("phase:load", [10, 30])):
         found = compare(world.connection, ["20/1"], align=align)
-        assert figures(found, "duration_seconds") == pytest.approx(seconds)
-        assert figures(found, "cpu_seconds") == pytest.approx([2.0 * one for one in seconds])
-        assert figures(found, "loss") == ([None, None] if align == "phase:load" else [81.0, 91.0])
+        assert values(found, "duration_seconds") == pytest.approx(seconds)
+        assert values(found, "cpu_seconds") == pytest.approx([2.0 * one for one in seconds])
+        assert values(found, "loss") == ([None, None] if align == "phase:load" else [81.0, 91.0])
         assert found.window is not None
         name = "load" if align == "phase:load" else "train"
         assert found.window.phases == (name,)
@@ -90,19 +90,19 @@ def test_time_is_compared_as_far_as_the_shortest_goes(world: World, start: float
     training(world, start, steps=range(20), pace=1, cores=[2.0])
     training(world, start, steps=range(10), pace=10, cores=[1.0], position=2)
     found = compare(world.connection, ["20/1"], align="time")
-    assert figures(found, "duration_seconds") == [35, 35]
-    assert figures(found, "cpu_seconds") == [68, 35]  # the first one's last sample came when it was over
+    assert values(found, "duration_seconds") == [35, 35]
+    assert values(found, "cpu_seconds") == [68, 35]  # the first one's last sample came when it was over
     assert tables.comparison(found).title == "over the first 35.0 s"
-    assert figures(found, "loss") == [81.0, 99.0]
+    assert values(found, "loss") == [81.0, 99.0]
 
 
 def test_a_workload_is_that_part_of_its_runs(world: World, start: float) -> None:
     training(world, start, steps=range(20), pace=1, cores=[2.0])
     training(world, start, steps=range(10), pace=4, cores=[1.0], position=2)
     [found] = compare(world.connection, ["20/1"], by="workload", align="step").entries
-    assert found.figures["duration_seconds"] == pytest.approx((9.9 + 39.6) / 2)
-    assert found.figures["makespan_seconds"] == pytest.approx(39.6)
-    assert found.figures["cpu_seconds"] == pytest.approx(2 * 9.9 + 39.6)
+    assert found.values["duration_seconds"] == pytest.approx((9.9 + 39.6) / 2)
+    assert found.values["makespan_seconds"] == pytest.approx(39.6)
+    assert found.values["cpu_seconds"] == pytest.approx(2 * 9.9 + 39.6)
 
 
 def test_neighbours_count_that_changed_in_that_part(world: World, start: float) -> None:
@@ -125,7 +125,7 @@ def test_an_attempt_that_failed_halfway_shortens_nothing(world: World, start: fl
     [row] = found.entries
     assert found.window is not None
     assert (found.window.first, found.window.last) == (0, 20)
-    assert row.figures["duration_seconds"] == pytest.approx((19.9 + 39.8) / 2)
+    assert row.values["duration_seconds"] == pytest.approx((19.9 + 39.8) / 2)
     assert (row.status, row.counted, len(row.runs)) == ("failed", (2, 3), 3)
 
 
@@ -183,4 +183,4 @@ def test_what_is_logged_counts_to_the_step_before(world: World, start: float) ->
     found = compare(world.connection, ["20/1"], align="step")
     assert found.window is not None
     assert (found.window.first, found.window.last) == (1, 30)
-    assert figures(found, "loss") == [1.0, 71.0]
+    assert values(found, "loss") == [1.0, 71.0]

@@ -54,7 +54,7 @@ def workload(world: World, scope: str | None = None, **options: object) -> tuple
 
 
 @pytest.mark.parametrize("summarised", [False, True], ids=["computed", "stored"])
-def test_a_hosts_figures_count_once(world: World, start: float, summarised: bool) -> None:
+def test_a_hosts_values_count_once(world: World, start: float, summarised: bool) -> None:
     made = [
         run(world, start, *when, position) for position, when in enumerate([(0, 20), (5, 15), (10, 40), (50, 60)], 1)
     ]
@@ -62,11 +62,11 @@ def test_a_hosts_figures_count_once(world: World, start: float, summarised: bool
     if summarised:
         world.connection.execute("select summarise(run_id) from unnest(%s::text[]) as run_id", (made,))
     entry, _ = workload(world, "host")
-    assert entry.figures["cpu_seconds"] == pytest.approx(2 * 50, rel=0.01), "0 to 40 and 50 to 60"
+    assert entry.values["cpu_seconds"] == pytest.approx(2 * 50, rel=0.01), "0 to 40 and 50 to 60"
     assert entry.spread["cpu_seconds"] == pytest.approx((20, 60)), "of the runs as they are"
-    assert entry.figures["cpu_utilization"] == pytest.approx(2)
+    assert entry.values["cpu_utilization"] == pytest.approx(2)
     alone = compare(world.connection, ["20"], scope="host").entries
-    assert [round(one.figures["cpu_seconds"]) for one in alone] == [40, 20, 60, 20]
+    assert [round(one.values["cpu_seconds"]) for one in alone] == [40, 20, 60, 20]
 
 
 def test_a_gpu_that_runs_share_counts_once(world: World, start: float, tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ def test_a_gpu_that_runs_share_counts_once(world: World, start: float, tmp_path:
     (tmp_path / "tariff.toml").write_text("price_per_kwh = 0.36\ncarbon_g_per_kwh = 360")
     paid = costs(Tariff.load(tmp_path / "tariff.toml"))
     entry, found = workload(world, "device", further=[paid])
-    assert entry.figures[ENERGY_KEY] == pytest.approx(joules, rel=0.01)
-    assert entry.figures["cost_eur"] == pytest.approx(joules * 1e-7, rel=0.01)
-    assert entry.figures["co2_grams"] == pytest.approx(joules * 1e-4, rel=0.01)
+    assert entry.values[ENERGY_KEY] == pytest.approx(joules, rel=0.01)
+    assert entry.values["cost_eur"] == pytest.approx(joules * 1e-7, rel=0.01)
+    assert entry.values["co2_grams"] == pytest.approx(joules * 1e-4, rel=0.01)
     assert missing(world, found) == []
 
 
@@ -97,7 +97,7 @@ def test_a_price_by_the_minute_is_that_of_the_time_that_counts(world: World, sta
         f'time_zone = "UTC"\nprice_per_kwh = 0.36\n[[times]]\nfrom = "{hour:02}:00"\nto = "{(hour + 1) % 24:02}:00"\nprice_per_kwh = 3.6\n'
     )
     entry, _ = workload(world, "device", further=[costs(Tariff.load(tmp_path / "tariff.toml"))])
-    assert entry.figures["cost_eur"] == pytest.approx(100 * (30 * 1e-7 + 30 * 1e-6), rel=0.02)
+    assert entry.values["cost_eur"] == pytest.approx(100 * (30 * 1e-7 + 30 * 1e-6), rel=0.02)
 
 
 def test_gpus_that_are_shared_in_part_have_no_sum(world: World, start: float) -> None:
@@ -105,7 +105,7 @@ def test_gpus_that_are_shared_in_part_have_no_sum(world: World, start: float) ->
     run(world, start, 0, 40, 2, TWO, THREE)
     measure(world, start)
     entry, found = workload(world, "device")
-    assert ENERGY_KEY not in entry.figures
+    assert ENERGY_KEY not in entry.values
     reason = "it shares only some of its GPUs with 20/1/1"
     assert [one for one in missing(world, found) if ENERGY_KEY in one[1]] == [(["20/1/2"], [ENERGY_KEY], reason)]
 
@@ -117,16 +117,16 @@ def test_what_is_shared_needs_raw_samples(world: World, start: float) -> None:
     world.connection.execute("select summarise(run_id) from runs")
     world.connection.execute("update retention set raw_cutoff = now()")
     entry, found = workload(world, "host")
-    assert "cpu_seconds" not in entry.figures
+    assert "cpu_seconds" not in entry.values
     assert (["20/1/2"], ["cpu_seconds"], "its raw samples are no longer kept") in missing(world, found)
 
 
 def test_a_makespan_is_that_of_one_pass(world: World, start: float) -> None:
     run(world, start, 0, 10, 1)
     run(world, start, 0, 14, 2)
-    assert workload(world)[0].figures["makespan_seconds"] == pytest.approx(14)
+    assert workload(world)[0].values["makespan_seconds"] == pytest.approx(14)
     first, second = (run(world, start, 600 + at, 620 + at, position, attempt=2) for position, at in ((1, 0), (2, 5)))
-    assert workload(world)[0].figures["makespan_seconds"] == pytest.approx(25), "of the latest pass"
+    assert workload(world)[0].values["makespan_seconds"] == pytest.approx(25), "of the latest pass"
     assert totals(world) == [pytest.approx(25)]
     begun = traced_runs(world.connection, [first, second])
     assert [begun[one].start for one in (first, second)] == [0, 5_000_000]
@@ -138,8 +138,8 @@ def test_a_run_that_was_repeated_alone_leaves_no_makespan(world: World, start: f
     run(world, start, 6000, 6008, 2, attempt=2)
     entry, found = workload(world)
     assert [one.full_label for one in entry.runs] == ["20/1/1", "20/1/2@2"]
-    assert "makespan_seconds" not in entry.figures
-    assert entry.figures["duration_seconds"] == pytest.approx(9), "of the latest attempts, as everywhere"
+    assert "makespan_seconds" not in entry.values
+    assert entry.values["duration_seconds"] == pytest.approx(9), "of the latest attempts, as everywhere"
     reason = "its rows' latest attempts did not run at the same time, but 20/1/1, then 20/1/2@2"
     assert (["20/1"], ["makespan_seconds"], reason) in missing(world, found)
     assert totals(world) == [None]
@@ -148,9 +148,9 @@ def test_a_run_that_was_repeated_alone_leaves_no_makespan(world: World, start: f
 
 
 def missing(world: World, found: Comparison) -> list[tuple[list[str], list[str], str]]:
-    """Return the runs of each notice on missing figures, the figures and the reason."""
+    """Return the runs of each notice on missing metrics, the metrics and the reason."""
     notices = trust(world.connection, found).notices
-    return [(n.runs, n.values["figures"], n.values["reason"]) for n in notices if n.code == "missing_figures"]
+    return [(n.runs, n.values["columns"], n.values["reason"]) for n in notices if n.code == "missing_metrics"]
 
 
 def totals(world: World) -> list[float | None]:

@@ -74,7 +74,7 @@ def answers(connection: Connection, *selectors: str) -> dict[str, Any]:
         ids,
     )
     quantities = ["gpu_power", "load", "threads", "cpu_usage"]
-    found["figures"] = _rows(connection, "select * from run_figures(%s, %s)", ids, quantities)
+    found["values"] = _rows(connection, "select * from run_values(%s, %s)", ids, quantities)
     found["quantities"] = _rows(connection, "select quantity, unit from run_quantities(%s) order by 1", ids)
     found["notices"] = _rows(connection, "select * from chart_notice(%s, %s) order by 1, 2, 3, 4", ids, quantities)
     found["logged"] = _rounded(_rows(connection, "select * from software_chart(%s, array['loss'])", ids))
@@ -352,7 +352,7 @@ def test_without_its_raw_samples_a_run_has_its_buckets(
 
 
 def _without_counts(rows: list[tuple[Any, ...]]) -> list[Any]:
-    """Return all figures of rows, less the numbers of samples: a bucket has three of them at most."""
+    """Return all values of rows, less the numbers of samples: a bucket has three of them at most."""
     return [x for row in rows for x in row if isinstance(x, float)]
 
 

@@ -112,7 +112,7 @@ def test_the_range_that_shows_the_longest_run_is_an_address_that_grafana_reads(w
     assert rows(world, "select chart_end(%s)", runs) == ["1970-01-02T01:15:00.000Z"]
 
 
-def test_figures_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
+def test_values_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
     alone = world.run(START, START + 100, workload=1, gpu=GPU)
     shared = [world.run(START + 200, START + 300, workload=2, position=n, gpu=GPU) for n in (1, 2)]
     for begin, run, cores in ((0, alone, 2.0), (200, shared[0], 1.0), (200, shared[1], 3.0)):
@@ -126,7 +126,7 @@ def test_figures_are_those_of_the_scope_that_a_chart_shows(world: World) -> None
     world.connection.execute("select summarise(run_id) from runs")
     found = rows(
         world,
-        "select title, quantity, unit, scope, mean from run_figures(%s, '{cpu_usage,gpu_power}')",
+        "select title, quantity, unit, scope, mean from run_values(%s, '{cpu_usage,gpu_power}')",
         [alone, *shared],
     )
     assert found == [
@@ -135,7 +135,7 @@ def test_figures_are_those_of_the_scope_that_a_chart_shows(world: World) -> None
         ("20/2/2 train", "cpu_usage", "cores", "process", 3), ("20/2/2 train", "gpu_power", "watts", "device", 100),
     ]  # fmt: skip
     ids = list(workload_ids(world).values())
-    together = rows(world, "select runs, mean, lowest, highest from workload_figures(%s, '{cpu_usage}')", ids)
+    together = rows(world, "select runs, mean, lowest, highest from workload_values(%s, '{cpu_usage}')", ids)
     assert together == [(1, 2, 2, 2), (2, 2, 1, 3)]
 
     # Only of the run that had the GPU to itself is its energy known.

@@ -14,7 +14,7 @@ RELATIONS = {
     "runs": "run_id mlflow_run_id workload_id position attempt name owner status started_at ended_at exit_code reason "
     "command environment collocation params host keep simulated profilers",
     "placements": "run_id host gpu_uuid gpu_instance_id mig_uuid root_pid started_at ended_at",
-    "metrics": "metric match quantity unit scale kind combine preference board help",
+    "metrics": "metric match quantity unit scale kind combine preference whole_device help",
     "places": "place_id kind host gpu_uuid gpu_instance_id",
     "series": "series_id metric quantity place_id host device labels",
     "run_sets": "runset_id place_id run_id scope started_at ended_at",
@@ -38,7 +38,7 @@ RELATIONS = {
 }
 FUNCTIONS = """
     run_chart workload_chart chart_axis run_label replica_behind cancel_long_reads
-    rule_points rule_cpu rule_window rule_windows rule_stretches rule_steps
+    rule_points rule_cpu rule_window rule_windows rule_intervals rule_steps
 """
 NAMES = "select relname from pg_class where relnamespace = 'bench'::regnamespace and relkind in ('r', 'v', 'm', 'p')"
 WITHOUT_COMMENT = """

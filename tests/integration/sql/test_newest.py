@@ -10,7 +10,7 @@ from hypergauge.sql.queries.newest import newest_values
 from tests.support.world import HOST, World
 
 
-def test_the_newest_figures_are_those_of_the_preferred_source_in_canonical_units(world: World) -> None:
+def test_the_newest_values_are_those_of_the_preferred_source_in_canonical_units(world: World) -> None:
     now = float(int(time.time()))
     times = [now - 3, now - 2, now - 1]
     world.write(

@@ -64,7 +64,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "Partial coverage of the GPUs in 20/1/1 (40%).",
     ),
     (
-        "missing_figures", RUNS[:1], {"figures": ["cost_energy", "co2_grams"], "reason": "no energy was measured"},
+        "missing_metrics", RUNS[:1], {"columns": ["cost_energy", "co2_grams"], "reason": "no energy was measured"},
         "20/1/1: no cost_energy and no co2_grams: no energy was measured.",
     ),
     ("not_logged", RUNS, {"metrics": ["loss"]}, "loss: not logged in 20/1/1, 20/2/1."),
@@ -128,7 +128,7 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
         "diluted", [], {"members": [{"configuration": "a", "set": "a + b", "share": 0.571}]},
         "Too small, since over the whole run, while the others ran for a part of it: a in a + b (57%). For runs that track steps only that part counts.",
     ),
-    ("not_judged", RUNS, {"reason": "20/2/1 failed"}, "Left out: 20/1/1, 20/2/1 (20/2/1 failed)."),
+    ("not_compared", RUNS, {"reason": "20/2/1 failed"}, "Left out: 20/1/1, 20/2/1 (20/2/1 failed)."),
     ("running", RUNS, {}, "Still running, with values as of now: 20/1/1, 20/2/1."),
     ("not_started", RUNS, {}, "Not started: 20/1/1, 20/2/1."),
 ]  # fmt: skip

@@ -146,7 +146,7 @@ def test_intervals_that_differ(world: World, runs: list[str]) -> None:
     assert notices(world, [*runs, rare], ["threads"]) == said
 
 
-def test_figures_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
+def test_values_of_a_part_of_the_time(world: World, runs: list[str]) -> None:
     short = world.run(START + 600, START + 700, workload=9)
     measured(world, short, START + 600, seconds=40)
     world.connection.execute("select summarise(run_id) from runs")

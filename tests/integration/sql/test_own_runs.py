@@ -64,7 +64,7 @@ def bench(command: Command, lab: Lab, tmp_path: Path, monkeypatch: pytest.Monkey
         ended, out, said = command(*words)
         assert ended == status, said + out
         if "--json" in words and not status:
-            # In which order figures are added is the planner's affair, and with it their last digits.
+            # In which order values are added is the planner's affair, and with it their last digits.
             return json.loads(out, parse_float=lambda text: float(f"{float(text):.12g}"))
         return " ".join((out + said).split())
 

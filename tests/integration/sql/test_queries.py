@@ -213,12 +213,12 @@ def test_a_comparison_never_takes_the_hosts_figure_for_the_runs(world: World, ru
     bare = world.run(start + 3000, start + 3060, position=2)
     world.write(world.gauge("node_cpu_seconds_total", [start + 3001], [1.5], {"cpu": "0", "mode": "user"}))
     first, second = compare(world.connection, ["20"]).entries
-    assert first.figures["cpu_utilization"] == pytest.approx((np.arange(SECONDS) % 100 / 100).mean(), rel=0.1)
-    assert first.figures["duration_seconds"] == pytest.approx(SECONDS)
+    assert first.values["cpu_utilization"] == pytest.approx((np.arange(SECONDS) % 100 / 100).mean(), rel=0.1)
+    assert first.values["duration_seconds"] == pytest.approx(SECONDS)
     assert second.runs[0].run_id == bare
-    assert "cpu_utilization" not in second.figures
+    assert "cpu_utilization" not in second.values
     wide = compare(world.connection, ["20"], scope="host", baseline="20/1/1")
-    assert wide.entries[1].figures["cpu_utilization"] == 1.5
+    assert wide.entries[1].values["cpu_utilization"] == 1.5
     assert wide.entries[1].changes["cpu_utilization"] == pytest.approx(1.5 / 1.75 - 1)
 
 

@@ -196,7 +196,7 @@ def series_of(world: World, run: str, quantity: str) -> list[Series]:
     rows = world.connection.execute(
         """
         select s.series_id, rs.scope, s.target_id, s.metric, m.preference, coalesce(s.device, ''),
-               m.board or s.metric like 'DCGM%%',
+               m.whole_device or s.metric like 'DCGM%%',
                min(extract(epoch from rs.started_at))::float8, max(extract(epoch from coalesce(rs.ended_at, now())))::float8,
                coalesce(array_agg(array[extract(epoch from x.time)::float8, x.value * m.scale, x.dt] order by x.time)
                         filter (where x.time is not null), '{}')
@@ -301,7 +301,7 @@ def summary(world: World, source: str, run: str, quantity: str) -> dict[str, tup
     return {scope: tuple(row) for scope, *row in rows}
 
 
-def figures(values: list[float]) -> Any:
+def statistics(values: list[float]) -> Any:
     """Return what a summary has of values that each stand for as long, within rounding."""
     seconds = len(values) * LASTS
     wanted = (
@@ -333,7 +333,7 @@ def check(world: World, scenario: Scenario) -> None:
         moments = {
             scope: [value for _, value, *_ in points(series, quantity, zero, 1)] for scope, series in scopes.items()
         }
-        wholes = {scope: figures(values) for scope, values in moments.items() if values}
+        wholes = {scope: statistics(values) for scope, values in moments.items() if values}
         assert summary(world, "run_summary", run, quantity) == wholes, quantity
         # A phase is measured by the sources of the whole run.
         within = {
@@ -342,7 +342,7 @@ def check(world: World, scenario: Scenario) -> None:
         }
         part = f"summary_between('{run}', null, to_timestamp({begin}), to_timestamp({end}))"
         assert summary(world, part, run, quantity) == {
-            scope: figures(values) for scope, values in within.items() if values
+            scope: statistics(values) for scope, values in within.items() if values
         }
         # Where no scope is asked for, chart, summaries and trace take the narrowest that measured anything.
         narrowest = min((scope for scope in scopes), key=scopes_of(world, run).index, default=None)

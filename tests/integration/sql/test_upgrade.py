@@ -46,7 +46,7 @@ def folder(new_folder: NewFolder, tmp_path: Path) -> Path:
     return folder
 
 
-def figures(server: EmbeddedServer) -> tuple[object, ...]:
+def totals(server: EmbeddedServer) -> tuple[object, ...]:
     """Start a server, and return what is in its database."""
     with psycopg.connect(server.acquire()) as connection:
         row = connection.execute(
@@ -59,7 +59,7 @@ def figures(server: EmbeddedServer) -> tuple[object, ...]:
     return row
 
 
-FIGURES = (900, 1350.0, 1, 2, "7MB")
+TOTALS = (900, 1350.0, 1, 2, "7MB")
 
 
 def test_every_row_comes_over_and_the_old_data_stay(folder: Path) -> None:
@@ -70,13 +70,13 @@ def test_every_row_comes_over_and_the_old_data_stay(folder: Path) -> None:
     assert done is not None
     assert (done.old, done.new, done.kept) == (16, 18, folder / "data-16")
     assert server.made_by == 18
-    assert figures(server) == FIGURES
+    assert totals(server) == TOTALS
     assert upgrade(server) is None
     assert sorted(path.name for path in folder.glob("*-*")) == ["data-16"]
     # The way back: the old data are whole.
     (folder / "data").rename(folder / "data-18")
     (folder / "data-16").rename(folder / "data")
-    assert figures(EmbeddedServer(folder, major=16)) == FIGURES
+    assert totals(EmbeddedServer(folder, major=16)) == TOTALS
     assert upgrade(server) is not None
     assert (folder / "data-18").exists()
 
@@ -110,14 +110,14 @@ def test_a_server_left_by_killed_holders_is_stopped(folder: Path) -> None:
     server = EmbeddedServer(folder)
     assert server.running
     assert upgrade(server) is not None
-    assert figures(server) == FIGURES
+    assert totals(server) == TOTALS
 
 
 def test_no_room_is_said_before_anything_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.sql.server.upgrade.WORKING_BYTES", 1 << 60)
     with pytest.raises(DatabaseUnavailable, match=r"the copy takes \d+ MiB, .* but there are \d+ MiB free"):
         upgrade(EmbeddedServer(folder))
-    assert figures(EmbeddedServer(folder, major=16)) == FIGURES
+    assert totals(EmbeddedServer(folder, major=16)) == TOTALS
 
 
 def glob(pattern: str) -> Callable[[Path], bool]:
@@ -147,7 +147,7 @@ def test_an_upgrade_that_was_interrupted_is_done_again(
     if with_signal == signal.SIGINT:
         assert list(folder.glob("upgrading-*")) == []
     assert upgrade(server) is not None
-    assert figures(server) == FIGURES
+    assert totals(server) == TOTALS
     assert list(folder.glob("upgrading-*")) == []
 
 
@@ -155,7 +155,7 @@ def test_one_that_was_cut_off_between_its_last_steps_is_completed_by_the_next_st
     server = EmbeddedServer(folder)
     assert upgrade(server) is not None
     (folder / "data").rename(server.proven)
-    assert figures(server) == FIGURES
+    assert totals(server) == TOTALS
 
 
 def test_a_proven_copy_that_has_not_taken_its_place_is_made_again(folder: Path) -> None:
@@ -167,4 +167,4 @@ def test_a_proven_copy_that_has_not_taken_its_place_is_made_again(folder: Path) 
         connection.execute("insert into bench.samples values (now(), 1, 0, 1, 1)")
     old.release()
     assert upgrade(server) is not None
-    assert figures(server)[0] == 901
+    assert totals(server)[0] == 901

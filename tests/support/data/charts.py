@@ -54,7 +54,7 @@ def expected(
     rows = world.connection.execute(
         """
         select r.run_id, extract(epoch from r.started_at)::float8, w.workload || '/' || r.position, s.quantity, rs.scope,
-               s.metric, s.device, s.series_id, coalesce(m.scale, 1), m.combine, m.board, coalesce(m.preference, 1),
+               s.metric, s.device, s.series_id, coalesce(m.scale, 1), m.combine, m.whole_device, coalesce(m.preference, 1),
                extract(epoch from x.time)::float8, x.value, x.dt::float8
         from runs r join workloads w using (workload_id) join run_sets rs using (run_id)
         join samples x on x.runset_id = rs.runset_id join series s using (series_id) left join metrics m using (metric_id)
@@ -80,7 +80,7 @@ def expected(
     series: dict[tuple[Any, ...], list[tuple[float, float]]] = defaultdict(list)
     scales, combines = {}, {}
     low, high = -math.inf if start is None else start, math.inf if stop is None else stop
-    for run, begin, label, quantity, scope, metric, device, one, scale, combine, board, _, at, value, dt in rows:
+    for run, begin, label, quantity, scope, metric, device, one, scale, combine, whole, _, at, value, dt in rows:
         if metric != preferred[run, quantity, scope][1] or value is None:
             continue
         moment = math.floor((at - ORIGIN) / bucket) * bucket + ORIGIN if bucket else at
@@ -93,7 +93,7 @@ def expected(
         else:
             when = elapsed_bin(moment, begin, bucket, step) if aligned else clock_bin(moment, begin, step)
         line = (label, quantity, scope, (device or "") if per_device else "")
-        series[(round(when, 3), *line, device if board else "", one if not board else 0, one)].append((value, dt))
+        series[(round(when, 3), *line, device if whole else "", one if not whole else 0, one)].append((value, dt))
         scales[one], combines[line] = scale, combine
     members: dict[tuple[Any, ...], list[tuple[float, float, float]]] = defaultdict(list)
     for (*member, one), samples in series.items():

@@ -54,7 +54,7 @@ def rows(world: World, statement: str, *parameters: object) -> list[Any]:
     return world.connection.execute(statement.encode(), parameters).fetchall()
 
 
-def figures(
+def write_metrics(
     world: World, start: float, labels: dict[str, str], listener: str = "process", **metrics: Sequence[float] | float
 ) -> None:
     """Write values of metrics for each second from `start` on; a single number is constant."""
@@ -68,4 +68,4 @@ def figures(
 def cpu(world: World, run: str, start: float, used: Sequence[float], available: float | None = 4) -> None:
     """Write a run's used and available cores of each second; a counter is stored as its rate."""
     allowed: dict[str, Any] = {} if available is None else {"bench_process_available_cores": available}
-    figures(world, start, {"run_id": run}, bench_process_cpu_seconds_total=used, **allowed)
+    write_metrics(world, start, {"run_id": run}, bench_process_cpu_seconds_total=used, **allowed)

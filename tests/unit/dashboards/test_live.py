@@ -62,7 +62,7 @@ def test_a_curve(values: Sequence[float | None], cells: int, top: float | None, 
     assert curve(values, cells, top) == text
 
 
-def test_figures_stand_above_their_curves() -> None:
+def test_values_stand_above_their_curves() -> None:
     lines = drawn(live_table(Watched((busy(), busy(2, "instance")), over=False), 120, 30), 120)
     assert lines[1].split() == ["run", "status", "CPU", "memory", "GPU", "power"]
     assert lines[3].split() == ["20/1/1", "running", "1:15", "3.25", "cores", "1.0", "GiB", "50%†", "250", "W†"]
@@ -95,7 +95,7 @@ def test_what_is_wrong_and_what_is_over_is_said() -> None:
     awaited = Watched((), over=False, awaited=("21 names no run [yet]",))
     assert drawn(live_table(awaited, 80, 24), 80)[0] == "Waiting for the first run: 21 names no run [yet]."
     away = drawn(live_table(Watched((busy(),), over=False, problem="it is [away]"), 80, 24), 80)
-    assert "! it is [away]; asking again, the figures are those of before" in away
+    assert "! it is [away]; retrying; the values are the last known ones" in away
     ended = Watched(
         (WatchedRun(run(status="failed", reason="exit status 3")), WatchedRun(run(2, "finished"))), over=True
     )

@@ -13,7 +13,7 @@ import pytest
 
 from hypergauge import dashboards
 from hypergauge.core.errors import BadRequest
-from hypergauge.dashboards.plots.axes import figure_axis, time_axis
+from hypergauge.dashboards.plots.axes import time_axis, value_axis
 from hypergauge.dashboards.plots.figure import Looks, draw
 from hypergauge.dashboards.plots.page import chart_data, page
 from hypergauge.dashboards.plots.palette import LIGHT
@@ -62,8 +62,8 @@ def strokes(figure: ET.Element) -> list[tuple[str, str, str]]:
         ("val/loss", "", 1e9, "val/loss"),
     ],
 )
-def test_figures_are_in_the_unit_in_which_they_are_read(metric: str, unit: str, largest: float, title: str) -> None:
-    assert figure_axis(metric, unit, largest).title == title
+def test_values_are_in_the_unit_in_which_they_are_read(metric: str, unit: str, largest: float, title: str) -> None:
+    assert value_axis(metric, unit, largest).title == title
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from hypergauge.dashboards.terminal.tables import coverage, duration, figure
+from hypergauge.dashboards.terminal.tables import coverage, duration, value_text
 from hypergauge.sql.queries.summaries import Coverage
 
 
@@ -33,8 +33,8 @@ def test_durations(seconds: float | None, text: str) -> None:
         ("accuracy", None, ""),
     ],
 )
-def test_figures_have_units(key: str, value: float | None, text: str) -> None:
-    assert figure(key, value) == text
+def test_values_have_units(key: str, value: float | None, text: str) -> None:
+    assert value_text(key, value) == text
 
 
 def test_what_people_wrote_is_no_markup() -> None:

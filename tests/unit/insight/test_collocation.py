@@ -81,7 +81,7 @@ def test_three_are_a_set_of_their_own() -> None:
         [*ALONE, run(5, 1, "c", 500, 20), *(run(3, at, name, 40, 30) for at, name in enumerate("abc", 1)),
          run(4, 1, "b", 80, 15), run(4, 2, "a", 80, 15)]
     )  # fmt: skip
-    assert [(one.name, one.judgement) for one in found.sets] == [("a + b + c", "collocate"), ("a + b", "collocate")]
+    assert [(one.name, one.verdict) for one in found.sets] == [("a + b + c", "collocate"), ("a + b", "collocate")]
     triple = found.sets[0]
     assert [(one.name, triple.beside(one), one.slowdown and one.slowdown.ratio.value) for one in triple.members] == [
         ("a", "b + c", 3), ("b", "a + c", 3), ("c", "a + b", 1.5),
@@ -102,8 +102,8 @@ def test_a_repetition_in_which_one_failed_is_left_out_and_named() -> None:
     assert [one.repetitions for one in found.sets] == [2]
     refused = list(map(left_out, found.left_out))
     assert refused == [
-        Fact("not_judged", ("1/1/1@2",), {"reason": "1/1/1@2 ran into its time limit after 2.0 s"}),
-        Fact("not_judged", ("1/3/1@2", "1/3/2@2"), {"reason": "1/3/2@2 failed after 3.0 s"}),
+        Fact("not_compared", ("1/1/1@2",), {"reason": "1/1/1@2 ran into its time limit after 2.0 s"}),
+        Fact("not_compared", ("1/3/1@2", "1/3/2@2"), {"reason": "1/3/2@2 failed after 3.0 s"}),
     ]
     assert list(facts(found))[-2:] == refused
 
@@ -239,5 +239,5 @@ def test_of_the_same_twice_the_solo_runs_count_twice_and_are_not_independent() -
     assert own.low is not None
     assert whole.low is not None
     assert whole.value / whole.low == pytest.approx(own.value / own.low)
-    assert one.judgement == "unsure"
+    assert one.verdict == "unsure"
     assert advice(judged([*solos, *pairs])) == "Undecided: a + a (-5%)."

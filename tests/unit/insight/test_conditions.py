@@ -11,7 +11,7 @@ from hypergauge.insight.regression.conditions import Condition
 
 
 @pytest.mark.parametrize(
-    ("text", "figure", "rises", "change", "bound"),
+    ("text", "metric", "rises", "change", "bound"),
     [
         ("step_time>+3%", "step_time", True, 0.03, None),
         (" throughput < -2.5 % ", "throughput", False, -0.025, None),
@@ -25,9 +25,9 @@ from hypergauge.insight.regression.conditions import Condition
         ("loss>1e-3", "loss", True, None, 0.001),
     ],
 )
-def test_conditions(text: str, figure: str, rises: bool, change: float | None, bound: float | None) -> None:
+def test_conditions(text: str, metric: str, rises: bool, change: float | None, bound: float | None) -> None:
     found = Condition.parse(text)
-    assert (found.text, found.figure, found.rises) == (text, figure, rises)
+    assert (found.text, found.metric, found.rises) == (text, metric, rises)
     assert found.change == pytest.approx(change)
     assert found.bound == pytest.approx(bound)
 

@@ -13,17 +13,17 @@ from hypergauge.insight.rules import PRESETS, Rule, Value
 PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 TABLE = re.compile(r"(?<=<!-- rules -->\n).*(?=<!-- /rules -->)", re.DOTALL)
 
-# By rule, the default in AWS's documentation and then a different one in its SDK; patience and window at 0.5 s per point.
+# By rule, the default in AWS's documentation and then a different one in its SDK; AWS calls `warm_up` patience; at 0.5 s per point.
 PUBLISHED = {
     "BatchSize": {
-        "cpu_threshold_p95": "0.7", "gpu_threshold_p95": "0.7", "gpu_memory_threshold_p95": "0.7", "patience": "50 s 500 s",
+        "cpu_threshold_p95": "0.7", "gpu_threshold_p95": "0.7", "gpu_memory_threshold_p95": "0.7", "warm_up": "50 s 500 s",
         "window": "250 s",
     },
-    "CPUBottleneck": {"threshold": "0.5", "gpu_threshold": "0.1", "cpu_threshold": "0.9", "patience": "50 s 500 s"},
-    "IOBottleneck": {"threshold": "0.5", "gpu_threshold": "0.7 0.1", "io_threshold": "0.5", "patience": "500 s"},
-    "LowGPUUtilization": {"threshold_p95": "0.7", "threshold_p5": "0.1", "window": "250 s", "patience": "500 s"},
-    "GPUMemoryIncrease": {"increase": "0.1 0.05", "patience": "50 s 500 s", "window": "250 s 5 s"},
-    "LoadBalancing": {"threshold": "0.5", "patience": "5 s 500 s"},
+    "CPUBottleneck": {"threshold": "0.5", "gpu_threshold": "0.1", "cpu_threshold": "0.9", "warm_up": "50 s 500 s"},
+    "IOBottleneck": {"threshold": "0.5", "gpu_threshold": "0.7 0.1", "io_threshold": "0.5", "warm_up": "500 s"},
+    "LowGPUUtilization": {"threshold_p95": "0.7", "threshold_p5": "0.1", "window": "250 s", "warm_up": "500 s"},
+    "GPUMemoryIncrease": {"increase": "0.1 0.05", "warm_up": "50 s 500 s", "window": "250 s 5 s"},
+    "LoadBalancing": {"threshold": "0.5", "warm_up": "5 s 500 s"},
     "StepOutlier": {"stddev": "5 3", "n_outliers": "10"},
     "MaxInitializationTime": {"threshold": "20 min"},
     "Dataloader": {"min_threshold": "0.7", "max_threshold": "2"},

@@ -157,7 +157,7 @@ def test_holm() -> None:
     assert adjusted([]) == []
 
 
-def test_figures_that_never_differ_are_judged_by_how_many_there_are() -> None:
+def test_values_that_never_differ_are_tested_by_how_many_there_are() -> None:
     none = (0.0, 0.0)
     assert welch.p_value(0.01, none, (3, 3)) == pytest.approx(1 / 20)
     assert welch.p_value(0.01, none, (2, 2)) == pytest.approx(1 / 6)

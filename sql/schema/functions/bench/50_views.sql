@@ -89,7 +89,7 @@ begin
             group by series_id, quantity, scope, metric, device, interval, combine, interval_bin(time, interval)
         ) moments
         group by grouping sets ((quantity, scope, metric, device, interval, time, combine))
-    ), figures as materialized (
+    ), summed as materialized (
         select quantity, scope, metric, device, count(*) as n, sum(dt) as seconds,
                sum(coalesce(area, value * dt)) / nullif(sum(dt), 0) as mean, min(value) as min, max(value) as max,
                percentile_cont(0.5) within group (order by value) as p50,
@@ -101,7 +101,7 @@ begin
                min(target_id) over one <> max(target_id) over one as apart
         from (select distinct quantity, scope, metric, device, target_id, interval
               from sources left join intervals using (quantity, scope, metric, target_id)
-              where counts and (quantity, scope, metric, device) in (select quantity, scope, metric, device from figures)) x
+              where counts and (quantity, scope, metric, device) in (select quantity, scope, metric, device from summed)) x
         window one as (partition by quantity, scope)
     ), together as (
         select quantity, scope, longest, apart, time, min(begins) as begins, max(ends) as ends,
@@ -125,7 +125,7 @@ begin
                percentile_cont(0.95) within group (order by value) as p95, sum(seen_of(dt, longest) order by time) as seen
         from together group by quantity, scope, apart
     )
-    select p_run, quantity, scope, metric, nullif(device, ''), n, seconds, mean, min, max, p50, p95, total, seen from figures
+    select p_run, quantity, scope, metric, nullif(device, ''), n, seconds, mean, min, max, p50, p95, total, seen from summed
     union all
     select p_run, quantity, scope, null, null, n, seconds, total / nullif(seconds, 0), min, max, p50, p95, total, seen
     from whole;
@@ -224,7 +224,7 @@ cross join lateral (
     select max(coalesce(seen, seconds)) filter (where own) as seen, max(n) filter (where own) as n,
            max(max) filter (where not own) > 0 as throttled
     from (select s.*, quantity = 'cpu_usage' as own from run_summary_of(array[r.run_id], '{cpu_usage,gpu_throttled}') s
-          where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) figures) q;
+          where metric is null and (scope = 'process' or quantity = 'gpu_throttled')) x) q;
 
 -- Return the exporters that measured runs; for a running run, those of all series of its resources.
 create or replace function bench_internal.run_listeners(p_runs text[])

@@ -25,7 +25,7 @@ $$;
 -- By spans, from a step's number to the next. A step of several ranks, or a repeated step, has several rows. Numbers that
 -- restart at the first, as the steps of an epoch often do, continue from the previous ones.
 create or replace function bench_internal.span_points(p_run text, p_kind text)
-returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
+returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language sql stable as $$
     with numbered as materialized (
         select step, started_at, ended_at, pid, thread from spans
         where run_id = p_run and kind = p_kind and step is not null
@@ -42,11 +42,11 @@ returns table (place float8, started_at timestamptz, next_place float8, ended_at
                            max(step) - min(step) + 1 as steps
                     from numbered where (select cardinality(begins) > 1 from rounds) group by 1) each) all_of_them
     ), placed as (
-        select step + coalesce(((select before from counted))[width_bucket(started_at, (select begins from rounds))], 0) as place,
+        select step + coalesce(((select before from counted))[width_bucket(started_at, (select begins from rounds))], 0) as position,
                started_at, ended_at
         from numbered
     )
-    select place, started_at, case when ended_at is null then place else place + 1 end, coalesce(ended_at, started_at)
+    select position, started_at, case when ended_at is null then position else position + 1 end, coalesce(ended_at, started_at)
     from placed
 $$;
 
@@ -59,20 +59,20 @@ $$;
 
 -- By software metrics: a log entry ends its step. Trainers that know the epoch of a step log it as `epoch`.
 create or replace function bench_internal.logged_points(p_run text, p_kind text)
-returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
+returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language sql stable as $$
     with epochs as (
-        select value as place, min(time) as time from software_metrics
+        select value as position, min(time) as time from software_metrics
         where run_id = p_run and key = 'epoch' and p_kind = 'epoch' and value is not null group by value
     ), steps as (
-        select (step + 1)::float8 as place, time from software_metrics
+        select (step + 1)::float8 as position, time from software_metrics
         where run_id = p_run and not exists (select from epochs) and key = counting_metric(p_run)
     )
-    select place, time, place, time from (select * from epochs union all select * from steps) logged
+    select position, time, position, time from (select * from epochs union all select * from steps) logged
 $$;
 
 -- By the first span of a phase, and those of other ranks that overlap it.
 create or replace function bench_internal.phase_points(p_run text, p_name text)
-returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language sql stable as $$
+returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language sql stable as $$
     with named as (
         select s.started_at, coalesce(s.ended_at, r.ended_at, now()) as ended_at
         from spans s join runs r using (run_id) where run_id = p_run and s.kind = 'phase' and s.name = p_name
@@ -87,7 +87,7 @@ returns table (place float8, started_at timestamptz, next_place float8, ended_at
 $$;
 
 create or replace function bench_internal.axis_points(p_run text, p_align text)
-returns table (place float8, started_at timestamptz, next_place float8, ended_at timestamptz) language plpgsql stable as $$
+returns table ("position" float8, started_at timestamptz, next_position float8, ended_at timestamptz) language plpgsql stable as $$
 begin
     perform check_align(p_align);
     if p_align = 'time' then
@@ -112,23 +112,23 @@ end $$;
 -- reached the interval's ends. There are at most `p_most` intervals.
 create or replace function bench_internal.run_axis(
     p_run text, p_align text, p_every float8, p_most float8 default 'infinity', p_origin float8 default 0
-) returns table (place float8, "time" timestamptz, next_place float8, next_time timestamptz) language sql stable as $$
+) returns table ("position" float8, "time" timestamptz, next_position float8, next_time timestamptz) language sql stable as $$
     with points as materialized (
         select * from axis_points(p_run, p_align)
     ), every as (
-        select greatest(p_every, (max(next_place) - min(place)) / p_most) as every from points
-    ), stretches as (
-        select min(place) as first, max(next_place) as last, max(ended_at) as ends,
-               case when min(place) < max(place) then min(started_at) else max(started_at) end as begins
-        from points, every group by floor((place - p_origin) / every)
+        select greatest(p_every, (max(next_position) - min(position)) / p_most) as every from points
+    ), intervals as (
+        select min(position) as first, max(next_position) as last, max(ended_at) as ends,
+               case when min(position) < max(position) then min(started_at) else max(started_at) end as begins
+        from points, every group by floor((position - p_origin) / every)
     ), anchors as (
-        select least(min(place) over line,
-                     (select next_place from points order by started_at desc, place desc limit 1)) as place, time
-        from stretches cross join lateral (values (first, begins), (last, ends)) as ends (place, time)
-        window line as (order by time desc, place desc)
+        select least(min(position) over line,
+                     (select next_position from points order by started_at desc, position desc limit 1)) as position, time
+        from intervals cross join lateral (values (first, begins), (last, ends)) as ends (position, time)
+        window line as (order by time desc, position desc)
     )
-    select place, time, lag(place) over line, lag(time) over line from anchors
-    window line as (order by time desc, place desc)
+    select position, time, lag(position) over line, lag(time) over line from anchors
+    window line as (order by time desc, position desc)
 $$;
 
 -- Return the first and last position of a run on an axis, with their times; no row for a run without it, such as one without
@@ -138,19 +138,19 @@ $$;
 --        metrics; `phase:NAME`: seconds since the phase's first start; `phase`: of the training, see `training_phase`
 create or replace function chart_axis(run_id text, align text)
 returns table (first float8, last float8, started_at timestamptz, ended_at timestamptz) language sql stable as $$
-    select min(place), max(place), min(time), max(time) from run_axis($1, $2, 'infinity')
-    having max(place) > min(place)
+    select min(position), max(position), min(time), max(time) from run_axis($1, $2, 'infinity')
+    having max(position) > min(position)
 $$;
 
 -- Return the time that a run took for a part of an axis: from leaving `p_first` to reaching `p_last`; and the start of what
 -- followed, to which later log entries belong.
-create or replace function bench_internal.axis_stretch(p_run text, p_align text, p_first float8, p_last float8)
+create or replace function bench_internal.axis_interval(p_run text, p_align text, p_first float8, p_last float8)
 returns table (started_at timestamptz, ended_at timestamptz, followed_at timestamptz) language sql stable as $$
     with bounds as (
-        select coalesce(max(time + (p_first - place) / (next_place - place) * (next_time - time))
-                        filter (where place <= p_first and next_place > p_first), min(time)) as started_at,
-               coalesce(max(time + (p_last - place) / (next_place - place) * (next_time - time))
-                        filter (where place < p_last and next_place >= p_last), max(time)) as ended_at
+        select coalesce(max(time + (p_first - position) / (next_position - position) * (next_time - time))
+                        filter (where position <= p_first and next_position > p_first), min(time)) as started_at,
+               coalesce(max(time + (p_last - position) / (next_position - position) * (next_time - time))
+                        filter (where position < p_last and next_position >= p_last), max(time)) as ended_at
         from run_axis(p_run, p_align, p_last - p_first, p_origin => p_first)
     )
     select started_at, ended_at,
@@ -159,7 +159,7 @@ returns table (started_at timestamptz, ended_at timestamptz, followed_at timesta
                     (select min(s.started_at) from spans s
                      where s.run_id = p_run and s.kind = 'phase' and s.started_at >= bounds.ended_at)
                 else (select min(x.started_at) from axis_points(p_run, p_align) x
-                      where x.started_at >= bounds.ended_at and x.next_place > p_last) end
+                      where x.started_at >= bounds.ended_at and x.next_position > p_last) end
     from bounds where started_at is not null
 $$;
 
@@ -176,28 +176,28 @@ language sql stable as $$
         select r.run_id, a.* from runs r cross join lateral run_axis(r.run_id, p_align, p_step, p_most) a
         where r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs)
     ), axes as (
-        select run_id, greatest(min(place), p_start) as first, least(max(place), p_stop) as last,
-               extract(epoch from max(time) - min(time)) / nullif(max(place) - min(place), 0) as pace
+        select run_id, greatest(min(position), p_start) as first, least(max(position), p_stop) as last,
+               extract(epoch from max(time) - min(time)) / nullif(max(position) - min(position), 0) as pace
         from pieces group by run_id
     ), cut as materialized (
         select run_id, first, last, greatest(p_step, max(last - first) over () / p_most) as step,
                min(pace) over () as pace
         from axes where first < last
     ), bounds as (
-        select run_id, coalesce(max(time + (c.first - place) / (next_place - place) * (next_time - time))
-                                filter (where place <= c.first and next_place > c.first), min(time)) as low,
-               coalesce(max(time + (c.last - place) / (next_place - place) * (next_time - time))
-                        filter (where place <= c.last and next_place > c.last), max(time)) as high
+        select run_id, coalesce(max(time + (c.first - position) / (next_position - position) * (next_time - time))
+                                filter (where position <= c.first and next_position > c.first), min(time)) as low,
+               coalesce(max(time + (c.last - position) / (next_position - position) * (next_time - time))
+                        filter (where position <= c.last and next_position > c.last), max(time)) as high
         from cut c join pieces using (run_id) group by run_id
     ), ends as (
-        select run_id, array_agg(extract(epoch from time + (number * step - place) / (next_place - place)
+        select run_id, array_agg(extract(epoch from time + (number * step - position) / (next_position - position)
                                                            * (next_time - time))::float8 order by number) as edges
         from cut c join pieces using (run_id)
         cross join lateral generate_series(
-            greatest(ceil(place / step), floor(c.first / step) + 1)::bigint,
-            least(ceil(next_place / step) - 1, floor(c.last / step))::bigint) as number
+            greatest(ceil(position / step), floor(c.first / step) + 1)::bigint,
+            least(ceil(next_position / step) - 1, floor(c.last / step))::bigint) as number
         -- A piece may hold no edge of a bin.
-        where next_place > place and ceil(next_place / step) > ceil(place / step)
+        where next_position > position and ceil(next_position / step) > ceil(position / step)
         group by run_id
     )
     select run_id, low, high, floor(first / step)::bigint, coalesce(edges, '{}'), step, pace

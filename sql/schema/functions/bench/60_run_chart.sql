@@ -1,6 +1,6 @@
 -- Return the interval of each run that a chart reads, and its bins along an axis other than time: see `axis_bins`. A chart of a
 -- long run needs a limit on its points: `step` grows until `p_most` points suffice.
-create or replace function bench_internal.chart_stretches(
+create or replace function bench_internal.chart_intervals(
     p_runs text[], p_start timestamptz, p_stop timestamptz, p_step float8, p_most float8, p_aligned boolean, p_align text
 ) returns table (run_id text, low timestamptz, high timestamptz, first_bin bigint, edges float8[], step float8, pace float8,
                  begins timestamptz)
@@ -50,7 +50,7 @@ declare
     bucket double precision;
     relation text;
     moment text;       -- a row's time, rounded to its bucket
-    figures text;      -- a row's area, seconds, minimum and maximum
+    measures text;      -- a row's area, seconds, minimum and maximum
     bounds text;       -- bounds of a scan; %1$s and %2$s are times
     whole interval;    -- buckets to which samples are cut, where samples replace an aggregate
     bin text;          -- bin of a row; %1$s is the run's start or its first bin, %2$s its edges
@@ -67,7 +67,7 @@ begin
     select array_agg(s.run_id), array_agg(s.low), array_agg(s.high), array_agg(s.first_bin), array_agg(s.edges::text),
            min(s.begins), max(s.step), greatest(max(s.step) * min(s.pace), case when min(s.begins) < raw_since then 10 end)
     into charted, lows, highs, first_bins, bin_edges, begins, step, seconds
-    from chart_stretches(
+    from chart_intervals(
         chart_statement.runs, chart_statement.start, chart_statement.stop,
         greatest(coalesce(chart_statement.step_ms, 1000), 1) / 1000, max_points / greatest(chart_statement.max_series, 1.0),
         chart_statement.aligned, chart_statement.align) s;
@@ -81,7 +81,7 @@ begin
     if relation is null or (aggregates_on_read() and begins >= raw_since) then
         -- Aggregates that are views would not use an index for bounds on time.
         relation := 'samples';
-        figures := 'value * dt as area, case when value is not null then dt::float8 end as seconds,
+        measures := 'value * dt as area, case when value is not null then dt::float8 end as seconds,
                     value as lowest, value as highest';
         -- Bins consist of whole buckets, so buckets matter only for bins that start with the run.
         moment := case when bucket is null or not chart_statement.aligned then 'time'
@@ -90,7 +90,7 @@ begin
         bounds := 'time >= %1$s and time < %2$s';
         whole := make_interval(secs => bucket);
     else
-        figures := 'area, seconds, min as lowest, max as highest';
+        measures := 'area, seconds, min as lowest, max as highest';
         moment := 'bucket';
         bounds := 'bucket >= %1$s and bucket < %2$s';
     end if;
@@ -154,7 +154,7 @@ begin
                 ' min(lowest) as lowest, max(highest) as highest from (select series_id, %s as moment, %s from %I'
                 ' where series_id = any(%L::integer[]) and runset_id = any(%L::integer[]) and %s) x group by 2, 3',
                 branch, format(bin, coalesce(first_bin::text, quote_literal(run_start) || '::timestamptz'), edges), moment,
-                figures, relation, ids, sets,
+                measures, relation, ids, sets,
                 format(bounds, quote_literal(low) || '::timestamptz', quote_literal(high) || '::timestamptz')),
                 E'\nunion all\n') from binned),
            (select string_agg(format('(%s, %s, %s)', branch, first_bin, edges), ', ') from binned),
@@ -191,7 +191,7 @@ begin
             ' from (select %s as moment, %s from %I where series_id = m.series_id and runset_id = any(m.sets) and %s'
             ' offset 0) x group by 1) x',
             case when axial then 'join (values ' || axes || ') a (branch, first_bin, edges) using (branch)' end,
-            format(bin, case when axial then 'a.first_bin' else 'm.run_start' end, 'a.edges'), moment, figures, relation,
+            format(bin, case when axial then 'a.first_bin' else 'm.run_start' end, 'a.edges'), moment, measures, relation,
             format(bounds, 'm.low', 'm.high'));
     end if;
     return format($q$

@@ -1,10 +1,10 @@
 -- GPUs and MIG instances by display name, with * for simulated ones: from the labels of the newest series on them.
 create or replace view devices as
 select p.place_id, p.kind, p.host, p.gpu_uuid, p.gpu_instance_id,
-       concat_ws(' ', coalesce('GPU ' || board.number, left(p.gpu_uuid, 12)),
+       concat_ws(' ', coalesce('GPU ' || gpu.number, left(p.gpu_uuid, 12)),
                  case when p.kind = 'instance' then concat(coalesce(instance.profile, 'instance'), ' #', p.gpu_instance_id)
-                 end, case when board.simulated then '*' end) as device,
-       board.model, instance.profile, coalesce(board.simulated, false) as simulated, p.origin
+                 end, case when gpu.simulated then '*' end) as device,
+       gpu.model, instance.profile, coalesce(gpu.simulated, false) as simulated, p.origin
 from places p
 cross join lateral (
     select (array_agg(s.labels ->> 'gpu' order by series_id desc) filter (where s.labels ? 'gpu'))[1] as number,
@@ -12,7 +12,7 @@ cross join lateral (
             filter (where s.labels ? 'modelName' or s.metric like '%gpu\_info'))[1] as model,
            bool_or(s.labels ->> 'simulated' = 'true') as simulated
     from places b join series s using (place_id)
-    where b.host = p.host and b.gpu_uuid = p.gpu_uuid and b.origin = p.origin) board
+    where b.host = p.host and b.gpu_uuid = p.gpu_uuid and b.origin = p.origin) gpu
 cross join lateral (
     select (array_agg(s.labels ->> 'GPU_I_PROFILE' order by series_id desc) filter (where s.labels ? 'GPU_I_PROFILE'))[1]
            as profile

@@ -63,12 +63,12 @@ language sql stable as $$
     having max(x.started_at) - min(x.started_at) + p_point >= p_window / 2
 $$;
 
--- Return the intervals in which a condition holds at consecutive points, for at least `p_patience`. One that still holds at
+-- Return the intervals in which a condition holds at consecutive points, for at least `p_minimum`. One that still holds at
 -- `p_stop`, as far as that is known, has no `ended_at`; `until` is the end of its last point. A gap in the measurements of a
 -- minute (the longest scrape interval) beyond the usual distance of points ends an interval. Each point stands for `p_width`,
 -- by default that distance.
-create or replace function rule_stretches(
-    p_times timestamptz[], p_holds boolean[], p_patience interval, p_stop timestamptz, p_width interval default null
+create or replace function rule_intervals(
+    p_times timestamptz[], p_holds boolean[], p_minimum interval, p_stop timestamptz, p_width interval default null
 ) returns table (started_at timestamptz, ended_at timestamptz, until timestamptz) language sql immutable as $$
     with points as (
         select time, coalesce(holds, false) as holds, lead(time) over (order by time) as following
@@ -89,7 +89,7 @@ create or replace function rule_stretches(
         from parted where holds group by part
     )
     select begins, case when not goes_on then until end, until
-    from whole where until - begins >= p_patience order by begins
+    from whole where until - begins >= p_minimum order by begins
 $$;
 
 -- Return the ended steps of a run with their process; its epochs where it has no steps.

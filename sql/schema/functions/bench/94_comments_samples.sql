@@ -76,7 +76,7 @@ comment on column metrics.scale is 'factor from the exposed value to the canonic
 comment on column metrics.kind is 'gauge or counter';
 comment on column metrics.combine is 'combination over devices and labels: sum, mean or max';
 comment on column metrics.preference is 'rank among the sources of a quantity; the lowest counts';
-comment on column metrics.board is 'whether it is of a whole GPU, however many MIG instances repeat it';
+comment on column metrics.whole_device is 'whether it is of a whole GPU, however many MIG instances repeat it';
 comment on column metrics.help is 'description';
 comment on column metrics.origin is 'capsule for whose series alone it counts; empty for all measured here';
 

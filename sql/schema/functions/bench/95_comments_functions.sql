@@ -10,5 +10,5 @@ comment on function rule_points is 'Return means of a run''s quantities over poi
 comment on function rule_cpu is 'Return cores used, available and in use on the host at each point, for rules.';
 comment on function rule_window is 'Return the start of the whole window that holds a time; null where there is none.';
 comment on function rule_windows is 'Return mean, 5th and 95th percentile of quantities over whole windows, for rules.';
-comment on function rule_stretches is 'Return the intervals in which a condition holds for at least a minimum duration.';
+comment on function rule_intervals is 'Return the intervals in which a condition holds for at least a minimum duration.';
 comment on function rule_steps is 'Return the steps of a run that have ended, or its epochs where it has no steps, with their seconds.';

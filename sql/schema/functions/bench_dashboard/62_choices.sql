@@ -29,27 +29,27 @@ $$;
 
 -- Return one of twelve colours and three strokes for the n-th run or workload of an experiment, the same on every chart. The
 -- order of starts counts, so that a colour stays when runs follow, whatever the choice. For several experiments twelve colours
--- are too few: those of the second experiment on a chart, `p_place` 1, are dashed.
-create or replace function bench_dashboard.chart_style(p_experiment integer, p_nth bigint, p_place bigint, out color text, out stroke text)
+-- are too few: those of the second experiment on a chart, `p_number` 1, are dashed.
+create or replace function bench_dashboard.chart_style(p_experiment integer, p_nth bigint, p_number bigint, out color text, out stroke text)
 language sql immutable as $$
-    select ((p_nth + 5 * p_experiment) % 12)::text, ((p_nth / 12 + p_place) % 3)::text
+    select ((p_nth + 5 * p_experiment) % 12)::text, ((p_nth / 12 + p_number) % 3)::text
 $$;
 
 -- Return titles, order and colours of runs on a chart, by the label that `run_chart` returns.
 create or replace function bench_dashboard.run_titles(p_runs text[])
 returns table (run text, title text, nth bigint, color text, stroke text) language sql stable as $$
     with experiments as (
-        select w.experiment_id, row_number() over (order by w.experiment_id) - 1 as place
+        select w.experiment_id, row_number() over (order by w.experiment_id) - 1 as number
         from runs r join workloads w using (workload_id)
         where r.run_id = any(p_runs) or r.mlflow_run_id = any(p_runs) group by w.experiment_id
     ), numbered as (
-        select r, w, place, row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth,
+        select r, w, number, row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth,
                row_number() over (partition by w.experiment_id
                                   order by r.started_at, w.workload, r.position, r.attempt) - 1 as started_as
         from runs r join workloads w using (workload_id) join experiments using (experiment_id)
     )
     select run_label(w, r), run_title(w, r), nth, s.color, s.stroke
-    from numbered cross join lateral chart_style((w).experiment_id, started_as, place) s
+    from numbered cross join lateral chart_style((w).experiment_id, started_as, number) s
     where (r).run_id = any(p_runs) or (r).mlflow_run_id = any(p_runs)
 $$;
 
@@ -60,14 +60,14 @@ returns table (workload text, title text, workload_id integer, nth bigint, color
 language sql stable as $$
     with numbered as (
         select *, row_number() over (order by experiment_id, workload) as nth,
-               dense_rank() over (order by experiment_id) - 1 as place,
+               dense_rank() over (order by experiment_id) - 1 as number,
                row_number() over (partition by experiment_id order by started_at, workload) - 1 as started_as
         from workloads
         where experiment_id in (select experiment_id from workloads where workload_id = any(p_workloads))
     )
     select l.label, concat_ws(' ', l.label, m.simulated, m.profiled), workload_id, nth, s.color, s.stroke
     from numbered
-    cross join lateral chart_style(experiment_id, started_as, place) s
+    cross join lateral chart_style(experiment_id, started_as, number) s
     cross join lateral (select workload_label(workload_id) as label offset 0) l
     cross join lateral (select max(case when on_simulated_gpus(r) then '*' end) as simulated,
                                max(case when r.profilers <> '' then '◆' end) as profiled
@@ -114,7 +114,7 @@ $$;
 
 -- Return the summary of quantities in each run over all its devices, in the scope of a chart: the narrowest that the run has
 -- for most of its time.
-create or replace function bench_dashboard.run_figures(p_runs text[], p_quantities text[])
+create or replace function bench_dashboard.run_values(p_runs text[], p_quantities text[])
 returns table (run_id text, title text, quantity text, unit text, scope text, mean float8, min float8, max float8,
                p50 float8, p95 float8, total float8, seconds float8) language sql stable as $$
     with asked as materialized (
@@ -178,29 +178,29 @@ language sql stable as $$
                case when p_align = 'time' then 0
                     when p_align <> 'step' then extract(epoch from axis_origin(r.run_id, p_align) - r.started_at) end as zero
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) order by run limit p_max_runs
-    ), figures as (
+    ), statistics as (
         select run_id, o.run, s.key, case when p_align = 'step' then s.step else s.elapsed - o.zero end::float8 as x, s.value
         from origins o join software_metrics s using (run_id)
         where s.key = any(p_keys) and s.value is not null and (p_align = 'step' or o.zero is not null)
     ), wide as (
         select run_id, key, greatest(max(x) - min(x), 1e-9) / p_points as step, min(x) as first, count(*) as n
-        from figures group by run_id, key
+        from statistics group by run_id, key
     )
     select min(f.x), f.run, f.key, avg(f.value), min(f.value), max(f.value)
-    from figures f join wide w using (run_id, key)
+    from statistics f join wide w using (run_id, key)
     group by f.run, f.key, case when w.n > p_points then floor((f.x - w.first) / w.step) else f.x end
     order by 1, 2
 $$;
 
 -- Return the summary of quantities in each workload: mean, minimum and maximum of its runs' means. Totals are sums over its
 -- runs.
-create or replace function bench_dashboard.workload_figures(p_workloads integer[], p_quantities text[])
+create or replace function bench_dashboard.workload_values(p_workloads integer[], p_quantities text[])
 returns table (workload_id integer, title text, quantity text, runs bigint, mean float8, lowest float8, highest float8,
                p95 float8, total float8) language sql stable as $$
     select t.workload_id, t.title, f.quantity, count(*), avg(f.mean), min(f.mean), max(f.mean), avg(f.p95), sum(f.total)
     from workload_titles(p_workloads) t
     join runs r using (workload_id)
-    join run_figures(runs_of(p_workloads), p_quantities) f using (run_id)
+    join run_values(runs_of(p_workloads), p_quantities) f using (run_id)
     group by t.workload_id, t.title, t.nth, f.quantity order by f.quantity, t.nth
 $$;
 
@@ -216,7 +216,7 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
     with joules as (
         select run_id, max(total) filter (where quantity = 'gpu_energy_attributed') as share,
                max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
-        from run_figures(runs_of(p_workloads), '{gpu_energy_attributed,gpu_power}') group by run_id
+        from run_values(runs_of(p_workloads), '{gpu_energy_attributed,gpu_power}') group by run_id
     ), logged as (
         select run_id, avg(value) as throughput from software_metrics
         where run_id = any(runs_of(p_workloads)) and key = p_throughput group by run_id

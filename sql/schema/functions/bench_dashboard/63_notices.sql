@@ -11,7 +11,7 @@ language sql stable as $$
         select r.run_id, run_label(w, r) as run, r.ended_at is not null as ended,
                extract(epoch from r.ended_at - r.started_at)::float8 as lasted
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs) and r.started_at is not null
-    ), figures as materialized (
+    ), measured as materialized (
         -- Ended runs only: for a running run, each call would read all samples.
         select run_id, quantity, scope, n, seconds, coalesce(seen, seconds) as seen
         from run_summary_of(array(select run_id from asked where ended), p_quantities) where metric is null and device is null
@@ -24,7 +24,7 @@ language sql stable as $$
     select c.run_id, c.run, c.quantity, c.scope, c.metrics, x.seen / nullif(c.lasted, 0), x.seen / nullif(x.n, 0),
            c.ended and coalesce(x.seconds, 0) = 0,
            p_max_series is null or dense_rank() over (partition by c.quantity order by c.run, c.run_id) <= p_max_series
-    from chosen c left join figures x using (run_id, quantity, scope)
+    from chosen c left join measured x using (run_id, quantity, scope)
 $$;
 
 -- Return the notices of charts of runs: see `notice_codes` and `notice_text`. Labels are in the order of `p_runs`. `p_from` and

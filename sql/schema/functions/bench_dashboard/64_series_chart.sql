@@ -10,7 +10,7 @@ begin
     return query execute format($q$
         with read as (
             select s.place_id, s.quantity, s.metric, coalesce(m.preference, 1) as preference,
-                   coalesce(m.combine, 'sum') as combine, counts_once(m.board, s.metric, s.device, s.labels) as once,
+                   coalesce(m.combine, 'sum') as combine, counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
                    x.value * coalesce(m.scale, 1) as value, x.time,
                    s.target_id, max(x.time) over (partition by s.place_id, s.quantity, s.metric, s.target_id) as latest
             from series s left join metrics m using (metric_id)
@@ -77,7 +77,7 @@ create or replace function bench_dashboard.series_chart(
 language sql stable as $$
     with members as materialized (
         select s.series_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
-               coalesce(m.combine, 'sum') as combine, counts_once(m.board, s.metric, s.device, s.labels) as once,
+               coalesce(m.combine, 'sum') as combine, counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
                coalesce(m.preference, 1) as preference,
                -- Each collector counts its own work; metrics outside the catalog may do so as well.
                case when p.kind <> 'process' and m.metric_id is not null then s.target_id end as target_id,

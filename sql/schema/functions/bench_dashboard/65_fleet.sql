@@ -2,7 +2,7 @@
 
 -- Return the GPUs measured in the last 2 minutes, or the instances of a divided GPU: a row per run on them, or one row without
 -- a run. `state` is `busy` with a run, `others` with processes of no run, or `idle`. `since` is the run's start there, or the
--- end of the last run; null where there never was one. Power and temperature are those of the whole board.
+-- end of the last run; null where there never was one. Power and temperature are those of the whole GPU.
 create or replace function bench_dashboard.fleet()
 returns table (host text, gpu_uuid text, device text, model text, simulated boolean, state text, run_id text, run text,
                name text, owner text, since timestamptz, utilization double precision, memory_used double precision,
@@ -92,7 +92,7 @@ language sql stable rows 100 as $$
         select r.*, run_label(w, r) as label, p.place_id
         from runs r join workloads w using (workload_id) left join places p on p.run_id = r.run_id and p.kind = 'process'
         where r.status = 'running'
-    ), figures as materialized (
+    ), usage as materialized (
         select place_id, max(value) filter (where quantity = 'cpu_usage') as cpu_usage,
                max(value) filter (where quantity = 'memory_used') as memory_used,
                max(value) filter (where quantity = 'gpu_memory_used') as gpu_memory_used,
@@ -104,7 +104,7 @@ language sql stable rows 100 as $$
     )
     select g.run_id, g.label, g.name, g.owner, g.host, coalesce(where_it_is(g.run_id), 'no GPU'), g.started_at, g.simulated,
            f.cpu_usage, f.memory_used, f.gpu_memory_used, f.gpu_power
-    from going_on g left join figures f using (place_id) order by g.started_at, g.label
+    from going_on g left join usage f using (place_id) order by g.started_at, g.label
 $$;
 
 -- Return the runs on each device in an interval, those that shared it together, with the colour of the first (see
@@ -155,14 +155,14 @@ $$;
 
 -- Return the energy of an interval in joules by consumer, within a hundredth of the interval at both ends. `kind` is `run`
 -- (above idle), `idle` and `other` (processes of no run) for GPUs whose power is attributed, `whole` for GPUs where only the
--- board's power is known, and `cpu` (packages and memory). Never add simulated and real energy.
+-- GPU's power is known, and `cpu` (packages and memory). Never add simulated and real energy.
 create or replace function bench_dashboard.energy(start timestamptz, stop timestamptz)
 returns table (kind text, host text, device text, run_id text, run text, owner text, simulated boolean,
                joules double precision)
 language sql stable as $$
     with members as materialized (
         select s.series_id, s.target_id, s.quantity, s.metric, s.place_id, coalesce(m.scale, 1) as scale,
-               coalesce(m.preference, 1) as preference, counts_once(m.board, s.metric, s.device, s.labels) as once,
+               coalesce(m.preference, 1) as preference, counts_once(m.whole_device, s.metric, s.device, s.labels) as once,
                coalesce(s.labels ->> 'simulated' = 'true', false) as simulated
         from series s join places p using (place_id) left join metrics m using (metric_id)
         where s.quantity = any(array['gpu_energy_attributed', 'gpu_energy_idle', 'gpu_energy_other', 'gpu_power',

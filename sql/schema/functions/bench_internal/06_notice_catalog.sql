@@ -21,7 +21,7 @@ create or replace function bench_dashboard.notice_codes() returns table (code te
            ('outside_range', 'info'),
            ('partial_process_coverage', 'warning'),  -- shares
            ('partial_gpu_coverage', 'warning'),   -- shares
-           ('missing_figures', 'warning'),        -- figures, reason
+           ('missing_metrics', 'warning'),        -- columns, reason
            ('not_logged', 'warning'),             -- metrics
            ('not_measured', 'warning'),           -- metrics
            ('scopes_differ', 'warning'),          -- metrics, scope
@@ -43,7 +43,7 @@ create or replace function bench_dashboard.notice_codes() returns table (code te
            ('one_repetition', 'info'),            -- set, workloads
            ('one_repetition_alone', 'info'),      -- set, workloads, configurations
            ('diluted', 'warning'),                -- members, each with configuration, set, share
-           ('not_judged', 'warning'),             -- reason
+           ('not_compared', 'warning'),           -- reason
            ('running', 'info'),
            ('not_started', 'info')
 $$;
@@ -173,8 +173,8 @@ returns text language sql immutable as $$
             format('partial coverage of the processes in %s.', notice_runs(p_runs, p_values -> 'shares'))
         when 'partial_gpu_coverage' then
             format('partial coverage of the GPUs in %s.', notice_runs(p_runs, p_values -> 'shares'))
-        when 'missing_figures' then
-            format('%s: no %s: %s.', some_of(p_runs), notice_list(p_values -> 'figures', ' and no '), p_values ->> 'reason')
+        when 'missing_metrics' then
+            format('%s: no %s: %s.', some_of(p_runs), notice_list(p_values -> 'columns', ' and no '), p_values ->> 'reason')
         when 'not_logged' then format('not logged in %s.', some_of(p_runs))
         when 'not_measured' then format('not measured in %s.', some_of(p_runs))
         when 'scopes_differ' then format('%s in %s.', notice_scope(p_values ->> 'scope'), some_of(p_runs))
@@ -209,10 +209,10 @@ returns text language sql immutable as $$
         when 'diluted' then
             format('too small, since over the whole run, while the others ran for a part of it: %s. For runs that track steps only '
                    'that part counts.', notice_members(p_values -> 'members'))
-        when 'not_judged' then
+        when 'not_compared' then
             format(case when cardinality(p_runs) = 1 then 'left out: %2$s.' else 'left out: %1$s (%2$s).' end,
                    some_of(p_runs), p_values ->> 'reason')
         when 'running' then format('still running, with values as of now: %s.', some_of(p_runs))
         when 'not_started' then format('not started: %s.', some_of(p_runs))
-        end as sentence) said
+        end as sentence) x
 $$;

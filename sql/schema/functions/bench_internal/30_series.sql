@@ -49,7 +49,7 @@ $$;
 
 -- Create or find series of one target. `p_series` is an array of {"metric", "labels", "counts"}; rows return in its order
 -- (`ord` from 1). The labels decide the resource: a run's id, a GPU and its instance, else the host. The host is that of the
--- target's labels, else `hostname` of the line, since a target in Kubernetes is a pod. A value of a whole board belongs to the
+-- target's labels, else `hostname` of the line, since a target in Kubernetes is a pod. A value of a whole GPU belongs to the
 -- GPU, on whichever instance it is repeated. A collector's own metrics belong to a process of no run, so that no run has them
 -- as its host's.
 create or replace function bench_internal.open_series(p_target integer, p_series jsonb)
@@ -68,7 +68,7 @@ begin
                -- The hostname of nvitop-exporter is an address by default; placements of runs have names.
                coalesce((select name from unnest(array[w.labels ->> 'hostname', w.labels ->> 'Hostname']) as name
                          where not source.says_host and name !~ '^[0-9.]*$|:' limit 1), source.host) as host,
-               w.labels ->> 'run_id' as run_id, g.uuid, case when not coalesce(c.board, false) then g.instance end as gi
+               w.labels ->> 'run_id' as run_id, g.uuid, case when not coalesce(c.whole_device, false) then g.instance end as gi
         from wanted w
         -- A label overrides the guess from the name.
         cross join lateral (select case when coalesce(w.labels ->> 'virtual', stands_on_others(w.metric, w.labels ->> 'device')::text)

@@ -10,13 +10,13 @@
 -- The coverage of a source comes from the run's summary; before there is one, from the samples of an ended run. For a running
 -- run it comes from the times at which its targets were seen: reading all samples for each chart would take too long.
 
--- Return whether a series may be one of several copies of one value, which count once: a value of a board, repeated on each of
+-- Return whether a series may be one of several copies of one value, which count once: a value of a whole GPU, repeated on each of
 -- its instances; any value of dcgm-exporter, repeated for each pod, job and virtual GPU of a GPU; a disk with several NVMe
 -- paths. Of copies that differ the largest counts: some versions of dcgm-exporter report a pod's part as well, and Linux before
 -- 6.4 counts at the paths alone. Links of a GPU (`gpu_uuid`) are not duplicates.
-create or replace function bench_internal.counts_once(p_board boolean, p_metric text, p_device text, p_labels jsonb) returns boolean
+create or replace function bench_internal.counts_once(p_whole_device boolean, p_metric text, p_device text, p_labels jsonb) returns boolean
 language sql immutable as $$
-    select coalesce(p_board, false) or p_metric ^@ 'DCGM_FI_' and p_labels ?| '{UUID,uuid}'
+    select coalesce(p_whole_device, false) or p_metric ^@ 'DCGM_FI_' and p_labels ?| '{UUID,uuid}'
            or p_metric ^@ 'node_disk_' and p_device ^@ 'nvme'
 $$;
 
@@ -176,7 +176,7 @@ begin
     )
     select c.run_id, c.quantity, c.scope, c.metric, c.device, c.series_id, coalesce(c.target_id, -c.place_id), c.runset_ids,
            c.started_at, c.ended_at, coalesce(m.unit, ''), coalesce(m.scale, 1), coalesce(m.combine, 'sum'),
-           counts_once(m.board, c.metric, c.device, c.labels), coalesce(x.rank = 1, true), coalesce(x.width = 1, true)
+           counts_once(m.whole_device, c.metric, c.device, c.labels), coalesce(x.rank = 1, true), coalesce(x.width = 1, true)
     from candidates c left join metrics m using (metric_id)
     left join ranked x
          on c.several and (x.run_id, x.quantity, x.scope, x.metric, coalesce(x.device, ''))

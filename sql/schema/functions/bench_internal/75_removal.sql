@@ -45,9 +45,9 @@ begin
         get diagnostics n = row_count;
         removed := removed + case relation when 'bench.samples' then n else 0 end;
     end loop;
-    update run_sets mine set others = others + gone.n
-    from (select runset_id, count(*)::integer as n from run_sets where run_id = any(p_runs) group by runset_id) gone
-    where gone.runset_id = mine.runset_id and mine.run_id <> all(p_runs);
+    update run_sets mine set others = others + deleted.n
+    from (select runset_id, count(*)::integer as n from run_sets where run_id = any(p_runs) group by runset_id) deleted
+    where deleted.runset_id = mine.runset_id and mine.run_id <> all(p_runs);
     -- Marked as imported: the delete would otherwise rebuild the run sets of the other runs.
     update placements set origin = 'removed' where run_id = any(p_runs);
     delete from runs where run_id = any(p_runs);

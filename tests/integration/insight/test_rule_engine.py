@@ -140,7 +140,7 @@ def told() -> Iterator[tuple[str, list[dict[str, Any]], list[int]]]:
 def test_without_settings_rules_only_mark(desk: Desk) -> None:
     run_id = desk.run()
     desk.look()
-    assert desk.count("judged_runs") == 1
+    assert desk.count("evaluated_runs") == 1
     assert desk.asked(run_id) == []
 
 
@@ -149,9 +149,9 @@ def test_an_action_is_asked_for_once_by_settings_and_row(desk: Desk) -> None:
     run_id = desk.run({"Always": ["stop-run", "stop-workload"], "Slow": ["mark"]})
     desk.look()
     desk.look()  # too early
-    assert desk.count("judged_runs") == 1
+    assert desk.count("evaluated_runs") == 1
     desk.look(desk.another_judge())
-    assert desk.count("judged_runs") == 2
+    assert desk.count("evaluated_runs") == 2
     assert desk.firings(run_id) == ["Always"]
     assert desk.asked(run_id) == [("stop-run", None, None), ("stop-workload", None, None)]
     assert (desk.count("firings", rule="Always")) == 1
@@ -170,7 +170,7 @@ def test_a_run_that_has_ended_is_judged_once_more_when_all_is_there(desk: Desk) 
     assert desk.asked(run_id) == [("stop-run", "needless", "it had ended")]
     assert desk.ask("select ended_at is not null from rule_firings") == [(True,)]
     desk.look()
-    assert desk.count("judged_runs") == 1
+    assert desk.count("evaluated_runs") == 1
 
 
 def test_runs_of_other_homes_and_hosts_are_left_to_those(desk: Desk) -> None:
@@ -179,7 +179,7 @@ def test_runs_of_other_homes_and_hosts_are_left_to_those(desk: Desk) -> None:
     desk.look()
     RuleEngine("node2", desk.folder / "elsewhere", desk.metrics)
     desk.look(RuleEngine("node2", desk.folder / "elsewhere", desk.metrics))
-    assert (desk.firings(run_id), desk.count("judged_runs")) == ([], 0)
+    assert (desk.firings(run_id), desk.count("evaluated_runs")) == ([], 0)
 
 
 def test_a_rule_that_is_slow_or_fails_is_left_alone_and_counted(desk: Desk) -> None:

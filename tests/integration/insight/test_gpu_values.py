@@ -26,13 +26,13 @@ def start() -> float:
 
 
 def curve(world: World, metric: str, seconds: Iterable[int], value: float, start: float, **labels: str) -> None:
-    """Write a figure at some seconds after `start`."""
+    """Write a counter at some seconds after `start`."""
     times = [start + 0.5 + at for at in seconds]
     listener = "dcgm" if metric.startswith("DCGM") else "nvml"
     world.write(world.gauge(metric, times, [value] * len(times), labels, listener))
 
 
-def figures(world: World, run: str, quantity: str) -> dict[str, Any]:
+def summarised(world: World, run: str, quantity: str) -> dict[str, Any]:
     """Return the mean by scope, over all devices."""
     rows = world.connection.execute(
         "select scope, mean from run_summary where run_id = %s and quantity = %s and metric is null and device is null",
@@ -51,10 +51,10 @@ def chart(world: World, run: str, quantity: str) -> dict[str, Any]:
 
 
 def trace(world: World, run: str, quantity: str) -> dict[tuple[str, str], Any]:
-    """Return the mean of a trace's figures by scope and device."""
+    """Return the mean of a trace's values by scope and device."""
     found: dict[tuple[str, str], list[float]] = {}
-    for figure in counters_of(world.connection, run, [quantity]):
-        found.setdefault((figure.scope, figure.device), []).append(figure.value)
+    for counter in counters_of(world.connection, run, [quantity]):
+        found.setdefault((counter.scope, counter.device), []).append(counter.value)
     return {key: pytest.approx(fmean(values)) for key, values in found.items()}
 
 
@@ -79,7 +79,7 @@ def test_the_preferred_source_counts_where_it_covers_the_run(
     curve(world, "bench_gpu_sm_active_ratio", range(SECONDS), 0.5, start, UUID=FIRST)
     curve(world, "DCGM_FI_PROF_SM_ACTIVE", preferred, 0.75, start, UUID=FIRST)
     expected = {"instance": 0.75 if wins == "preferred" else 0.5}
-    assert figures(world, run, "gpu_sm_active") == expected
+    assert summarised(world, run, "gpu_sm_active") == expected
     assert chart(world, run, "gpu_sm_active") == expected
     assert trace(world, run, "gpu_sm_active") == {("instance", FIRST): expected["instance"]}
 
@@ -95,8 +95,8 @@ def test_of_two_listeners_one_counts(world: World, start: float) -> None:
         "bench_gpu_memory_used_bytes": 1000.0 * MIB,
     }.items():
         curve(world, metric, range(SECONDS), value, start, UUID=FIRST)
-    assert figures(world, run, "gpu_power") == chart(world, run, "gpu_power") == {"instance": 300.0}
-    assert figures(world, run, "gpu_memory_used") == {"instance": 1000.0 * MIB}
+    assert summarised(world, run, "gpu_power") == chart(world, run, "gpu_power") == {"instance": 300.0}
+    assert summarised(world, run, "gpu_memory_used") == {"instance": 1000.0 * MIB}
 
 
 def place(world: World, run: str, gpu: str, start: float) -> None:
@@ -113,7 +113,7 @@ def test_a_source_of_some_gpus_does_not_hide_the_others(world: World, start: flo
     curve(world, "bench_gpu_graphics_active_ratio", range(SECONDS), 0.9, start, UUID=FIRST)  # of the newer GPU alone
     for gpu, value in {FIRST: 1.0, SECOND: 0.2}.items():
         curve(world, "bench_gpu_utilization_ratio", range(SECONDS), value, start, UUID=gpu)
-    assert figures(world, run, "gpu_utilization") == chart(world, run, "gpu_utilization") == {"instance": 0.6}
+    assert summarised(world, run, "gpu_utilization") == chart(world, run, "gpu_utilization") == {"instance": 0.6}
     assert trace(world, run, "gpu_utilization") == {("instance", FIRST): 1.0, ("instance", SECOND): 0.2}
 
 
@@ -122,7 +122,7 @@ def test_each_gpu_is_taken_from_a_source_that_has_it(world: World, start: float)
     place(world, run, SECOND, start)
     curve(world, "DCGM_FI_PROF_GR_ENGINE_ACTIVE", range(SECONDS), 0.9, start, UUID=FIRST)
     curve(world, "bench_gpu_utilization_ratio", range(SECONDS), 0.3, start, UUID=SECOND)
-    assert figures(world, run, "gpu_utilization") == chart(world, run, "gpu_utilization") == {"instance": 0.6}
+    assert summarised(world, run, "gpu_utilization") == chart(world, run, "gpu_utilization") == {"instance": 0.6}
     assert trace(world, run, "gpu_utilization") == {("instance", FIRST): 0.9, ("instance", SECOND): 0.3}
 
 
@@ -133,16 +133,16 @@ def test_a_moment_alone_is_not_the_run(world: World, start: float, alone: int) -
     curve(world, "bench_gpu_utilization_ratio", range(alone), 0.5, start, UUID=FIRST)
     curve(world, "bench_gpu_utilization_ratio", range(alone, SECONDS), 1.0, start, UUID=FIRST)
     scope, value = ("instance", 0.5) if alone > SECONDS / 2 else ("device", 1.0)
-    assert figures(world, run, "gpu_utilization") == {"instance": 0.5, "device": 1.0}
+    assert summarised(world, run, "gpu_utilization") == {"instance": 0.5, "device": 1.0}
     assert chart(world, run, "gpu_utilization") == {scope: value}
     assert trace(world, run, "gpu_utilization") == {(scope, FIRST): value}
     first, second = entries(world)
     assert first.scopes["gpu_utilization"] == scope
-    assert first.figures["gpu_utilization"] == pytest.approx(value)
+    assert first.values["gpu_utilization"] == pytest.approx(value)
     assert first.gpu_coverage == pytest.approx(1.0)
     assert second.scopes["gpu_utilization"] == "device"
     [asked, _] = entries(world, scope="instance")
-    assert asked.figures["gpu_utilization"] == pytest.approx(0.5)
+    assert asked.values["gpu_utilization"] == pytest.approx(0.5)
 
 
 # Watts by which each run adds to its board, and what the board draws beside; run 1 is alone on an instance of the first.
@@ -194,10 +194,10 @@ def body(runs: Mapping[int, str], at: int) -> bytes:
 
 
 def test_a_run_alone_on_an_instance_sees_that_alone(world: World, shared: Mapping[int, str]) -> None:
-    assert figures(world, shared[1], "gpu_utilization") == {"instance": 0.25}
-    assert figures(world, shared[1], "gpu_memory_used") == {"process": 1000 * MIB, "instance": 1000 * MIB}
+    assert summarised(world, shared[1], "gpu_utilization") == {"instance": 0.25}
+    assert summarised(world, shared[1], "gpu_memory_used") == {"process": 1000 * MIB, "instance": 1000 * MIB}
     alone, _, _ = entries(world)
-    assert alone.figures["gpu_utilization"] == pytest.approx(0.25)
+    assert alone.values["gpu_utilization"] == pytest.approx(0.25)
     assert alone.scopes == {
         "gpu_utilization": "instance",
         "gpu_peak_memory_bytes": "process",
@@ -206,19 +206,19 @@ def test_a_run_alone_on_an_instance_sees_that_alone(world: World, shared: Mappin
     }
 
 
-def test_runs_that_share_a_gpu_have_figures_of_their_own(world: World, shared: Mapping[int, str]) -> None:
+def test_runs_that_share_a_gpu_have_values_of_their_own(world: World, shared: Mapping[int, str]) -> None:
     _, one, other = entries(world)
     for entry, number in ((one, 2), (other, 3)):
         assert entry.scopes["gpu_utilization"] == "device"
-        assert entry.figures["gpu_utilization"] == pytest.approx(0.95)
-        assert entry.figures["gpu_peak_memory_bytes"] == number * 1000 * MIB
+        assert entry.values["gpu_utilization"] == pytest.approx(0.95)
+        assert entry.values["gpu_peak_memory_bytes"] == number * 1000 * MIB
         assert entry.scopes["gpu_peak_memory_bytes"] == "process"
         assert entry.energy_method == "sm_time"
         assert chart(world, shared[number], "gpu_memory_used") == {"process": number * 1000 * MIB}
 
 
 def test_the_energies_add_up(world: World, shared: Mapping[int, str]) -> None:
-    joules = {number: entry.figures["gpu_energy_joules"] for number, entry in enumerate(entries(world), 1)}
+    joules = {number: entry.values["gpu_energy_joules"] for number, entry in enumerate(entries(world), 1)}
     assert joules == {number: pytest.approx(watts * (SECONDS - 1)) for number, watts in SHARES.items()}
     totals: dict[str, float] = dict(
         world.connection.execute(
@@ -233,8 +233,8 @@ def test_the_energies_add_up(world: World, shared: Mapping[int, str]) -> None:
     parts = joules[2] + joules[3] + totals["gpu_energy_idle"] + totals["gpu_energy_other"]
     assert parts == pytest.approx(board[0], rel=1e-6)
     [workload] = entries(world, by="workload")
-    assert workload.figures["gpu_energy_joules"] == pytest.approx(sum(SHARES.values()) * (SECONDS - 1))
-    assert workload.figures["gpu_utilization"] == pytest.approx((0.25 + 0.95 + 0.95) / 3)
+    assert workload.values["gpu_energy_joules"] == pytest.approx(sum(SHARES.values()) * (SECONDS - 1))
+    assert workload.values["gpu_utilization"] == pytest.approx((0.25 + 0.95 + 0.95) / 3)
     assert workload.scopes["gpu_utilization"] == "device"
     assert workload.energy_method == "instance_activity+sm_time"
 
@@ -249,7 +249,7 @@ def test_a_runs_energy_counts_whatever_the_method_and_the_gap(world: World, star
     late = world.gauge(metric, [times[-1]], [2.0], second, "nvml", dt=20.0)
     world.write(world.gauge(metric, times, [100.0] * 30, first, "nvml"), late)
     [entry] = entries(world)
-    assert entry.figures["gpu_energy_joules"] == pytest.approx(100 * 30 + 2 * 20)
+    assert entry.values["gpu_energy_joules"] == pytest.approx(100 * 30 + 2 * 20)
     assert entry.energy_method == "process_count+sm_time"
 
 
@@ -260,10 +260,10 @@ def test_without_shares_only_a_run_alone_has_its_gpus_energy(world: World, start
     for gpu in (FIRST, SECOND):
         curve(world, "DCGM_FI_DEV_POWER_USAGE", range(SECONDS), 300.0, start, UUID=gpu)
     alone, *others = entries(world)
-    assert (alone.figures["gpu_energy_joules"], alone.energy_method) == (300.0 * SECONDS, "whole_gpu")
+    assert (alone.values["gpu_energy_joules"], alone.energy_method) == (300.0 * SECONDS, "whole_gpu")
     assert alone.has_idle_energy
     for other in others:
-        assert "gpu_energy_joules" not in other.figures
+        assert "gpu_energy_joules" not in other.values
         assert other.energy_method is None
         assert other.scopes["gpu_power_watts"] == "device"
 
@@ -296,13 +296,13 @@ def test_simulated_power_and_energy_count_when_asked_for(world: World, start: fl
     curve(world, "bench_gpu_attributed_energy_joules_total", range(SECONDS), 200.0, start, run_id=run, **labels)
     simulated, bare = entries(world)
     assert (simulated.simulated, bare.simulated) == (True, False)
-    assert set(simulated.figures) == {"duration_seconds", "gpu_utilization"}
+    assert set(simulated.values) == {"duration_seconds", "gpu_utilization"}
     assert "gpu_power" not in simulated.quantities
     assert simulated.gpu_coverage == pytest.approx(0.5)
     assert bare.gpu_coverage is None
     [wanted, _] = entries(world, simulated=True)
-    assert wanted.figures["gpu_energy_joules"] == pytest.approx(200.0 * SECONDS)
-    assert wanted.figures["gpu_power_watts"] == pytest.approx(300.0)
+    assert wanted.values["gpu_energy_joules"] == pytest.approx(200.0 * SECONDS)
+    assert wanted.values["gpu_power_watts"] == pytest.approx(300.0)
     [first, _] = compare(world.connection, ["20"]).as_dict()["runs"]
     assert first["simulated"] is True
     assert first["gpu_coverage"] == pytest.approx(0.5)
