@@ -24,14 +24,7 @@ _UID = "bench-inter"
 _RUNS = f"runs_of({WORKLOADS})"
 _METRIC = texts("metric")
 _TOTALS = f"workload_totals({WORKLOADS}, ${{throughput:sqlstring}})"
-# Blue and orange, not green and red: more is better for some metrics and worse for others.
-_CHANGE: Json = {
-    "unit": "percentunit",
-    "decimals": 1,
-    "custom__cellOptions": {"type": "color-text"},
-    "thresholds": thresholds((None, "blue"), (-0.005, "text"), (0.005, "orange")),
-    "custom__width": 90,
-}
+_CHANGE: Json = {"unit": "percentunit", "decimals": 1, "custom__width": 90}
 
 
 def board() -> Json:
@@ -64,6 +57,13 @@ def board() -> Json:
     )
 
 
+def _change(*, more_is_better: bool) -> Json:
+    """Return the options of a column of changes: blue is better and orange worse, which color-blind people tell apart."""
+    less, more = ("orange", "blue") if more_is_better else ("blue", "orange")
+    bounds = thresholds((None, less), (-0.005, "text"), (0.005, more))
+    return {**_CHANGE, "custom__cellOptions": {"type": "color-text"}, "thresholds": bounds}
+
+
 def _against_baseline(value: str, of: str = "") -> str:
     """Return the SQL change of a column against the baseline; null if their columns `of` differ."""
     among = f"partition by {of}" if of else ""
@@ -94,8 +94,8 @@ def _table() -> Json:
             for_name("Runs", custom__width=60),
             for_name("Duration", unit="dthms"),
             for_regexp("/^GPU energy|^Energy per/", unit="joule"),
-            for_regexp("/^Δ/", **_CHANGE),
-            for_name("Δ throughput", custom__width=120),
+            for_regexp("/^Δ/", **_change(more_is_better=False)),
+            for_name("Δ throughput", **_change(more_is_better=True) | {"custom__width": 120}),
             for_name("Energy from", custom__width=120),
             *hidden("workload_id", "experiment_id"),
         ],
@@ -169,7 +169,7 @@ def _values() -> Json:
             parts.NO_PLACEHOLDER,
             for_name("Workload", custom__width=170, custom__wrapText=True),
             for_name("Mean", **parts.bar("blue")),
-            for_regexp("/^Δ/", **_CHANGE),
+            for_name("Δ mean", **_CHANGE),  # more is better for some metrics and worse for others
             for_regexp("/^(Minimum|Maximum)$/", custom__width=85),
         ],
         empty=curves.CHOOSE,

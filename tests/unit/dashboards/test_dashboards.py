@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,25 @@ from hypergauge.dashboards.grafana.validity import faults
 
 def test_committed_files_are_what_the_code_yields() -> None:
     assert list(files.differences()) == []
+
+
+@pytest.mark.parametrize(
+    ("column", "colors"),
+    [
+        ("Δ duration", ["blue", "text", "orange"]),
+        ("Δ energy", ["blue", "text", "orange"]),
+        ("Δ throughput", ["orange", "text", "blue"]),
+    ],
+)
+def test_a_change_is_blue_where_it_is_better(column: str, colors: list[str]) -> None:
+    [table] = [one for one in board("bench-inter")["panels"] if one["title"] == "Workloads against the baseline"]
+    found = {}
+    for override in table["fieldConfig"]["overrides"]:
+        matcher = override["matcher"]
+        pattern = matcher["options"].strip("/") if matcher["id"] == "byRegexp" else f"^{re.escape(matcher['options'])}$"
+        if re.search(pattern, column):
+            found.update({one["id"]: one["value"] for one in override["properties"]})
+    assert [step["color"] for step in found["thresholds"]["steps"]] == colors
 
 
 @pytest.mark.parametrize("uid", BOARDS)

@@ -245,11 +245,6 @@ create or replace function bench_dashboard.throughput_keys(p_runs text[]) return
     order by rank, key
 $$;
 
--- Return a label that fits next to a bar.
-create or replace function bench_dashboard.short_title(p_title text) returns text language sql immutable as $$
-    select case when length(p_title) > 24 then left(p_title, 23) || '…' else p_title end
-$$;
-
 -- Return the phases of runs on an axis of time; of few runs only, since phases overlap.
 create or replace function bench_dashboard.chart_phases(p_runs text[], p_align text default 'time', p_most integer default 4)
 returns table ("time" timestamptz, timeend timestamptz, text text) language sql stable as $$
