@@ -1,4 +1,4 @@
-"""Active run: its supervisor is started, ordered, released, watched and let go."""
+"""Active run: start, order, release, watch and detach of its supervisor."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["ActiveRun", "launched_with", "new_run"]
 
 READY_SECONDS = 30.0
 _DISMISS_SECONDS = 5.0
-# Variables of the shell that a run must not have: ours would leak a password, MLflow's contradict the run's id.
+# Variables of the shell that a run must not inherit: ours leak a password, MLflow's contradict the run's id.
 _NOT_INHERITED = frozenset(
     {"BENCH_DSN", "BENCH_READ_DSN", "BENCH_SUPERVISOR", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"}
 )
@@ -38,14 +38,14 @@ _NOT_INHERITED = frozenset(
 
 @dataclass(slots=True)
 class ActiveRun:
-    """A run that is running, or has just ended.
+    """Run that is running, or has just ended.
 
     Attributes
     ----------
     process
-        Its supervisor where we started it; a run that we attached to has none.
+        Its supervisor if this process started it; ``None`` for a run that it attached to.
     end, status
-        How it ended; ``None`` and ``running`` until then.
+        End and status of the run; ``None`` and ``running`` until its end.
     assigned
         Its devices.
     """
@@ -60,22 +60,22 @@ class ActiveRun:
 
     @property
     def is_simulated(self) -> bool:
-        """Return whether it is on simulated GPUs."""
+        """Return whether its GPUs are simulated."""
         return any(gpu.simulated for gpu in self.job.devices or ())
 
     @property
     def is_supervised(self) -> bool:
-        """Return whether its supervisor lives."""
+        """Return whether its supervisor is alive."""
         return self.process.poll() is None if self.process else is_supervised(self.folder)
 
     @property
-    def says(self) -> IO[bytes] | None:
-        """Pipe from its supervisor, to be waited for; ``None`` where we did not start it."""
+    def pipe(self) -> IO[bytes] | None:
+        """Pipe from its supervisor; ``None`` if another process started it."""
         return self.process.stdout if self.process else None
 
     @property
     def placements(self) -> list[runs.Placement]:
-        """Where it is placed."""
+        """Placements of the run: its MIG instance, its GPUs, or the host alone."""
         run_id, host = self.folder.run_id, platform.node()
         if self.assigned and (instance := self.assigned.instance):
             assert self.job.devices
@@ -86,7 +86,7 @@ class ActiveRun:
         return [runs.Placement(run_id, host, gpu_uuid=gpu.uuid) for gpu in self.job.devices]
 
     def start_supervisor(self, through: Sequence[str] = ()) -> None:
-        """Start its supervisor, which waits for its order; `through` is a command prefix."""
+        """Start its supervisor, which then waits for its order; `through` is a command prefix."""
         lock = self.assigned.lock if self.assigned else None
         own = {name: value for name, value in os.environ.items() if name != "BENCH_RUN_ID"}
         with private.opened(self.folder.supervisor_log, "ab") as log:
@@ -96,22 +96,22 @@ class ActiveRun:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={**own, "BENCH_SUPERVISOR": self.folder.run_id},
-                start_new_session=True,  # neither the terminal's Ctrl-C nor its end is for the supervisor
+                start_new_session=True,  # the supervisor survives Ctrl-C and the terminal's end
                 cwd="/",
                 pass_fds=[lock.fileno()] if lock else [],
             )
 
     def order(self, order: Order) -> None:
-        """Tell its supervisor what to run."""
+        """Send the order to its supervisor."""
         self._send(order.encode())
 
     def await_ready(self, label: str, timeout: float = READY_SECONDS) -> None:
-        """Wait `timeout` seconds at most until its supervisor is ready to release it.
+        """Wait up to `timeout` seconds until its supervisor is ready.
 
         Raises
         ------
         ServiceFailed
-            The supervisor did not start; names the reason and the run's `label`.
+            The supervisor did not start; the message has the reason and the run's `label`.
         """
         assert self.process is not None
         assert self.process.stdout is not None
@@ -122,14 +122,14 @@ class ActiveRun:
             raise ServiceFailed(f"the supervisor of {label} did not start: {why}")
 
     def read_supervisor_log(self) -> str:
-        """Return the log of its supervisor, empty without one."""
+        """Return the content of its supervisor's log; empty if there is none."""
         try:
             return self.folder.supervisor_log.read_text(errors="replace")
         except FileNotFoundError:
             return ""
 
     def release(self, started_at: float) -> None:
-        """Let it begin; `started_at` is its start in Unix seconds."""
+        """Release the run; `started_at` is its start in Unix seconds."""
         self._send(f"go {started_at!r}\n".encode())
 
     def dismiss(self) -> None:
@@ -141,15 +141,15 @@ class ActiveRun:
                 self.process.wait(_DISMISS_SECONDS)
 
     def ask_to_stop(self, reason: str | None = None) -> None:
-        """Ask its supervisor to end it; `reason` is why, for it to say."""
-        # Not what we have started, where that is not the supervisor itself.
+        """Ask its supervisor to end it for `reason`."""
+        # The supervisor first: with a command prefix, `process` is another program.
         if not ask_to_stop(self.folder, reason) and self.process is not None:
             self.process.terminate()
 
-    def let_go(self, *, wait: bool = True) -> None:
-        """Close the pipes to its supervisor, which continues alone if the run does.
+    def detach(self, *, wait: bool = True) -> None:
+        """Close the pipes to its supervisor, which continues alone while the run does.
 
-        With `wait`, wait for the supervisor of an ended run.
+        With `wait`, wait for the exit of an ended run's supervisor.
         """
         if self.process is None:
             return
@@ -159,19 +159,19 @@ class ActiveRun:
                     stream.close()
         if wait and self.status != "running":
             self.process.wait()
-        elif not wait:  # it is our child all the same, as long as we are there
+        elif not wait:  # reap the supervisor, which stays a child of this process
             threading.Thread(target=self.process.wait, name="supervisor", daemon=True).start()
 
     def _send(self, line: bytes) -> None:
         assert self.process is not None
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended already, which waiting for it will tell
+        with contextlib.suppress(BrokenPipeError):  # it has ended; `await_ready` or `Workload` notices
             self.process.stdin.write(line)
             self.process.stdin.flush()
 
 
 def new_run(run_id: str, job: Job, workload_id: int, host: str) -> runs.NewRun:
-    """Return the run of a job as the database has it before it begins; `host` is empty where that is not known yet."""
+    """Return the database's row of a job's run before its start; `host` is empty if it is not known yet."""
     return runs.NewRun(
         run_id=run_id,
         mlflow_run_id=None,
@@ -201,9 +201,9 @@ def launched_with(
     Parameters
     ----------
     variables
-        Environment variables besides those of its command and its devices.
+        Variables besides those of its command and its devices.
     not_inherited
-        Variables of the shell that the run must not have, besides ours.
+        Variables of the shell that the run must not inherit, besides ours.
     client
         Folder of the client for training scripts.
     """
@@ -214,7 +214,7 @@ def launched_with(
         additions["CUDA_VISIBLE_DEVICES"] = ",".join(assigned.visible)
     additions |= assigned.variables
     ours = _NOT_INHERITED.union(not_inherited)
-    if job.collocation.kind != "shared":  # then what it is a client of, and how far, is not the shell's to say
+    if job.collocation.kind != "shared":  # the shell's MPS client settings do not apply
         ours |= {name for name in os.environ if name.startswith("CUDA_MPS_")}
     shell = {name: value for name, value in os.environ.items() if name not in ours}
     gpus: Sequence[str] = [] if active.is_simulated else assigned.visible or []

@@ -12,7 +12,7 @@ __all__ = ["Event", "Outcome", "Report", "label"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Event of a schedule that the user sees: ``started``, ``attached``, ``ended``, ``lost``, ``warning`` or ``note``."""
+    """Event of a schedule, shown to the user: ``started``, ``attached``, ``ended``, ``lost``, ``warning`` or ``note``."""
 
     kind: str
     label: str
@@ -36,6 +36,6 @@ class Outcome:
 
 
 def label(experiment: int, workload: int, job: Job) -> str:
-    """Return what selects the run of a job: ``20/1/3``, ``20/1/3@2``."""
+    """Return the selector of a job's run: ``20/1/3``, ``20/1/3@2``."""
     name = f"{experiment}/{workload}/{job.position}"
     return name if job.attempt == 1 else f"{name}@{job.attempt}"

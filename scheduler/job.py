@@ -26,14 +26,24 @@ __all__ = ["Job", "job_from_command", "job_from_row"]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to be, with its place in the experiment.
+    """Run to start, with its position in the experiment.
 
-    `devices` is ``None`` where the run sees the GPUs that the shell sees, and empty where they are hidden from it;
-    `line` is that of its row in the experiment file; `previous` the run that the plan found at its position: the one to
-    attach to, or that this one is the next attempt of; `profilers` wrap it; `actions` are what is to be done when rules
-    fire, by rule; `asked` is what it takes to ask for the same
-    again, in the words of the file or the command line, without secrets. `row` is its row in the file; `run_id` the id that
-    its run has already, where it was queued.
+    Attributes
+    ----------
+    devices
+        GPUs of the run. ``None``: those that the shell sees; empty: none, they are hidden.
+    line, row
+        Its row in the experiment file, and the line of that row.
+    profilers
+        Profilers that wrap it.
+    actions
+        Actions by the rule that triggers them.
+    previous
+        Run at the same position: to attach to, or the attempt before this one.
+    request
+        Cells or command line to repeat it from, without secrets.
+    run_id
+        Id of its run if it is already queued.
     """
 
     name: str
@@ -50,12 +60,12 @@ class Job:
     profilers: tuple[str, ...] = ()
     actions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     previous: KnownRun | None = None
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    request: Mapping[str, Any] = field(default_factory=dict)
     row: Row | None = field(default=None, compare=False, repr=False)
     run_id: str | None = None
 
-    def again(self) -> Job:
-        """Return the same job as its next attempt."""
+    def next_attempt(self) -> Job:
+        """Return the job of the next attempt."""
         return replace(self, attempt=self.attempt + 1, previous=None, run_id=None)
 
 
@@ -68,7 +78,7 @@ def job_from_row(
     attempt: int,
     previous: KnownRun | None,
 ) -> Job:
-    """Return the job that a row asks for; the file has been checked. Without an inventory its devices are yet unknown."""
+    """Return the job of a row in a checked file. Without an inventory its devices are unknown."""
     command = command_of(file, row)
     given = {"model": row.model, "data": row.data} if row.model else {}
     return Job(
@@ -86,7 +96,7 @@ def job_from_row(
         profilers=row.wrappers,
         actions={rule: [action for name, action in row.actions if name == rule] for rule, _ in row.actions},
         previous=previous,
-        asked={"directory": str(Path.cwd()), "file": str(file.path.absolute()), "cells": _asked(row)},
+        request={"directory": str(Path.cwd()), "file": str(file.path.absolute()), "cells": _request_of(row)},
         row=row,
     )
 
@@ -119,11 +129,11 @@ def job_from_command(
         fingerprint=hashlib.sha256(json.dumps([list(words), uuids, str(collocation)]).encode()).hexdigest(),
         position=1,
         attempt=1,
-        asked={"directory": str(Path.cwd()), "words": shlex.split(parameters.shown(words))},
+        request={"directory": str(Path.cwd()), "words": shlex.split(parameters.shown(words))},
     )
 
 
-def _asked(row: Row) -> dict[str, str]:
+def _request_of(row: Row) -> dict[str, str]:
     """Return a row's cells by column; without columns that look secret, and what looks so in its parameters hidden."""
     without = {"Status", "Run", *filter(parameters.looks_secret, row.cells)}
     cells = {column: cell.text for column, cell in row.cells.items() if column not in without}
@@ -133,7 +143,7 @@ def _asked(row: Row) -> dict[str, str]:
 
 
 def _python_of(words: Sequence[str]) -> str | None:
-    """Return the interpreter that a command begins with, ``None`` where it begins with something else."""
+    """Return the interpreter that a command begins with, ``None`` if it begins with another program."""
     return shutil.which(words[0]) if re.fullmatch(r"python[0-9.]*", Path(words[0]).name) else None
 
 
@@ -143,6 +153,6 @@ def _folders_of(words: Sequence[str]) -> tuple[Path, ...]:
 
 
 def _name_of(words: Sequence[str]) -> str:
-    """Return what a person would call a command: the script's stem where an interpreter runs one."""
+    """Return a readable name of a command: the stem of its script, else of its program."""
     script = next((word for word in words[1:] if word.endswith(".py")), words[0])
     return Path(script).stem

@@ -1,4 +1,4 @@
-"""Parallel calls: several waits at the same time."""
+"""Concurrent calls, for functions that mostly wait."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ T = TypeVar("T")
 
 
 def each(function: Callable[[T], None], items: Sequence[T], at_once: int = 8) -> None:
-    """Call `function` with each item, with `at_once` of them at the same time; raise the first error when all are through.
+    """Call `function` with each item, `at_once` items at a time; raise the first error after the last call.
 
-    The threads are daemons: an interrupt does not wait for a server that does not answer, which an executor's would.
+    Daemon threads, unlike those of `concurrent.futures`: an interrupt does not wait for a server without an answer.
     """
     if len(items) == 1:
         function(items[0])
         return
     errors: list[Exception] = []
     left = iter(range(len(items)))
-    turn = threading.Lock()
+    lock = threading.Lock()
 
     def work() -> None:
         while True:
-            with turn:
+            with lock:
                 number = next(left, None)
             if number is None:
                 return
             try:
                 function(items[number])
-            except Exception as error:  # noqa: BLE001 - it is raised below, in the caller's thread
+            except Exception as error:  # noqa: BLE001 - raised below, in the caller's thread
                 errors.append(error)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(items)))]

@@ -30,7 +30,7 @@ def run_file(
     rerun: str | None = None,
     into: bool = False,
 ) -> list[Outcome]:
-    """Run every row that is due, and return the outcomes of all repetitions.
+    """Run the due rows of a file; return the outcomes of all repetitions.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def run_file(
 
 @dataclass
 class _Schedule:
-    """Schedule that is running: jobs of later repetitions, and experiments that were asked to end."""
+    """Running schedule: jobs of later repetitions, and experiments that a user asked to end."""
 
     executor: Executor
     file: ExperimentFile
@@ -91,7 +91,7 @@ class _Schedule:
         return done
 
     def check(self) -> None:
-        """Raise ScheduleEnded where a user asked an experiment to end and iterations were left out."""
+        """Raise ScheduleEnded if a user asked an experiment to end and iterations were left out."""
         if self._asked:
             raise ScheduleEnded("; ".join(f"experiment {one}: {reason}" for one, reason in self._asked.items()))
 
@@ -135,10 +135,8 @@ class _Schedule:
     def _end(self, iteration: Iteration) -> None:
         """End the schedule after a failure, if iterations are left."""
         if iteration.left:
-            what = (
-                "1 workload that follows is" if iteration.left == 1 else f"{iteration.left} workloads that follow are"
-            )
-            self._warn(iteration, f"a run failed, and the {what} not started")
+            left = "workload is" if iteration.left == 1 else f"{iteration.left} workloads are"
+            self._warn(iteration, f"a run failed: the remaining {left} not started")
             self.executor.stopping.failed.set()
 
     def _warn(self, iteration: Iteration, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Single runs on this host: a command as typed, and the repetition of an earlier run."""
+"""Single runs on this host: a command line, and the repetition of an earlier run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.server.session import Session
 
-__all__ = ["run_again", "run_command"]
+__all__ = ["repeat_run", "run_command"]
 
 _NAME = "bench run"
 
@@ -25,7 +25,7 @@ _NAME = "bench run"
 def run_command(executor: LocalExecutor, job: Job, policy: Policy | None = None, *, waits: bool = True) -> Outcome:
     """Run one command as a workload of its own, in the experiment of the command line.
 
-    Unless the command `waits`, the run's supervisor delivers its results, and those that earlier runs left.
+    Unless the command `waits`, the run's supervisor delivers its results and the backlog of earlier runs.
     """
     with _session(executor) as session:
         executor.clear_devices(session)
@@ -38,18 +38,18 @@ def run_command(executor: LocalExecutor, job: Job, policy: Policy | None = None,
     return outcome
 
 
-def run_again(
+def repeat_run(
     executor: LocalExecutor,
-    recorded: RepeatedRun,
+    earlier: RepeatedRun,
     job: Job,
     experiment: int,
     workload: int,
     policy: Policy | None = None,
 ) -> list[Outcome]:
     """Run the next attempt of an earlier run; report what differs from its manifest."""
-    warn = partial(_warn, executor, recorded.label)
-    again = PlannedWorkload(experiment, workload, ())
-    name = Path(recorded.content["asked"].get("file", _NAME)).stem
+    warn = partial(_warn, executor, earlier.label)
+    planned = PlannedWorkload(experiment, workload, ())
+    name = Path(earlier.content["request"].get("file", _NAME)).stem
     with _session(executor) as session:
         if experiment == experiments.COMMAND_EXPERIMENT:
             session.lock(partial(experiments.lock_command, workload=workload))
@@ -59,9 +59,9 @@ def run_again(
         attempts = [one.attempt for one in known if (one.workload, one.position) == (workload, job.position)]
         job = replace(job, attempt=max(attempts, default=0) + 1)
         executor.clear_devices(session)
-        for difference in differences(recorded.files, executor.manifest_writer.begin([job]).files(job)):
+        for difference in differences(earlier.files, executor.manifest_writer.begin([job]).files(job)):
             warn(difference)
-        return run_with_retries(policy or Policy(), partial(executor.workload, again, name), [job], [], warn)
+        return run_with_retries(policy or Policy(), partial(executor.workload, planned, name), [job], [], warn)
 
 
 def _session(executor: LocalExecutor) -> Session:

@@ -21,28 +21,28 @@ from hypergauge.sql.server.database import Connection
 
 __all__ = ["stop_runs"]
 
-# Beside the grace period of a run.
+# Added to the grace period of a run.
 _END_SECONDS = 15.0
 
 
 def stop_runs(
     connection: Connection, settings: Settings, selector: str, user: str, say: Callable[[str, RunInfo | None], None]
 ) -> None:
-    """Ask the selected runs to stop, with all of their processes, and wait until they have.
+    """Ask the selected runs to stop, with all of their processes, and wait for their ends.
 
-    Where a whole experiment is selected, its schedule begins nothing more of it.
+    If a whole experiment is selected, its schedule starts no further runs of it.
 
     Parameters
     ----------
     user
-        Recorded with the reason.
+        User who stops them, stored in the reason.
     say
-        Takes a message, and the run that it is about.
+        Receiver of messages, each with the run concerned.
 
     Raises
     ------
     BadRequest
-        Nothing that is selected runs, or a run cannot be stopped from this host.
+        No selected run is running, or a run cannot be stopped from this host.
     """
     ended = _end_schedule(connection, Selector.parse(selector), user, say)
     running = [one for one in select_runs(connection, [selector]) if one.status in ("pending", "running")]
@@ -59,22 +59,22 @@ def stop_runs(
         if one in here or one.run_id in in_jobs:
             say("is asked to stop", one)
 
-    def over() -> bool:
+    def all_ended() -> bool:
         left = [one for one in here if RunFolder(settings.runs_dir / one.run_id).end() is None]
         return not left and not jobs.open_runs(connection, list(in_jobs))
 
-    wait_until(over, settings.grace + _END_SECONDS)
+    wait_until(all_ended, settings.grace + _END_SECONDS)
 
 
 def _end_schedule(
     connection: Connection, selector: Selector, user: str, say: Callable[[str, RunInfo | None], None]
 ) -> bool:
-    """Ask the schedule of an experiment to end, where all of it is selected; return whether there is a schedule."""
+    """Ask the schedule of a fully selected experiment to end; return whether there is a schedule."""
     experiment = selector.experiment
     if experiment is None or selector.workload is not None or not experiments.being_scheduled(connection, experiment):
         return False
     experiments.ask_to_end(connection, experiment, asked_by(user))
-    say(f"experiment {experiment} is asked to end: nothing more of it begins", None)
+    say(f"experiment {experiment} is asked to end: no further run of it starts", None)
     return True
 
 

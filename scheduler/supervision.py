@@ -1,4 +1,4 @@
-"""Supervision of runs: is the supervisor alive, and the end of runs without one."""
+"""Supervision of runs: state of a run's supervisor, and the end of runs that have lost theirs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ __all__ = [
     "was_seen",
 ]
 
-
-# How the reason begins of a run that nobody has seen ending, here and in SQL.
+# Begin of the reason of a run whose supervisor has died; SQL functions compare with it.
 VANISHED = "its supervisor vanished"
 
 
@@ -38,17 +37,17 @@ def is_supervised(folder: RunFolder) -> bool:
 
 
 def is_running(folder: RunFolder) -> bool:
-    """Return whether a run goes on, on this host: its supervisor is alive, and has not seen its end."""
+    """Return whether a run is running on this host: its supervisor is alive and has not recorded its end."""
     return is_supervised(folder) and folder.end() is None
 
 
 def is_delivering(folder: RunFolder) -> bool:
-    """Return whether a run has ended, and its supervisor still delivers what it left."""
+    """Return whether a run has ended and its supervisor still delivers its results."""
     return folder.end() is not None and is_supervised(folder)
 
 
 def may_write(folder: RunFolder) -> bool:
-    """Return whether a run's output may still grow: it has not ended, and it waits for its supervisor or has one."""
+    """Return whether a run's output may still grow: it has not ended, and its supervisor is alive or still starting."""
     return folder.end() is None and (folder.state() is None or is_supervised(folder))
 
 
@@ -58,8 +57,7 @@ def ask_to_stop(folder: RunFolder, reason: str | None = None) -> bool:
     if state is None or not is_alive(state.pid, state.created):
         return False
     if reason is not None:
-        # A full disk, perhaps of what the run has written: it is stopped all the same, and says no more than that.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # on a full disk the run stops without the reason
             folder.ask_to_stop(reason)
     try:
         os.kill(state.pid, signal.SIGTERM)
@@ -69,17 +67,15 @@ def ask_to_stop(folder: RunFolder, reason: str | None = None) -> bool:
 
 
 def was_seen(end: RunEnd) -> bool:
-    """Return whether a supervisor has seen this end: then it knows the exit code."""
+    """Return whether a supervisor has observed this end: only then there is an exit code."""
     return end.exit_code is not None
 
 
 def end_lost_run(connection: Connection, folder: RunFolder, why: str | None = None) -> RunEnd:
-    """End a run whose supervisor is gone, with everything it started, and record that in the supervisor's place.
+    """End a run without a supervisor, with all of its processes, and record its end. Idempotent.
 
-    `why` is what somebody has said of that who knows.
-
-    It ends now where something of it was still alive, else at its processes' last sign of life. One that was never
-    released is ``stopped``, since nothing has failed. Again is harmless.
+    The end is now if a process was still alive, else the last sign of life. A run that was never released ends as
+    ``stopped``, because nothing has failed. `why` is the batch system's reason, if known.
     """
     killed = end_processes(folder.run_id)
     end_container(folder)
@@ -91,7 +87,7 @@ def end_lost_run(connection: Connection, folder: RunFolder, why: str | None = No
             end = unseen_end("stopped", now, now, "it was stopped before it began")
         else:
             last_sign = None if killed else runs.last_sign_of_life(connection, folder.run_id)
-            what = "what it had started was ended" if killed else "what it had started had ended"
+            what = "its processes were ended" if killed else "its processes had ended"
             reason = why or f"{VANISHED}, and {what}"
             end = unseen_end("failed", state.started_at, max(state.started_at, last_sign or now), reason)
         if folder.path.exists():
@@ -101,8 +97,7 @@ def end_lost_run(connection: Connection, folder: RunFolder, why: str | None = No
 
 
 def unseen_end(status: str, started_at: float, ended_at: float, reason: str) -> RunEnd:
-    """Return an end that no supervisor has seen."""
-    # What its processes used only the exporter knows: it has no kernel's account to correct its own by.
+    """Return an end that no supervisor has observed, without the kernel's accounting of its processes."""
     return RunEnd(
         status=status,
         started_at=started_at,

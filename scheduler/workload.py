@@ -1,4 +1,4 @@
-"""Workload: its runs are released at the same moment, watched to their ends, and delivered."""
+"""Workload: simultaneous release of its runs, their supervision and their delivery."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["Workload"]
 
-# The least time between two checks of the runs.
+# Shortest time between two checks of the runs.
 _LOOK_SECONDS = 0.005
-# Runs that begin this soon after they were placed start at that moment.
+# Runs that are released within this time of their placement start at the time of their placement.
 _SOON_SECONDS = 0.01
 
 
 class Workload:
-    """Runs the jobs of one workload.
+    """Runner of the jobs of one workload.
 
     Parameters
     ----------
@@ -52,15 +52,15 @@ class Workload:
     write_back
         Called with ``{line: (status, run id)}`` whenever the rows of a file change.
     policy
-        Timeouts and fail-fast; retries are for the caller.
+        Timeouts and fail-fast; the caller retries.
     began
-        When the first run of the workload was released, in Unix seconds; ``None`` where none was yet.
+        Release of the workload's first run in Unix seconds; ``None`` before it.
     through
-        Returns the command prefix of a run's supervisor; none by default.
+        Function that returns the command prefix of a run's supervisor; none by default.
     ready_seconds
-        Seconds that a supervisor may take to start.
+        Longest start of a supervisor in seconds.
     why_lost
-        Returns why a supervisor has vanished, by what was written into its log meanwhile; ``None`` where that is not known.
+        Function that returns why a supervisor has vanished, from its log; ``None`` if unknown.
     """
 
     def __init__(
@@ -87,15 +87,15 @@ class Workload:
         self.devices, self.manifest_writer, self.report, self.write_back = devices, manifest_writer, report, write_back
         self.policy, self.began = policy, began
         self.through, self.ready_seconds, self.why_lost = through, ready_seconds, why_lost
-        self.delivers = True  # else the supervisors do, and the command does not wait for them
+        self.delivers = True  # otherwise the supervisors deliver, and the command does not wait for them
         self._active: list[ActiveRun] = []
         self._failed: ActiveRun | None = None
         self._mlflow = TrackedRuns(database, tracking, experiment, experiment_name, workload, report)
 
     def run(self, jobs: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
-        """Run `jobs` and wait for them and for the `attached` ones; return how each ended.
+        """Run `jobs`, and wait for them and for the `attached` ones; return the outcome of each.
 
-        An interrupt (``KeyboardInterrupt``) stops all of them in order, records that, and is raised again.
+        An interrupt (``KeyboardInterrupt``) stops all of them, and is raised again after their ends.
         """
         left = not self.delivers
         with Session(self.database, say=self._say) as session:
@@ -118,7 +118,7 @@ class Workload:
                     else:
                         self._mlflow.note(session, self._active)
                     for active in self._active:
-                        active.let_go(wait=not left)
+                        active.detach(wait=not left)
         return [Outcome(active.job, active.folder.run_id, active.status) for active in self._active]
 
     def _software_runs(self) -> list[str]:
@@ -132,12 +132,12 @@ class Workload:
             self._active.append(ActiveRun(same, folder, job.previous.mlflow_run_id))
             if (state := folder.state()) is not None and state.started_at is not None:
                 self.began = min(self.began or state.started_at, state.started_at)
-            self._tell("attached", self._active[-1])
+            self._emit("attached", self._active[-1])
         self.devices.adopt(session, [active.folder.run_id for active in self._active])
 
     def _start(self, session: Session, jobs: Sequence[Job]) -> None:
         manifests = self.manifest_writer.begin(jobs)
-        # Before anything else: what cannot be had is refused while nothing of these runs is there.
+        # First, so that unavailable devices are refused before the runs exist.
         by_id = {job.run_id or uuid.uuid4().hex: job for job in jobs}
         assigned = self.devices.provide(session, by_id, [active.folder.run_id for active in self._active])
         workload_id = session(experiments.open_workload, self.experiment, self.workload)
@@ -147,7 +147,7 @@ class Workload:
         host = platform.node()
         session(runs.create_runs, [new_run(one.folder.run_id, one.job, workload_id, host) for one in starting])
         try:
-            for active in starting:  # what takes longest comes first
+            for active in starting:  # the slowest step first
                 active.start_supervisor(self.through(active.folder.run_id))
             self._write_back(starting)
             self._mlflow.create(session, starting, before)
@@ -161,10 +161,10 @@ class Workload:
         except Exception:
             self._dismiss(session, starting)
             raise
-        # The placement is in the database before the first of them begins: no sample of theirs is without their tag.
+        # The placement precedes the release, so that all samples of the runs have their tag.
         placements = [placement for active in starting for placement in active.placements]
         placed_at = session(runs.start_runs, workload_id, placements, lease=self.settings.lease)
-        # One moment for all, from which their durations count: however long the database took, no run has that time.
+        # One start for all runs; durations exclude the time of the database.
         now = time.time()
         released_at = placed_at if 0 <= now - placed_at <= _SOON_SECONDS else now
         self.began = self.began or released_at
@@ -174,7 +174,7 @@ class Workload:
             run_ids = [active.folder.run_id for active in starting]
             session(runs.move_starts, workload_id, run_ids, placed_at, released_at)
         for active in starting:
-            self._tell("started", active)
+            self._emit("started", active)
 
     def _prepare(self, run_id: str, job: Job, assigned: AssignedDevices) -> ActiveRun:
         folder = RunFolder(self.settings.runs_dir / run_id)
@@ -208,7 +208,7 @@ class Workload:
         )
 
     def _dismiss(self, session: Session, starting: Sequence[ActiveRun]) -> None:
-        """End the supervisors of runs that will not be released, so that their devices are free; the rows are still to do."""
+        """End the supervisors of runs that will not be released, which frees their devices; their rows stay to do."""
         for active in starting:
             active.dismiss()
         for active in starting:
@@ -222,29 +222,29 @@ class Workload:
             for active in open_runs:
                 self._look(session, active)
             self._mlflow.note(session, self._active)
-            # A supervisor says when its run has ended; one that we attached to, or that is gone, has to be looked at.
-            telling = [active.says for active in open_runs if active.says and active.status == "running"]
-            if not readable(telling, pause):
+            # Supervisors announce ends on their pipes; attached and dead supervisors need polling.
+            pipes = [active.pipe for active in open_runs if active.pipe and active.status == "running"]
+            if not readable(pipes, pause):
                 pause = min(0.1, pause * 1.2)
             time.sleep(_LOOK_SECONDS)
 
     def _look(self, session: Session, active: ActiveRun) -> None:
-        alive = active.is_supervised  # asked first: one that ends in between has written its end by now
+        alive = active.is_supervised  # before `end()`: a supervisor writes the end before it exits
         if (end := active.folder.end()) is not None:
             session(runs.end_run, active.folder.run_id, end)
         elif not alive:
             end = session(end_lost_run, active.folder, self.why_lost(active.read_supervisor_log()))
         else:
             return
-        with uninterrupted():  # who is seen to have ended is not looked at again
+        with uninterrupted():  # an ended run is not checked again
             active.end, active.status = end, end.status
             self._write_back([active])
-            self._tell("ended", active)
+            self._emit("ended", active)
         if self.policy.fail_fast and active.status in FAILURES:
             self._end_others(active)
 
     def _end_others(self, failed: ActiveRun) -> None:
-        """Stop what still runs, since one of the workload has failed; only the first failure is the reason."""
+        """Stop the running runs because of the workload's first failure."""
         if self._failed is None:
             self._failed = failed
             what = "timed out" if failed.status == "timeout" else "failed"
@@ -253,7 +253,7 @@ class Workload:
                     active.ask_to_stop(f"stopped: {failed.job.name} {what}")
 
     def _stop(self, session: Session) -> None:
-        """End all runs in order; at a second interrupt at once."""
+        """Stop all runs; kill them at a second interrupt."""
         try:
             for active in self._active:
                 active.ask_to_stop()
@@ -265,11 +265,11 @@ class Workload:
             self._wait(session)
 
     def _free_devices(self) -> None:
-        """Remove what was made for the runs, as far as they are over; what stays is recorded, and removed later."""
+        """Remove provisioned devices of ended runs; others stay recorded, and are removed later."""
         for active in self._active:
             if active.assigned and active.assigned.lock:
                 active.assigned.lock.release()
-        # Over a connection of its own: an interrupt or an error may have come in the middle of a statement.
+        # A new connection: an interrupt or error may have come in the middle of a statement.
         with uninterrupted(), contextlib.closing(Session(self.database, say=self._say)) as session:
             for problem in self.devices.clear(session):
                 self._say(problem)
@@ -285,7 +285,7 @@ class Workload:
     def _label(self, job: Job) -> str:
         return label(self.experiment, self.workload, job)
 
-    def _tell(self, kind: str, active: ActiveRun) -> None:
+    def _emit(self, kind: str, active: ActiveRun) -> None:
         end = active.end
         self.report(
             Event(

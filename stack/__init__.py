@@ -1,1 +1,1 @@
-"""The local stack: services that a host runs for its BENCH_HOME, and the processes of its exporters and rules."""
+"""Local stack: the services of one BENCH_HOME, and the processes of its exporters and rules."""

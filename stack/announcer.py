@@ -23,12 +23,12 @@ __all__ = ["Announcer", "announced_url"]
 
 _log = logging.getLogger(__name__)
 
-# Between two checks of the announcement, and so between two attempts while the database is away.
+# Interval of checks, and of retries while the database does not answer.
 _LOOK_SECONDS = 10.0
-# A collector withdraws an exporter that it cannot reach; one that is not scraped for so long announces itself again.
-_UNASKED_SECONDS = 60.0
-# Other programs than our collectors may scrape it. With three thousand exporters this is five connections a second.
-_AGAIN_SECONDS = 600.0
+# An exporter renews its announcement after this time without a scrape: a collector may have withdrawn it.
+_UNSCRAPED_SECONDS = 60.0
+# Longest time without renewal, since other programs may scrape the exporter. 3,000 exporters open 5 connections/s.
+_RENEWAL_SECONDS = 600.0
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::[0-9]{1,5})?", re.ASCII)
 
@@ -39,13 +39,13 @@ def announced_url(served: str, given: str | None) -> str:
     Parameters
     ----------
     given
-        A URL, or a host or ``host:port`` to replace that of `served`. By default `served` itself, with this host's name
-        where the exporter listens on every address.
+        URL, or a host or ``host:port`` to replace that of `served`. By default `served` itself, with this host's name if
+        the exporter listens on every address.
 
     Raises
     ------
     BadRequest
-        `given` is neither.
+        `given` is neither a URL nor a host.
     """
     url = urlsplit(served)
     if given is None:
@@ -58,7 +58,7 @@ def announced_url(served: str, given: str | None) -> str:
         if other.scheme in ("http", "https") and other.hostname and other.port != 0 and other.username is None:
             return given
     raise BadRequest(
-        f"--announce {without_login(given)!r} is no address of an exporter: "
+        f"--announce is {without_login(given)!r}, which is no address of an exporter: "
         "write host, host:port or http://host:port/metrics"
     )
 
@@ -70,9 +70,9 @@ def _is_any(url: SplitResult) -> bool:
 
 
 class Announcer:
-    """Announcement of an exporter, renewed while its context lasts; the exporter works without the database too.
+    """Announcement of an exporter, renewed inside its ``with`` block. The exporter also works without the database.
 
-    No connection stays open: thousands of exporters would need too many.
+    No connection stays open, since thousands of exporters would need too many.
     """
 
     def __init__(self, settings: Settings, server: ExporterServer, url: str) -> None:
@@ -97,6 +97,6 @@ class Announcer:
 
     def _announce(self) -> None:
         ago = time.monotonic() - self._announced_at
-        if ago > _AGAIN_SECONDS or min(ago, self._server.unasked_seconds) > _UNASKED_SECONDS:
+        if ago > _RENEWAL_SECONDS or min(ago, self._server.unasked_seconds) > _UNSCRAPED_SECONDS:
             announce(self._database, self._announcement)
             self._announced_at = time.monotonic()

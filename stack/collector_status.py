@@ -13,28 +13,28 @@ from hypergauge.dashboards.terminal import tables
 
 __all__ = ["CollectorStatus"]
 
-# A collector reports each second; the user should see an age above this.
+# Age of a collector's report above which the user sees it; collectors report every second.
 _REPORT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class CollectorStatus:
-    """What a collector's metrics say about it.
+    """Status of a collector.
 
     Attributes
     ----------
     targets
-        By state: ``up``, ``down``, and ``taken`` by another collector.
+        Number of targets by state: ``up``, ``down``, and ``taken`` by another collector.
     samples_per_second, series
-        Of all targets together.
+        Sample rate and number of series of all targets.
     scrape_seconds, lag_seconds
-        Means over the collector's life: of a scrape's duration, and of how late it began.
+        Mean duration and mean delay of scrapes, since the collector started.
     spool_records, spool_bytes
-        Scraped and not yet written.
+        Content of the spool: scraped and not yet written.
     dropped, failed
-        Lines without a sample, and failed scrapes, by reason.
+        Number of dropped lines and failed scrapes, by reason.
     retried
-        Batches of an earlier process, or of a failed write, that the database already had.
+        Number of retried batches that the database already had.
     report_seconds
         Age of the last report about targets in the database.
     """
@@ -53,7 +53,7 @@ class CollectorStatus:
 
     @classmethod
     def read(cls, url: str, timeout: float = 2.0) -> CollectorStatus | None:
-        """Read the metrics of the collector at `url`; ``None`` where it does not answer with them."""
+        """Read the metrics of the collector at `url`; ``None`` without a valid response."""
         try:
             with urllib.request.urlopen(url, timeout=timeout) as response:  # noqa: S310 - our own address
                 return cls.parse(response.read().decode())
@@ -62,7 +62,7 @@ class CollectorStatus:
 
     @classmethod
     def parse(cls, exposition: str) -> CollectorStatus:
-        """Return the status that an exposition describes."""
+        """Parse an exposition."""
         plain: dict[str, float] = {}
         labelled: dict[str, dict[str, int]] = {}
         for family in text_string_to_metric_families(exposition):
@@ -90,7 +90,7 @@ class CollectorStatus:
         )
 
     def line(self) -> str:
-        """Return a summary of one line."""
+        """Return a summary in one line."""
         parts = [
             f"{self.samples_per_second:.0f} samples/s of {self.series} series",
             " ".join(f"{count} {state}" for state, count in self.targets.items() if count) or "no targets",

@@ -26,21 +26,21 @@ def serve_exporter(
     announce: str | None,
     insecure: bool,
 ) -> None:
-    """Serve an exporter until SIGTERM or Ctrl-C, announced in the database of ``BENCH_DSN``.
+    """Serve an exporter until SIGTERM or Ctrl-C, and announce it in the database of ``BENCH_DSN``.
 
     Parameters
     ----------
     say
-        Takes a line: the address.
+        Receiver of the message with the address.
     own_runs
-        Measure the runs of this home alone, not all of the host's.
+        Whether to measure only the runs of this home, not all runs of the host.
     announce
-        The address at which collectors reach the exporter, by default the one that it listens on.
+        Address at which collectors reach the exporter; by default the address that it listens on.
 
     Raises
     ------
     BadRequest
-        There is no such exporter; `announce` is no address, or no ``BENCH_DSN`` is set for it.
+        The exporter does not exist, or `announce` is no address or lacks a ``BENCH_DSN``.
     """
     if announce is not None and settings.dsn is None:
         raise BadRequest("--announce needs a database that other hosts use too: set BENCH_DSN")
@@ -50,7 +50,9 @@ def serve_exporter(
         server = ExporterServer(exporter, bind, port, web=settings.web_config, insecure=insecure)
         announced_url(server.url, announce)  # a bad address is refused before anything starts
         running.enter_context(server)
-        if settings.dsn is not None and (announce or not own_runs):  # the local collector finds the stack's exporters
+        if settings.dsn is not None and (
+            announce or not own_runs
+        ):  # the local collector finds the stack's own exporters
             running.enter_context(Announcer(settings, server, announced_url(server.url, announce)))
         say(f"listening on {server.url}")
         stopped.wait()

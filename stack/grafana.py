@@ -22,16 +22,16 @@ _FOLDER = "grafana"  # under BENCH_HOME
 def ensure_grafana(
     stack: Stack, settings: Settings, database: Database, say: Callable[[str], None], seconds: float
 ) -> None:
-    """Start Grafana where it is installed and does not run, and wait until it answers, for so many seconds.
+    """Start Grafana if it is installed and not running, and wait up to `seconds` until it answers.
 
-    At its first start Grafana makes a database of its own, in hundreds of steps.
+    The first start is slow, because Grafana creates its own database.
 
     Raises
     ------
     BadRequest
-        The database has no user that may only read; or ``GRAFANA_HOME`` is wrong.
+        The database has no read-only user, or ``GRAFANA_HOME`` is wrong.
     ServiceFailed
-        It ended, or does not answer.
+        Grafana ended, or does not answer.
     """
     if "grafana" in stack.services() or (found := GrafanaServer.find()) is None:
         return
@@ -51,9 +51,9 @@ def ensure_grafana(
 
 
 def grafana_url(settings: Settings, *, login: bool = False) -> str:
-    """Return the URL of Grafana: as configured, else the local stack's, else Grafana's own default.
+    """Return the URL of Grafana: the configured one, else the local stack's, else Grafana's default.
 
-    With `login`, the local stack's URL has the name and password of its administrator.
+    With `login`, the local stack's URL contains the name and password of its administrator.
     """
     own = Stack(settings).services().get("grafana")
     if settings.grafana_url is not None or own is None:

@@ -1,4 +1,4 @@
-"""Spools that collectors of ended jobs have left: executors kill jobs, and nodes fail."""
+"""Drain of spools whose collectors ended with their jobs: a batch system kills jobs, and nodes fail."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hypergauge.sql.server.database import Database, lost
 
 __all__ = ["drain_ended_jobs"]
 
-# For all spools together, at the end of another job; the next job continues.
+# Time limit for all spools together, at the end of a job; the next job continues.
 _DRAIN_SECONDS = 20.0
 # Suffix of the folder of a job's second and later starts: `core.files.private.make_numbered_folder`.
 _START = re.compile(r"-\d{1,3}$")
 
 
 def drain_ended_jobs(database: Database, parent: Path) -> None:
-    """Write the samples that are left in the spools of ended jobs, whose folders are in `parent`."""
+    """Write the samples in the spools of ended jobs to the database; the jobs' folders are in `parent`."""
     from hypergauge.collector.write.drain import drain
 
     until = time.monotonic() + _DRAIN_SECONDS

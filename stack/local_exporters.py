@@ -1,4 +1,4 @@
-"""Targets of the local collector: itself, this home's exporters, and exporters that run on the host anyway."""
+"""Targets of the local collector: itself, this home's exporters, and the host's announced exporters."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalExporters", "announced_here", "answers"]
 
-# Two changes of a folder within this time may leave it with the same modification time.
+# Two changes of a folder within this time may have the same modification time.
 _SETTLED_SECONDS = 1.0
-# Seconds between two scrapes of the collector by itself: its own metrics change slowly.
+# Interval at which the collector scrapes itself; its metrics change slowly.
 _OWN_SECONDS = 10.0
-# Between two queries for announcements.
+# Interval of queries for announcements.
 _ANNOUNCED_SECONDS = 5.0
 _ANSWER_SECONDS = 2.0
 
 
 def announced_here(database: Database, settings: Settings) -> dict[str, str]:
-    """Return the URLs of this host's announced exporters by name, without those that each home runs for itself.
+    """Return the URLs of this host's announced exporters by name, without those that each home runs itself.
 
     Raises
     ------
@@ -56,18 +56,17 @@ def answers(url: str) -> bool:
 
 
 def _is_own(exporter: str, simulate: str | None) -> bool:
-    """Return whether an exporter measures one home and not the host.
+    """Return whether an exporter measures one home and not the host: processes or simulated GPUs.
 
-    Users who share a host and a database each have a stack. Processes and simulated GPUs belong to one of them.
+    Users who share a host and a database each have a stack.
     """
     return exporter == "process" or (simulate is not None and exporter in ("nvml", "dcgm"))
 
 
 class LocalExporters:
-    """The targets of a stack: its exporters and its collector, read again when the stack changes.
+    """Targets of a stack: its exporters and its collector, updated when the stack changes.
 
-    With a `database` also the host's announced exporters that the stack does not run itself. A collector of the site that
-    scrapes them keeps them.
+    With a `database` also the host's announced exporters. Leases leave those to a collector of the site that scrapes them.
     """
 
     def __init__(self, settings: Settings, database: Database | None = None) -> None:
@@ -88,7 +87,7 @@ class LocalExporters:
 
         if self._database is not None and time.monotonic() - self._queried_at >= _ANNOUNCED_SECONDS:
             self._queried_at = time.monotonic()
-            with contextlib.suppress(BenchError):  # the known announcements stay
+            with contextlib.suppress(BenchError):  # keep the known announcements
                 host, interval = socket.gethostname(), self._settings.interval
                 found = announced_here(self._database, self._settings)
                 targets = [Target(url, host, name, "", {}, interval) for name, url in found.items()]
@@ -120,5 +119,5 @@ class LocalExporters:
         return found
 
     def _owner(self, exporter: str, service: Service) -> str:
-        """Return the home that an exporter belongs to; an empty text where any collector may scrape it for the host."""
+        """Return the home that an exporter belongs to; empty if it measures the host."""
         return str(self._settings.home) if _is_own(exporter, service.simulate) else ""

@@ -22,13 +22,13 @@ from hypergauge.stack.upkeep import keeping_up
 
 __all__ = ["START_SECONDS", "LocalStack", "availability", "ensure", "local_stack", "start_and_keep"]
 
-# A limit for a service that hangs. Beside eight busy processes MLflow takes a minute.
+# Limit for a service that hangs. On a busy host MLflow takes a minute.
 START_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStack:
-    """The running stack, held by this command."""
+    """Running stack, held by this command."""
 
     settings: Settings
     database: Database
@@ -37,9 +37,9 @@ class LocalStack:
 
 @contextlib.contextmanager
 def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[LocalStack]:
-    """Start the services that are missing and hold all of them; the last holder stops them.
+    """Start the missing services, and hold all of them; the last command that holds them stops them.
 
-    A service that dies meanwhile is started again. `say` takes a line for each start, since that takes seconds.
+    A service that dies meanwhile is restarted. `say` receives a message for each start, which takes seconds.
     """
     stack = Stack(settings)
     with Database(settings) as database:
@@ -48,19 +48,19 @@ def local_stack(settings: Settings, say: Callable[[str], None]) -> Iterator[Loca
             uri = tracking_uri(stack, settings)
             if uri is None:
                 raise ServiceFailed("mlflow has ended; its log is in BENCH_HOME/log")
-            with keeping_up(stack, lambda: _start_again(stack, settings, database, say), say):
+            with keeping_up(stack, lambda: _restart(stack, settings, database, say), say):
                 yield LocalStack(settings, database, uri)
         finally:
             stack.release()
 
 
 def start_and_keep(settings: Settings, say: Callable[[str], None]) -> list[Service]:
-    """Start the stack, with Grafana where it is installed, keep it until ``bench down``, and return its services.
+    """Start the stack, with Grafana if it is installed, keep it until ``bench down``, and return its services.
 
     Raises
     ------
     BenchError
-        A service cannot start. All but Grafana run then all the same, if it is Grafana.
+        A service cannot start. If it is Grafana, the other services run.
     """
     stack = Stack(settings)
     failed: list[BenchError] = []
@@ -84,14 +84,14 @@ def start_and_keep(settings: Settings, say: Callable[[str], None]) -> list[Servi
     return list(services.values())
 
 
-def _start_again(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
+def _restart(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
     ensure(stack, settings, database, say)
     if "grafana" in stack.died():
         ensure_grafana(stack, settings, database, say, START_SECONDS)
 
 
 def availability(settings: Settings) -> dict[str, str | None]:
-    """Return the installed exporters, with the reason where one cannot work on this host."""
+    """Return the installed exporters, each with the reason why it cannot work on this host, if any."""
     registry = Registry.load()
     options = ExporterOptions(settings.home, settings.simulate)
     return {name: _problem(registry, name, options) for name in registry}
@@ -103,7 +103,7 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
         try:
             return exporter.check()
         finally:
-            # This process may live for days: a driver that it holds open could not be exchanged.
+            # This process may live for days, and an open driver cannot be upgraded.
             if (close := getattr(exporter, "close", None)) is not None:
                 close()
     except BenchError:
@@ -113,12 +113,12 @@ def _problem(registry: Registry, name: str, options: ExporterOptions) -> str | N
 
 
 def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[str], None]) -> None:
-    """Start the missing services, all at the same time, and wait until each answers.
+    """Start the missing services concurrently, and wait until each answers.
 
     Raises
     ------
     BadRequest
-        The running exporters measure other GPUs, real or simulated, than are wanted, and runs need them.
+        The running exporters measure other GPUs (real or simulated), and may be needed.
     """
     if _is_whole(stack, settings):
         return
@@ -155,7 +155,7 @@ def ensure(stack: Stack, settings: Settings, database: Database, say: Callable[[
 
 
 def _is_whole(stack: Stack, settings: Settings) -> bool:
-    """Return whether every started service runs and measures the wanted GPUs: then no exporter needs a check."""
+    """Return whether all services run and measure the wanted GPUs, so that no exporter needs a check."""
     recorded = stack.recorded()
     exporters = [service for name, service in recorded.items() if name.startswith("exporter-")]
     needed = {"collector", "rules", *(["mlflow"] if own_tracking_server(settings) else [])}
@@ -175,15 +175,15 @@ def _stop_exporters_of_other_gpus(stack: Stack, settings: Settings, say: Callabl
     ]
     if not others:
         return
-    theirs, ours = (
+    running_with, wanted = (
         f"BENCH_SIMULATE={one}" if one else "no BENCH_SIMULATE" for one in (others[0].simulate, settings.simulate)
     )
     running = sum(is_running(folder) for folder in RunFolder.all(settings.runs_dir))
     if stack.shared or running:
         by = f"{running} {'run' if running == 1 else 'runs'}" if running else "another command"
         raise BadRequest(
-            f"the running exporters were started with {theirs}, and {by} may need them; this command has {ours}: "
-            f"give it the same, or wait until they have ended"
+            f"the running exporters were started with {running_with}, and {by} may need them; this command has {wanted}: "
+            f"use the same, or wait until they have ended"
         )
-    say(f"The exporters were started with {theirs}; starting them again with {ours} …")
+    say(f"The exporters were started with {running_with}; restarting them with {wanted} …")
     stack.stop_all([service.name for service in others])

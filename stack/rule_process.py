@@ -30,10 +30,10 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["evaluate_rules"]
 
-# Between two looks at the list of runs; the settings say how often each run is evaluated.
+# Interval of checks for runs; the settings have the interval of evaluations.
 _LOOK_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
-# For the last evaluation; the next process evaluates the runs that are left then.
+# Time limit of the last evaluation; the next process evaluates the remaining runs.
 _LAST_SECONDS = 4.0
 _HIGHLIGHTS_SECONDS = 8.0
 
@@ -51,10 +51,10 @@ def evaluate_rules(settings: Settings, bind: str, port: int, *, insecure: bool) 
 
 
 def _take_lock(settings: Settings, stopped: threading.Event) -> bool:
-    """Wait until no other process evaluates this home's runs; return ``False`` where `stopped` came first."""
+    """Wait until no other process evaluates this home's runs; return ``False`` if `stopped` is set first."""
     lock = HostLock(f"rules/{hashlib.sha256(str(settings.home).encode()).hexdigest()[:32]}")
     if not lock.take():
-        sys.stderr.write("another process evaluates rules for this BENCH_HOME; waiting until it ends\n")
+        sys.stderr.write("another process evaluates rules for this BENCH_HOME; waiting for its end\n")
         while not lock.take():
             if stopped.wait(_LOOK_SECONDS):
                 return False
@@ -69,13 +69,13 @@ def _evaluate_until(stopped: threading.Event, database: Database, metrics: RuleM
     try:
         while True:
             try:
-                # Both to the primary: a rule must not fire on what a replica knew a while ago.
+                # Both to the primary: a rule must not fire on old data of a replica.
                 with database.connect() as connection, database.connect() as reader:
                     while True:
                         last = stopped.is_set()
                         until = time.monotonic() + _LAST_SECONDS if last else math.inf
                         begin = partial(actions.begin, connection)
-                        begin()  # requests that an earlier process did not come to
+                        begin()  # actions that an earlier process has requested and not begun
                         _store_highlights(engine.look(connection, reader, begin, until=until))
                         backoff.worked()
                         if last:
@@ -93,7 +93,7 @@ def _evaluate_until(stopped: threading.Event, database: Database, metrics: RuleM
 def _store_highlights(run_ids: Sequence[str]) -> None:
     """Compute the highlights of ended runs now, so that the first reader need not wait."""
     if run_ids:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # then the first reader computes them
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the first reader computes them instead
             subprocess.run(
                 [sys.executable, "-m", "hypergauge.insight.highlights.storage", *run_ids],
                 stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""End of the local stack."""
+"""Shutdown of the local stack."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["shut_down", "shut_down_unused"]
 
-# For supervisors that still deliver artifacts; the next run delivers what is left.
+# Longest wait for supervisors that deliver artifacts; the next run delivers the rest.
 _DELIVERY_SECONDS = 10.0
 
 
@@ -24,24 +24,24 @@ def shut_down(settings: Settings, *, force: bool) -> list[str]:
     Raises
     ------
     BadRequest
-        Runs are running; with `force` they continue unmeasured.
+        Runs are running. With `force` they continue unmeasured.
     """
     stack = Stack(settings)
     running = [folder.run_id[:8] for folder in RunFolder.all(settings.runs_dir) if is_running(folder)]
     if running and not force:
         raise BadRequest(
-            f"{len(running)} runs are running ({', '.join(running)}); `bench stop` ends them, --force leaves them alone"
+            f"{len(running)} runs are running ({', '.join(running)}); `bench stop` ends them, --force leaves them running"
         )
     stack.keep(False)
     wait_until(lambda: not any(is_delivering(one) for one in RunFolder.all(settings.runs_dir)), _DELIVERY_SECONDS)
     with contextlib.ExitStack() as held:
-        if "collector" in stack.services():  # the collector writes its last samples while it ends
+        if "collector" in stack.services():  # which writes its last samples while it ends
             database = Database(settings)
             held.callback(database.close)
             with contextlib.suppress(BenchError):
                 database.hold()
         names: list[str] = []
-        # A command that holds the stack would restart a service that it finds dead.
+        # Exclusively, because a command that holds the stack restarts dead services.
         stack.exclusively(lambda: names.extend(stack.stop_all()))
     return names
 

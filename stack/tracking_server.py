@@ -1,4 +1,4 @@
-"""MLflow's server in the local stack."""
+"""MLflow server of the local stack."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["own_tracking_server", "start_tracking", "tracking_uri"]
 
 
 def own_tracking_server(settings: Settings) -> bool:
-    """Return whether the stack runs a tracking server: none is configured, or a store that runs cannot reach by HTTP."""
+    """Return whether the stack runs a tracking server: if none is configured, or only a store without HTTP."""
     return not (settings.tracking_uri or "").startswith(("http://", "https://"))
 
 
 def tracking_uri(stack: Stack, settings: Settings) -> str | None:
-    """Return the address of MLflow, the stack's or the configured one; ``None`` where the stack's has ended."""
+    """Return the address of MLflow, the stack's or the configured one; ``None`` if the stack's server has ended."""
     own = stack.services().get("mlflow") if own_tracking_server(settings) else None
     return own.url if own else settings.tracking_uri
 
@@ -29,9 +29,9 @@ def tracking_uri(stack: Stack, settings: Settings) -> str | None:
 def start_tracking(
     stack: Stack, settings: Settings, database: Database, environment: dict[str, str], say: Callable[[str], None]
 ) -> Service:
-    """Start MLflow's server on our database, in a schema of its own, or on the configured store.
+    """Start MLflow's server on our database, in its own schema, or on the configured store.
 
-    `say` takes a line where the artifact store does not answer, and where the server's port has changed.
+    `say` receives a message if the artifact store does not answer, or if the server's port has changed.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def start_tracking(
         environment={
             **{name: value for name, value in environment.items() if name != "MLFLOW_TRACKING_URI"},
             **store_keys(),
-            "MLFLOW_BACKEND_STORE_URI": store,  # not an argument: it may hold a password, and `ps` shows those
+            "MLFLOW_BACKEND_STORE_URI": store,  # no argument, because `ps` would show its password
             "MLFLOW_ALLOW_FILE_STORE": "true",  # the user may have configured a folder
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
             "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -69,7 +69,7 @@ def start_tracking(
 
 
 def _absolute(store: str) -> str:
-    """Return a store of MLflow's that does not depend on the server's working directory."""
+    """Return the address of an MLflow store with an absolute path."""
     if store.startswith("sqlite:///"):
         return f"sqlite:///{Path(store.removeprefix('sqlite:///')).absolute()}"
     return store if ":" in store else str(Path(store).absolute())

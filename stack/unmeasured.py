@@ -1,4 +1,4 @@
-"""Warning about hosts on which runs go unmeasured."""
+"""Warning about hosts with unmeasured runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["unmeasured_message", "watching_unmeasured"]
 
-# Longer than exporters and their collector take to begin.
+# Longer than the start of exporters and collector.
 _LOOK_SECONDS = 10.0
 
 
 def unmeasured_message(host: str) -> str:
-    """Return what is wrong with a host, and what the user can do."""
+    """Return the warning about a host, with the remedy."""
     return f"no exporter of {host} answers while it has runs: start exporters there, or add them to the targets file"
 
 
@@ -27,14 +27,14 @@ def unmeasured_message(host: str) -> str:
 def watching_unmeasured(
     database: Database, running: Callable[[], list[str]], say: Callable[[str], None]
 ) -> Iterator[None]:
-    """Warn about each host of the running runs that no exporter measures, once each time that this begins.
+    """Warn about each host of running runs without an exporter that answers, once per outage.
 
     Parameters
     ----------
     running
-        Returns the ids of the running runs.
+        Function that returns the ids of running runs.
     say
-        Takes a line in rich's markup.
+        Receiver of messages in rich's markup.
     """
     known: set[str] = set()
 

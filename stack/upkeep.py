@@ -15,27 +15,27 @@ from hypergauge.core.system.periodic import Periodic
 __all__ = ["keeping_up"]
 
 _LOOK_SECONDS = 1.0
-# A service that dies at each start is started ever more rarely.
+# Longest pause before the restart of a service that dies at each start.
 _LONGEST_PAUSE_SECONDS = 60.0
 
 
 @contextlib.contextmanager
 def keeping_up(stack: Stack, ensure: Callable[[], None], say: Callable[[str], None]) -> Iterator[None]:
-    """Restart services that die: a scrape that is missed cannot be made up for.
+    """Restart services that die, because a missed scrape is lost.
 
     Parameters
     ----------
     ensure
-        Starts the missing services, and waits until they answer.
+        Function that starts the missing services, and waits until they answer.
     say
-        Takes a line in rich's markup.
+        Receiver of messages in rich's markup.
     """
     dead: list[str] = []
     backoff = Backoff(2 * _LOOK_SECONDS, _LONGEST_PAUSE_SECONDS)
 
     def restart() -> None:
         before = dead.copy()
-        dead[:] = stack.died()  # asked again: no other command starts or stops services now
+        dead[:] = stack.died()  # checked again, now that no other command starts or stops services
         if dead and dead != before:
             say(f"[yellow]![/] {', '.join(dead)} ended unexpectedly and is restarted; BENCH_HOME/log may say why")
         if dead:

@@ -158,19 +158,19 @@ def _conclude_nothing() -> None:
 def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
     """Repeat a past run, in the directory that it was scheduled in."""
     from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-    from hypergauge.scheduler.single_run import run_again
+    from hypergauge.scheduler.single_run import repeat_run
     from hypergauge.sql.runs.runs import known_runs
 
     with primary(settings) as connection:
         chosen = select_run(connection, selector)
         others = [one for one in known_runs(connection, chosen.experiment_id) if one.workload == chosen.workload]
     attempts = [one for one in others if one.position == chosen.position]
-    recorded = RepeatedRun.read(chosen.label, RunFolder(settings.runs_dir / chosen.run_id), chosen.host)
+    earlier = RepeatedRun.read(chosen.label, RunFolder(settings.runs_dir / chosen.run_id), chosen.host)
     [previous] = [one for one in attempts if one.run_id == chosen.run_id]
-    with contextlib.chdir(recorded.directory):
+    with contextlib.chdir(earlier.directory):
         gpus = inventory(settings.simulate, settings.home)
         attempt = max(one.attempt for one in attempts) + 1
-        job = recorded.job(gpus, availability(settings), previous, attempt, plan.reactions())
+        job = earlier.job(gpus, availability(settings), previous, attempt, plan.reactions())
         console().print(f"{chosen.label}@{job.attempt} {escape(job.name)}: {escape(job.shown_command)}")
         if show:
             return
@@ -180,7 +180,7 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
                 f"[yellow]![/] It shared its workload with {counted(collocated, 'other run')}, not repeated here."
             )
         with on_this_host(settings) as executor:
-            outcomes = run_again(executor, recorded, job, chosen.experiment_id, chosen.workload, policy)
+            outcomes = repeat_run(executor, earlier, job, chosen.experiment_id, chosen.workload, policy)
             executor.settle([outcome.run_id for outcome in outcomes])
     if any(outcome.status != "finished" for outcome in outcomes):
         raise typer.Exit(1)

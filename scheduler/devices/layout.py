@@ -81,12 +81,12 @@ def _smaller(
     """Yield mixes of as many instances, none larger than the one it replaces, the nearest first."""
     if len(wanted) > max(one.compute for one in profiles):
         return
-    asked = sorted(wanted, key=_size, reverse=True)
-    choices = itertools.combinations_with_replacement(sorted(profiles, key=_size, reverse=True), len(asked))
+    ordered = sorted(wanted, key=_size, reverse=True)
+    choices = itertools.combinations_with_replacement(sorted(profiles, key=_size, reverse=True), len(ordered))
     mixes = [
         chosen
         for chosen in choices
-        if all(a.compute <= b.compute and a.memory <= b.memory for a, b in zip(chosen, asked, strict=True))
+        if all(a.compute <= b.compute and a.memory <= b.memory for a, b in zip(chosen, ordered, strict=True))
     ]
     for chosen in sorted(mixes, key=lambda one: (-sum(p.compute for p in one), -sum(p.memory for p in one))):
         names = [profile.name for profile in chosen]

@@ -109,8 +109,8 @@ class Container:
             line += ["--env", f"{name}={value}" if _is_dockers(name) else name]
         return [*line, self.image, *words]
 
-    def asked(self, words: Sequence[str], name: str) -> list[str]:
-        """Return the command line that runs `words` in a container `name` without mounts and network, for queries."""
+    def query_command(self, words: Sequence[str], name: str) -> list[str]:
+        """Return the command line that runs `words` in a container `name` without mounts and network."""
         line = [self.program, "run", "--rm", "--init", "--name", name, "--pull", "never", "--network", "none"]
         return [*line, self.image, *words]
 

@@ -1,1 +1,1 @@
-"""Executors: workloads on other hosts."""
+"""Executors of workloads, on this host and on others."""

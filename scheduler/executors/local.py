@@ -34,18 +34,18 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["LocalExecutor"]
 
-# How long to wait for the collector to write the last samples of runs.
+# Longest wait for the collector to write the last samples of runs.
 _SETTLE_SECONDS = 10.0
 
 
 @dataclass
 class LocalExecutor:
-    """Runs workloads on this host.
+    """Executor of workloads on this host.
 
     Attributes
     ----------
     tracking
-        The MLflow server; ``None`` keeps everything in the database alone.
+        MLflow server; ``None`` to use the database alone.
     """
 
     database: Database
@@ -69,7 +69,7 @@ class LocalExecutor:
         return ManifestWriter(self.settings.home, self.inventory)
 
     def recover(self, session: Session, experiment: int) -> None:
-        """Deliver results of an experiment that earlier commands could not, since the tracking server was away."""
+        """Deliver an experiment's results that earlier commands could not, because the tracking server was away."""
         session(deliver_backlog, self.settings.runs_dir, experiment, self.tracking)
 
     def begin(self, session: Session, workloads: Sequence[PlannedWorkload], policy: Policy) -> None:
@@ -86,7 +86,7 @@ class LocalExecutor:
         iterations: Sequence[Iteration],
         run: Callable[[Session, Iteration], list[Outcome]],
     ) -> list[Outcome]:
-        """Run the iterations in order. A user's interrupt ends the workload that runs, and is raised again."""
+        """Run the iterations in order; an interrupt ends the running workload and is raised again."""
         outcomes: list[Outcome] = []
         for iteration in iterations:
             if self.stopping.failed.is_set():
@@ -102,7 +102,7 @@ class LocalExecutor:
         previous = run.previous
         assert previous is not None
         folder = RunFolder(self.settings.runs_dir / previous.run_id)
-        # The supervisor is looked up first: a run that ends in between has written its end by now.
+        # The supervisor first: it writes the end before it exits.
         if is_supervised(folder) or ((end := folder.end()) is not None and was_seen(end)):
             return "running"
         if not folder.path.exists():
@@ -135,7 +135,7 @@ class LocalExecutor:
         began: float | None = None,
         write_back: WriteBack = lambda _: None,
     ) -> Workload:
-        """Return the runner of jobs of a workload; `name` is its experiment's, for people."""
+        """Return the runner of a workload's jobs; `name` is the readable name of its experiment."""
         return Workload(
             database=self.database,
             settings=self.settings,
@@ -152,7 +152,7 @@ class LocalExecutor:
         )
 
     def clear_devices(self, session: Session) -> None:
-        """Remove devices that schedulers provisioned and left, if their runs have ended."""
+        """Remove provisioned devices of ended runs whose scheduler has died."""
         for problem in self.devices.clear(session):
             self.report(Event("warning", "", message=problem))
 

@@ -14,7 +14,7 @@ from hypergauge.scheduler.executors.base import LOCAL, BatchSystem
 
 __all__ = ["load_batch_system"]
 
-# Registered here too, for an interpreter that runs this package from its sources.
+# Built in, because a checkout without installation has no entry points.
 _OWN = [EntryPoint("slurm", "hypergauge.scheduler.executors.slurm:SlurmExecutor", EXECUTORS)]
 
 Factory = Callable[[Mapping[str, Any], Path | None], BatchSystem]
@@ -28,9 +28,9 @@ def load_batch_system(
     Parameters
     ----------
     directory
-        Folder from which ``bench.toml`` is looked up, for the section of that name.
+        Folder from which to look for the ``bench.toml`` with the section of that name.
     found
-        Entry points; those that are installed by default.
+        Entry points; by default the installed ones.
 
     Raises
     ------

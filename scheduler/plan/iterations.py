@@ -54,5 +54,5 @@ def next_attempts(outcomes: Iterable[Outcome], others: Iterable[Job] = ()) -> li
     others
         Jobs of the workload that had nothing left to run in this repetition.
     """
-    jobs = [outcome.job.again() for outcome in outcomes if outcome.status != "stopped"]
+    jobs = [outcome.job.next_attempt() for outcome in outcomes if outcome.status != "stopped"]
     return sorted([*jobs, *others], key=lambda job: job.position)

@@ -71,4 +71,4 @@ def run_with_retries(
 
 
 def _next_attempts(outcomes: Iterable[Outcome]) -> list[Job]:
-    return [outcome.job.again() for outcome in outcomes if outcome.status in FAILURES]
+    return [outcome.job.next_attempt() for outcome in outcomes if outcome.status in FAILURES]

@@ -76,7 +76,7 @@ class ManifestWriter:
         except (OSError, subprocess.SubprocessError) as error:
             return Packages(problem=str(error))
         name = f"bench-packages-{uuid.uuid4().hex}"
-        start = container.asked([command.python], name)
+        start = container.query_command([command.python], name)
         found = packages_of(start, self._cache, shell, image=done.stdout.strip())
         if found.problem is not None:  # after a timeout, docker's program has ended but the container still runs
             remove_container(container.program, name)
@@ -108,7 +108,7 @@ class PendingManifests:
             "image": command.container.image if command.container else None,
             "collocation": str(job.collocation),
             "devices": None if job.devices is None else [gpu.uuid for gpu in job.devices],
-            "asked": job.asked,
+            "request": job.request,
             "python": None if packages is None else {"executable": command.python, "version": packages.version},
             "git": None if sources is None else _git(sources),
             "hardware": self.hardware.result(),

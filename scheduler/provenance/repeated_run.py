@@ -67,7 +67,7 @@ class RepeatedRun:
         BadRequest
             The folder no longer exists.
         """
-        path = Path(self.content["asked"]["directory"])
+        path = Path(self.content["request"]["directory"])
         if not path.is_dir():
             raise BadRequest(f"run {self.label} was scheduled in {path}, which is no longer there")
         return path
@@ -83,19 +83,19 @@ class RepeatedRun:
         BadRequest
             Something that the run needs no longer exists, or a parameter was a secret.
         """
-        asked, name = self.content["asked"], self.content["name"]
-        if HIDDEN in json.dumps(asked):
+        request, name = self.content["request"], self.content["name"]
+        if HIDDEN in json.dumps(request):
             raise BadRequest(
                 f"run {self.label} had a parameter that looks secret, which is not in its manifest: repeat it from "
-                f"{asked.get('file') or 'its command line'}"
+                f"{request.get('file') or 'its command line'}"
             )
         uuids = self.content["devices"]
         devices = None if uuids is None else tuple(inventory.find(uuid) for uuid in uuids)
-        if "words" in asked:
+        if "words" in request:
             collocation = Collocation.parse(self.content["collocation"])
-            job = job_from_command(asked["words"], name=name, devices=devices, collocation=collocation)
+            job = job_from_command(request["words"], name=name, devices=devices, collocation=collocation)
         else:
-            job = self._row_job(asked, inventory, exporters, reactions)
+            job = self._row_job(request, inventory, exporters, reactions)
         return replace(
             job, name=name, devices=devices, fingerprint=previous.fingerprint,
             position=previous.position, attempt=attempt, previous=previous, line=None,
@@ -103,12 +103,12 @@ class RepeatedRun:
 
     def _row_job(
         self,
-        asked: Mapping[str, Any],
+        request: Mapping[str, Any],
         inventory: Inventory,
         exporters: Mapping[str, str | None],
         reactions: Reactions | None,
     ) -> Job:
-        file = ExperimentFile.from_cells(Path(asked["file"]), asked["cells"])
+        file = ExperimentFile.from_cells(Path(request["file"]), request["cells"])
         try:
             checks.check(file, inventory, exporters, reactions)
         except BadExperimentFile as error:

@@ -45,43 +45,41 @@ class Actions:
 
     def begin(self, connection: Connection) -> None:
         """Begin all requested actions that no process has begun yet."""
-        for asked in rule_actions.asked_actions(connection, self._host):
-            folder = self._folder(asked.run_id)
+        for request in rule_actions.asked_actions(connection, self._host):
+            folder = self._folder(request.run_id)
             # Recorded first, so that an action of a process that dies is not repeated.
-            if folder.path.is_dir() and rule_actions.begin(connection, asked):
-                self._pool.submit(self._do, asked, folder)
+            if folder.path.is_dir() and rule_actions.begin(connection, request):
+                self._pool.submit(self._do, request, folder)
 
     def close(self) -> None:
         """Wait for the actions in progress; each has a timeout."""
         self._pool.shutdown()
 
-    def _do(self, asked: AskedAction, folder: RunFolder) -> None:
+    def _do(self, request: AskedAction, folder: RunFolder) -> None:
         try:
-            outcome, detail = self._outcome(asked, folder)
+            outcome, detail = self._outcome(request, folder)
         except Exception as error:  # noqa: BLE001 - recorded as failed, by type: the message may quote a secret address
             outcome, detail = "failed", type(error).__name__
-        self._done(asked.action, outcome)
+        self._done(request.action, outcome)
         _log.warning(
-            "%s: %s for %s: %s%s", asked.label, asked.action, asked.rule, outcome, f", {detail}" if detail else ""
+            "%s: %s for %s: %s%s", request.label, request.action, request.rule, outcome, f", {detail}" if detail else ""
         )
         for _ in range(_STORE_TRIES):
             try:
                 with self._database.session() as connection:
-                    rule_actions.end(connection, asked, outcome, detail)
+                    rule_actions.end(connection, request, outcome, detail)
                 return
             except (BenchError, psycopg.Error) as error:
                 _log.warning("its outcome is not stored yet: %s", error)
                 time.sleep(1.0)
 
-    def _outcome(self, asked: AskedAction, folder: RunFolder) -> tuple[Outcome, str]:
-        if asked.action == STOP_RUN:
-            return _stop([folder], f"stopped by the rule {asked.rule}: {_words(asked)}")
-        if asked.action == STOP_WORKLOAD:
+    def _outcome(self, request: AskedAction, folder: RunFolder) -> tuple[Outcome, str]:
+        if request.action == STOP_RUN:
+            return _stop([folder], f"stopped by the rule {request.rule}: {_words(request)}")
+        if request.action == STOP_WORKLOAD:
             with self._database.session() as connection:
-                runs = rule_actions.running_in_workload(connection, asked.run_id)
-            reason = (
-                f"stopped with its workload by the rule {asked.rule}, which fired in {asked.label}: {_words(asked)}"
-            )
+                runs = rule_actions.running_in_workload(connection, request.run_id)
+            reason = f"stopped with its workload by the rule {request.rule}, which fired in {request.label}: {_words(request)}"
             return _stop(map(self._folder, runs), reason)
         try:
             file = folder.spec().get("config")
@@ -89,8 +87,8 @@ class Actions:
                 read_rules,  # imported here to save memory in processes without such actions
             )
 
-            action = read_rules(Path(file) if file else None).actions[asked.action]
-            return "done", send(action, _facts(asked))
+            action = read_rules(Path(file) if file else None).actions[request.action]
+            return "done", send(action, _facts(request))
         except (BadRequest, OSError, KeyError):
             return "failed", "the settings of the run no longer have this action"
         except NotificationFailed as error:
@@ -110,9 +108,9 @@ def _stop(folders: Iterable[RunFolder], reason: str) -> tuple[Outcome, str]:
     return "done", ""
 
 
-def _words(asked: AskedAction) -> str:
+def _words(request: AskedAction) -> str:
     """Return the evidence in one readable line."""
-    values = (f"{name.replace('_', ' ')} {_text(value)}" for name, value in asked.evidence.items())
+    values = (f"{name.replace('_', ' ')} {_text(value)}" for name, value in request.evidence.items())
     return ", ".join(values)[:_LONGEST_EVIDENCE] or "without further evidence"
 
 
@@ -122,19 +120,19 @@ def _text(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _facts(asked: AskedAction) -> dict[str, Any]:
+def _facts(request: AskedAction) -> dict[str, Any]:
     """Return the content of a notification. Chat services show `text`; `id` is the same for each retry."""
     return {
-        "rule": asked.rule,
-        "severity": asked.severity,
-        "started_at": asked.started_at.isoformat(),
-        "evidence": asked.evidence,
-        "run": asked.label,
-        "run_id": asked.run_id,
-        "name": asked.name,
-        "experiment": asked.experiment_id,
-        "workload": asked.workload,
-        "host": asked.host,
-        "text": f"{asked.rule} ({asked.severity}) fired in {asked.label} {asked.name}: {_words(asked)}",
-        "id": f"{asked.run_id}-{asked.rule}-{asked.started_at.timestamp():.6f}-{asked.action}",
+        "rule": request.rule,
+        "severity": request.severity,
+        "started_at": request.started_at.isoformat(),
+        "evidence": request.evidence,
+        "run": request.label,
+        "run_id": request.run_id,
+        "name": request.name,
+        "experiment": request.experiment_id,
+        "workload": request.workload,
+        "host": request.host,
+        "text": f"{request.rule} ({request.severity}) fired in {request.label} {request.name}: {_words(request)}",
+        "id": f"{request.run_id}-{request.rule}-{request.started_at.timestamp():.6f}-{request.action}",
     }

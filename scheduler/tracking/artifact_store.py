@@ -78,4 +78,4 @@ def _look(bucket: str) -> None:
     ) as error:  # the network: no connection, no answer, no TLS
         raise TrackingUnavailable(f"{where} does not answer ({type(error).__name__})") from None
     except (exceptions.BotoCoreError, ValueError) as error:
-        raise BadRequest(f"artifacts in {bucket!r} of {where} cannot be asked for: {type(error).__name__}") from None
+        raise BadRequest(f"artifacts in {bucket!r} of {where} cannot be checked: {type(error).__name__}") from None

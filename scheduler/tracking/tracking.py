@@ -211,8 +211,8 @@ class Tracking(ArtifactClient):
         return metrics
 
     def _history(self, mlflow_run_id: str, key: str) -> Iterator[dict[str, Any]]:
-        asked = {"run_id": mlflow_run_id, "metric_key": key}
-        return self._rest.pages("GET", "metrics/get-history", asked, "metrics")
+        request = {"run_id": mlflow_run_id, "metric_key": key}
+        return self._rest.pages("GET", "metrics/get-history", request, "metrics")
 
     def finish(
         self,
@@ -257,12 +257,12 @@ class Tracking(ArtifactClient):
     def runs_of(self, run_id: str) -> list[TrackedRun]:
         """Return the MLflow runs with the tag of `run_id`, in all experiments."""
         pages = self._rest.pages("POST", "experiments/search", {"max_results": _EXPERIMENTS_AT_ONCE}, "experiments")
-        asked = {
+        request = {
             "experiment_ids": [one["experiment_id"] for one in pages],
             "filter": f"tags.`{_RUN_TAG}` = '{run_id}'",
             "max_results": _RUNS_AT_ONCE,
         }
-        return [TrackedRun.read(run) for run in self._rest.ask("runs/search", asked).get("runs", ())]
+        return [TrackedRun.read(run) for run in self._rest.ask("runs/search", request).get("runs", ())]
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:

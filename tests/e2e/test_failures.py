@@ -98,7 +98,7 @@ def test_the_first_failure_ends_what_runs_beside_it_and_nothing_follows(home: Ho
         ("bad", 1, "failed", "exit status 3"),
     ]
     assert scenes[641].sheet.column("Status") == ["stopped", "failed", ""]
-    assert "1 workload that follows is not started" in said
+    assert "the remaining workload is not started" in said
 
 
 def test_the_time_of_a_workload_ends_all_its_runs(home: Home, scenes: dict[int, Scene]) -> None:

@@ -129,7 +129,7 @@ def test_a_run_whose_supervisor_alone_is_killed_is_recorded_failed(home: Home, s
     scene.schedule.wait(status=1)
     assert not processes_of(run["run_id"])
     [run] = home.runs(13)
-    assert (run["status"], run["reason"]) == ("failed", "its supervisor vanished, and what it had started was ended")
+    assert (run["status"], run["reason"]) == ("failed", "its supervisor vanished, and its processes were ended")
     assert scene.sheet.column("Status") == ["failed"]
     assert home.mlflow_run(run["mlflow_run_id"])["status"] == "FAILED"
     assert home.bench("logs", "13", "-f") == "at the gate\n"

@@ -50,7 +50,7 @@ def test_listeners_are_started_anew_for_other_gpus_while_nobody_needs_them(place
 
     place.simulate = GPUS
     said = " ".join(place.bench("up").split())
-    assert f"started with no BENCH_SIMULATE; starting them again with BENCH_SIMULATE={GPUS}" in said
+    assert f"started with no BENCH_SIMULATE; restarting them with BENCH_SIMULATE={GPUS}" in said
     assert place.pid("exporter-host") != host
     assert place.pid("collector") == collector
     wait_for(lambda: place.ask("select from series where metric = 'bench_gpu_power_watts'"), "an exporter's samples")

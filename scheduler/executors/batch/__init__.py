@@ -1,1 +1,1 @@
-"""Executor over a batch system: a workload is one job, submitted, monitored and attached to again."""
+"""Executor for batch systems: one job per workload, its submission, monitoring and reattachment."""

@@ -1,4 +1,4 @@
-"""Checks of an experiment file against a batch system, before anything is submitted."""
+"""Checks of an experiment file against a batch system, before submission."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def load(
     exporters: Collection[str],
     reactions: Reactions,
 ) -> ExperimentFile:
-    """Read an experiment file whose workloads a batch system is to run; `exporters` are all that exist.
+    """Read and check an experiment file for a batch system; `exporters` are the names of all exporters.
 
     Raises
     ------
     BadRequest
-        The file is wrong, or the hosts would not reach the database or the tracking server.
+        The file has errors, or its hosts could not reach the database or the tracking server.
     """
     option = f"--executor {system.name}"
     if settings.dsn is None:
@@ -48,19 +48,19 @@ def load(
         )
     if policy.cooldown is not None:
         raise BadRequest(f"--cooldown waits for this host, but with {option} other hosts run the workloads")
-    # Only the hosts know which of the exporters work there.
+    # Without reasons: only the hosts know which exporters work there.
     file = checks.load(path, None, dict.fromkeys(exporters), reactions)
     refuse_rows(system, file)
     return file
 
 
 def refuse_rows(system: BatchSystem, file: ExperimentFile) -> None:
-    """Refuse a file whose rows the batch system cannot take, without a request to it.
+    """Refuse a file with rows that the batch system cannot run, without a request to it.
 
     Raises
     ------
     BadExperimentFile
-        Names all problems.
+        The message lists all problems.
     """
     groups: dict[tuple[int, int], list[Row]] = {}
     for row in file.rows:
@@ -82,7 +82,7 @@ def refuse_workloads(
     Raises
     ------
     BadExperimentFile
-        Names all such workloads.
+        The message lists all such workloads.
     """
     problems = []
     for workload in workloads:

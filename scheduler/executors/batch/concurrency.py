@@ -20,15 +20,15 @@ def run_concurrently(
     run: Callable[[Iteration], list[Outcome]],
     stopping: Stopping,
 ) -> list[Outcome]:
-    """Run iterations in their order, `most` of them at once; a repetition waits for the one before.
+    """Run iterations in order, up to `most` at once; a repetition waits for the previous one of its workload.
 
-    The first interrupt asks running iterations to stop, the second one to stop at once; it is raised when all have ended.
-    After an error no further iteration begins; the error is raised when the running ones have ended.
+    The first interrupt stops running iterations in order, the second one at once; it is raised after their ends.
+    After an error no further iteration starts; the error is raised after the ends of running iterations.
     """
     latest: dict[str, Future[list[Outcome]]] = {}
 
     def run_after(iteration: Iteration, before: Future[list[Outcome]] | None) -> list[Outcome]:
-        if before is not None:  # it was submitted earlier, so it has a thread
+        if before is not None:  # no deadlock: submitted earlier, it has a thread
             wait([before])
         if stopping.asked.is_set() or stopping.failed.is_set():
             return []

@@ -13,25 +13,25 @@ __all__ = ["assign_devices"]
 
 
 def assign_devices(rows: Mapping[str, Row], gpus: Sequence[Gpu], instances: Collection[str]) -> dict[str, Inventory]:
-    """Return the inventory of each row, by run: words in ``Devices`` name the job's GPUs in their order.
+    """Return the inventory of each row, by run. Numbers in ``Devices`` select the job's GPUs in order.
 
     Parameters
     ----------
     gpus
         GPUs of the job.
     instances
-        UUIDs of its MIG instances: a row that wants one is assigned one of its profile, on any GPU.
+        UUIDs of its MIG instances. A row with a profile gets one instance of that profile, on any GPU.
 
     Raises
     ------
     BadRequest
-        The job has fewer GPUs than its rows name.
+        The job has too few GPUs or MIG instances for its rows.
     """
     whole = [row for row in rows.values() if row.collocation.profile is None]
     words = sorted({word for row in whole for word in row.devices}, key=lambda word: (len(word), word))
-    there = sorted(gpus, key=lambda gpu: gpu.mig_enabled)  # those that can be had whole come first
+    there = sorted(gpus, key=lambda gpu: gpu.mig_enabled)  # whole GPUs first
     if len(words) > len(there):
-        raise BadRequest(f"the rows name {_count(len(words))}, and the job was given {_count(len(there))}")
+        raise BadRequest(f"the rows name {_count(len(words))}, but the job has {_count(len(there))}")
     named = Inventory(tuple(replace(gpu, index=int(word)) for word, gpu in zip(words, there, strict=False)))
     left = [(gpu, one) for gpu in gpus for one in gpu.mig if one.uuid in instances]
     found: dict[str, Inventory] = {}
@@ -41,9 +41,7 @@ def assign_devices(rows: Mapping[str, Row], gpus: Sequence[Gpu], instances: Coll
             continue
         chosen = next((pair for pair in left if pair[1].profile == profile), None)
         if chosen is None:
-            raise BadRequest(
-                f"the job was given no MIG instance {profile} for the row {row.name}, and here none is made"
-            )
+            raise BadRequest(f"the job has no MIG instance {profile} for the row {row.name}, and may create none")
         left.remove(chosen)
         found[run_id] = Inventory(tuple(replace(chosen[0], index=int(word)) for word in row.devices[:1]))
     return found

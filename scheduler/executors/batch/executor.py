@@ -1,4 +1,4 @@
-"""Executor over a batch system."""
+"""Executor for batch systems."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["BatchExecutor"]
 
 @dataclass
 class BatchExecutor:
-    """Submits each workload to a batch system as one job.
+    """Executor that submits each workload to a batch system as one job.
 
     Attributes
     ----------
     max_jobs
-        How many jobs are queued or running at once.
+        Largest number of queued and running jobs.
     inventory
         ``None``: only the host of a job knows its GPUs.
     """
@@ -119,7 +119,7 @@ class BatchExecutor:
         """Do nothing: each job has waited for its samples."""
 
     def _is_submitted(self, session: Session, row: JobRow) -> bool:
-        """Return whether the batch system has a job whose id is unknown here; otherwise give its runs up."""
+        """Return whether the batch system has a job whose id is unknown here; if not, end its runs."""
         native_id = Retry(self._warn, self.stopping).insist(lambda: self.system.find(row.job))
         if native_id is not None:
             session(jobs.submitted, row.job, native_id)

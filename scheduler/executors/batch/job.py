@@ -1,4 +1,4 @@
-"""Remote workload: submitted to a batch system as one job, monitored, and attached to again."""
+"""Remote workload: its job's submission to a batch system, monitoring and reattachment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["RemoteWorkload", "give_up"]
 
 @dataclass
 class RemoteWorkload:
-    """Runs the jobs of one workload as one job of a batch system.
+    """Runner of the jobs of one workload, as one job of a batch system.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class RemoteWorkload:
         return f"{self.planned.experiment}/{self.planned.workload}"
 
     def run(self, jobs_to_run: Sequence[Job], attached: Sequence[Job] = ()) -> list[Outcome]:
-        """Monitor the `attached` runs to their ends, then submit the others and monitor those; return all outcomes."""
+        """Monitor the `attached` runs to their ends, then submit and monitor `jobs_to_run`; return all outcomes."""
         outcomes: list[Outcome] = []
         with Session(self.database, say=self._warn) as session:
             if attached:
@@ -83,7 +83,7 @@ class RemoteWorkload:
         return outcomes
 
     def _submit(self, session: Session, wanted: Sequence[Job]) -> JobRow:
-        """Record the runs as queued, and submit their job; give the runs up if that fails.
+        """Record the runs as queued, and submit their job; end the runs if that fails.
 
         Raises
         ------
@@ -108,7 +108,7 @@ class RemoteWorkload:
         return JobRow(name, self.system.name, native_id, "pending", None, None, None)
 
     def _submit_once(self, submission: Submission) -> str:
-        """Submit a job, but never twice if the answer is lost; return its id."""
+        """Submit a job exactly once, even if the answer is lost; return its id."""
         retry = Retry(self._warn, self.stopping)
         while (native_id := retry.ask(lambda: self.system.submit(submission))) is None:
             if (found := retry.insist(lambda: self.system.find(submission.name))) is not None:
@@ -145,13 +145,13 @@ class RemoteWorkload:
 
 
 def give_up(session: Session, job: str, reason: str) -> None:
-    """End a job that was never submitted, and its runs; a late start of the job finds nothing to run."""
+    """End the runs of a job that was never submitted. If it starts all the same, it finds no runs."""
     session(jobs.withdraw, job, reason)
     session(jobs.end_job, job, reason, None)
 
 
 def _by_job(session: Session, attached: Sequence[Job]) -> dict[JobRow, list[Job]]:
-    """Return the runs to attach to, by their jobs."""
+    """Return the runs to attach to, by job."""
     found: dict[JobRow, list[Job]] = {}
     for job in attached:
         assert job.previous is not None

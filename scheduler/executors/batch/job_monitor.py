@@ -22,24 +22,24 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["JobMonitor"]
 
-# Between two reads of the runs in the database.
+# Interval of reading the runs in the database.
 _LOOK_SECONDS = 0.5
-# Between two requests for the job's state: short after a change, long without changes.
+# Shortest and longest interval of requests for the job's state; changes shorten it.
 _SOON_SECONDS, _RARELY_SECONDS = 1.0, 15.0
-# For runs that were asked to stop, before their job is cancelled.
+# Longest wait for runs to stop, before their job is cancelled.
 _STOP_SECONDS = 60.0
-# For the accounting of an ended job.
+# Longest wait for the accounting of an ended job.
 _ACCOUNTS_SECONDS = 5.0
 _OPEN = ("pending", "running")
 
 
 class JobMonitor:
-    """Monitor of one job, from its submission or the attachment to it, to its end.
+    """Monitor of one job, from its submission or attachment to its end.
 
     Parameters
     ----------
     row
-        The job; its id there is known.
+        The job, with a known id of the batch system.
     wanted
         Jobs of its runs.
     attached
@@ -75,16 +75,16 @@ class JobMonitor:
     def to_end(self) -> list[Outcome]:
         """Monitor the job; return the outcomes of its runs."""
         pause = _SOON_SECONDS
-        ask_at = 0.0
+        query_at = 0.0
         while not self._is_over:
             if self._report_changes(self._runs()):
                 pause = _SOON_SECONDS
-                ask_at = min(ask_at, time.monotonic() + pause)
-            if time.monotonic() >= ask_at:
-                self._ask()
+                query_at = min(query_at, time.monotonic() + pause)
+            if time.monotonic() >= query_at:
+                self._query()
                 pause = _SOON_SECONDS if self._all_ended() else min(1.5 * pause, _RARELY_SECONDS)
-                ask_at = time.monotonic() + pause
-            self._stop_where_asked()
+                query_at = time.monotonic() + pause
+            self._stop_on_request()
             if not self._is_over:
                 time.sleep(_LOOK_SECONDS)
         return self._finish()
@@ -101,7 +101,7 @@ class JobMonitor:
     def _all_ended(self) -> bool:
         return all(run.status not in _OPEN for run in self._runs())
 
-    def _ask(self) -> None:
+    def _query(self) -> None:
         """Request the state of the job, and report changes."""
         answers = self._retry.ask(lambda: [self._system.look(self._id)])
         if answers is None:
@@ -116,8 +116,8 @@ class JobMonitor:
                 self._note(f"job {self._id} is on {state.host}")
         self._state = state
 
-    def _stop_where_asked(self) -> None:
-        """Ask the runs to stop if the schedule ends; cancel the job if they do not, or have not begun."""
+    def _stop_on_request(self) -> None:
+        """If the schedule ends, stop the runs; cancel the job if they have not begun or do not stop."""
         if not self._stopping.asked.is_set():
             return
         open_runs = [run for run in self._runs() if run.status in _OPEN]
@@ -141,9 +141,9 @@ class JobMonitor:
                 self._correct(run, end)
         self._take_accounts()
         self._session(jobs.end_job, self._row.job, self._state.reason, self._state.ended_at)
-        there = self._runs()
-        self._report_changes(there, final=True)
-        return [Outcome(self._job(run), run.run_id, run.status) for run in there]
+        latest = self._runs()
+        self._report_changes(latest, final=True)
+        return [Outcome(self._job(run), run.run_id, run.status) for run in latest]
 
     def _correct(self, run: JobRun, run_exit: RunExit) -> None:
         now = time.time()
@@ -158,7 +158,7 @@ class JobMonitor:
             self._tracking.finish(found, run.mlflow_run_id, run_exit.status, ended_at, [], tags)
 
     def _take_accounts(self) -> None:
-        """Store the batch system's accounting of the runs, which may lag behind."""
+        """Store the batch system's accounting of the runs, which may arrive late."""
         begun = {run.run_id for run in self._session(jobs.job_runs, self._row.job) if run.started_at is not None}
         deadline = time.monotonic() + _ACCOUNTS_SECONDS
         while begun:
@@ -171,9 +171,9 @@ class JobMonitor:
             time.sleep(_LOOK_SECONDS)
 
     def _report_changes(self, latest: Sequence[JobRun], *, final: bool = False) -> bool:
-        """Report runs that have begun or ended, and write their status back; return whether there are any.
+        """Report runs that have begun or ended, and write their statuses back; return whether any have.
 
-        An exit that the batch system may have caused is not reported before it is `final`.
+        An exit that the batch system may have caused waits for the `final` report, which knows the cause.
         """
         known = (run for run in latest if final or run.status in _OPEN or not was_taken(run))
         changed = [run for run in known if self._reported.get(run.run_id) != run.status]

@@ -33,7 +33,7 @@ from hypergauge.sql.server.session import Session
 
 __all__ = ["run_job"]
 
-# A step waits for a controller that is away.
+# A step waits until the controller of the batch system answers.
 _STEP_SECONDS = 600.0
 _LOOK_SECONDS = 1.0
 
@@ -42,14 +42,14 @@ def run_job(
     order: WorkloadOrder, system: BatchSystem, executor: LocalExecutor, exporters: Mapping[str, str | None],
     reactions: Reactions,
 ) -> list[Outcome]:  # fmt: skip
-    """Run an ordered workload on this host; return the outcomes.
+    """Run a job's workload on this host; return the outcomes.
 
     Parameters
     ----------
     executor
         Executor of this host.
     exporters, reactions
-        As `hypergauge.scheduler.plan.checks.check` takes them.
+        See `hypergauge.scheduler.plan.checks.check`.
 
     Raises
     ------
@@ -82,30 +82,32 @@ def _prepared(
     order: WorkloadOrder, system: BatchSystem, executor: LocalExecutor, exporters: Mapping[str, str | None],
     reactions: Reactions,
 ) -> tuple[list[Job], Sequence[str]]:  # fmt: skip
-    """Return the jobs of the runs that are due, which this host can run, and the MIG instances for them."""
+    """Return the jobs of the due runs, checked for this host, and the MIG instances of the job."""
     with executor.database.session() as connection:
         due = _due(connection, order, system.restarted())
         gpus, instances = system.visible(executor.inventory.gpus)
         parsed = {run.run_id: order.row(run) for run in due}
-        dealt = assign_devices({run_id: row for run_id, (_, row) in parsed.items()}, gpus, instances)
+        assigned = assign_devices({run_id: row for run_id, (_, row) in parsed.items()}, gpus, instances)
         ready: list[Job] = []
         for run in due:
             file, row = parsed[run.run_id]
-            checks.check(file, dealt[run.run_id], exporters, reactions)
+            checks.check(file, assigned[run.run_id], exporters, reactions)
             make_environments(file, [row], lambda text: executor.report(Event("note", "", message=text)))
-            job = job_from_row(file, row, dealt[run.run_id], position=run.position, attempt=run.attempt, previous=None)
+            job = job_from_row(
+                file, row, assigned[run.run_id], position=run.position, attempt=run.attempt, previous=None
+            )
             ready.append(replace(job, line=None, run_id=run.run_id))
-        _record(connection, order, ready)
+        _store(connection, order, ready)
     return ready, instances
 
 
 def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) -> list[OrderedRun]:
-    """Return the runs that are due: queued ones, and next attempts of those that a restart of the job interrupted.
+    """Return the due runs: queued runs, and next attempts of runs that a restart of the job interrupted.
 
     Raises
     ------
     BadRequest
-        The submitter has given the job up.
+        The submitter has given up the job.
     """
     known = jobs.job_runs(connection, order.job)
     due = []
@@ -115,18 +117,18 @@ def _due(connection: Connection, order: WorkloadOrder, restarted: str | None) ->
             raise BadRequest(f"the run {run.run_id} is no longer in the database")
         if latest.status == "pending":
             due.append(replace(run, run_id=latest.run_id, attempt=latest.attempt))
-        elif was_taken(latest):  # by an earlier start of this job, which the batch system need not report
+        elif was_taken(latest):  # an earlier start of this job was interrupted; not every batch system reports restarts
             now = time.time()
             began = latest.started_at or now
             ended = max(began, latest.ended_at or runs.last_sign_of_life(connection, latest.run_id) or now)
-            end = unseen_end("stopped", began, ended, restarted or "its job was started once more")
+            end = unseen_end("stopped", began, ended, restarted or "its job was restarted")
             runs.end_run(connection, latest.run_id, replace(end, exit_code=latest.exit_code))
             due.append(replace(run, run_id=uuid.uuid4().hex, attempt=latest.attempt + 1))
     return due
 
 
-def _record(connection: Connection, order: WorkloadOrder, ready: Sequence[Job]) -> None:
-    """Record the due runs as the job's, including repeated ones."""
+def _store(connection: Connection, order: WorkloadOrder, ready: Sequence[Job]) -> None:
+    """Store the due runs as the job's, including new attempts."""
     workload_id = experiments.open_workload(connection, order.experiment, order.workload)
     ids = [job.run_id for job in ready if job.run_id is not None]
     runs.create_runs(connection, [new_run(job.run_id or "", job, workload_id, platform.node()) for job in ready])
@@ -134,12 +136,12 @@ def _record(connection: Connection, order: WorkloadOrder, ready: Sequence[Job]) 
 
 
 class _StopWatch:
-    """Watch for stop requests from other hosts, which ends runs of the job."""
+    """Background watch for stop requests from other hosts."""
 
     def __init__(self, database: Database, job: str, runs_dir: Path) -> None:
         self._session = Session(database, timeout=0)
         self._job, self._runs_dir = job, runs_dir
-        self._looks = Periodic("asked stops", self._look, _LOOK_SECONDS)
+        self._looks = Periodic("stop requests", self._look, _LOOK_SECONDS)
 
     def __enter__(self) -> Self:
         self._looks.start()

@@ -1,4 +1,4 @@
-"""Order of a job: JSON in a batch script."""
+"""Order of a job: the workload to run, as JSON in a batch script."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hypergauge.scheduler.plan.policy import Policy
 __all__ = ["OrderedRun", "WorkloadOrder"]
 
 _END = "END OF THE ORDER"
-# Written back by the submitter.
+# Columns that the submitter writes back, not the job.
 _NOT_CARRIED = frozenset({"Status", "Run"})
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedRun:
-    """A run that has been queued, with the cells of its row."""
+    """Queued run, with the cells of its row."""
 
     run_id: str
     position: int
@@ -31,7 +31,7 @@ class OrderedRun:
 
     @classmethod
     def of(cls, run_id: str, job: Job) -> Self:
-        """Return the run of a job that comes from a row."""
+        """Return the run of a row's job."""
         assert job.row is not None
         cells = {name: cell.text for name, cell in job.row.cells.items() if name not in _NOT_CARRIED}
         return cls(run_id, job.position, job.attempt, cells)
@@ -39,22 +39,22 @@ class OrderedRun:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadOrder:
-    """A workload for another host.
+    """Workload for another host.
 
     Attributes
     ----------
     job, executor
-        Name of the job, and of its executor.
+        Names of the job and of its executor.
     name
-        The experiment's, as MLflow has it.
+        Name of the experiment in MLflow.
     directory, file
-        Where the schedule was asked for, and the experiment file.
+        Working directory of the schedule, and the experiment file.
     policy, began
-        As `hypergauge.scheduler.workload.Workload` takes them.
+        See `hypergauge.scheduler.workload.Workload`.
     interval
         Seconds between two scrapes.
     home
-        ``BENCH_HOME`` there; ``None`` for the default there.
+        ``BENCH_HOME`` on that host.
     """
 
     job: str
@@ -71,12 +71,12 @@ class WorkloadOrder:
     home: str
 
     def row(self, run: OrderedRun) -> tuple[ExperimentFile, Row]:
-        """Return the row of a run, in a file of its own.
+        """Return the row of a run, in an experiment file with only this row.
 
         Raises
         ------
         BadExperimentFile
-            It is not well-formed.
+            The row has errors.
         """
         file = ExperimentFile.from_cells(Path(self.file), run.cells)
         return file, file.rows[0]
@@ -86,13 +86,13 @@ class WorkloadOrder:
         return Policy(**self.policy)
 
     def script(self, python: str) -> str:
-        """Return the batch script that has `python` carry this out."""
+        """Return the batch script that executes the order with the interpreter `python`."""
         command = shlex.join([python, "-P", "-m", "hypergauge.cli", "job"])
-        # JSON has no line ends of its own.
+        # The JSON is one line, so it cannot contain the end mark.
         return f"#!/bin/bash\nexec {command} <<'{_END}'\n{json.dumps(asdict(self))}\n{_END}\n"
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """Read what the script hands over."""
+        """Parse the JSON of a batch script."""
         content = json.loads(text)
         return cls(**{**content, "runs": [OrderedRun(**run) for run in content["runs"]]})

@@ -1,4 +1,4 @@
-"""Retry of requests to a batch system that is away."""
+"""Retry of requests to a batch system that does not answer."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 10.0
 
 
 class GivenUp(BenchError):
-    """The schedule was stopped while the executor was away."""
+    """The schedule was stopped while the executor did not answer."""
 
 
 class Retry:
-    """Sends requests to a batch system; `say` reports that it is away, and that it answers again."""
+    """Sender of requests to a batch system; `say` receives a message when it stops or resumes answering."""
 
     def __init__(self, say: Callable[[str], None], stopping: Stopping) -> None:
         self._say, self._stopping = say, stopping
         self._away = False
 
     def ask(self, request: Callable[[], T]) -> T | None:
-        """Return the answer, ``None`` if the batch system is away now."""
+        """Return the answer, ``None`` if the batch system does not answer."""
         try:
             answer = request()
         except ExecutorAway as error:
@@ -42,12 +42,12 @@ class Retry:
         return answer
 
     def insist(self, request: Callable[[], T]) -> T:
-        """Return the answer, however long that takes.
+        """Return the answer; retry until there is one.
 
         Raises
         ------
         GivenUp
-            The schedule is stopped, and the batch system is still away.
+            The schedule was stopped before there was an answer.
         """
         backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS)
         while (answers := self.ask(lambda: [request()])) is None:

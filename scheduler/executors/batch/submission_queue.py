@@ -1,4 +1,4 @@
-"""Submission queue: workloads are submitted in order, although threads prepare them in any order."""
+"""Submission queue: keeps the file's order of workloads, although threads prepare them in any order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _POLL_SECONDS = 0.2
 
 
 class SubmissionQueue:
-    """Queue of workloads in the order of their file. Each leaves it when it is submitted, or will not be."""
+    """Queue of workloads in the order of their file. A workload leaves it on submission, or without one."""
 
     def __init__(self, workloads: Sequence[str], stopping: Stopping) -> None:
         self._waiting = list(workloads)

@@ -178,8 +178,8 @@ class SlurmExecutor:
         """Return the options of a job; later options override earlier ones."""
         gres = [self._options.gres.format(count=request.gpus)] if request.gpus else []
         gres += [self._options.mig.format(profile=name, count=n) for name, n in sorted(request.profiles.items())]
-        asked = [f"--gres={','.join(gres)}"] if gres else []
-        return [*self._options.words, *request.options, "--nodes=1", "--ntasks=1", *asked]
+        gres_option = [f"--gres={','.join(gres)}"] if gres else []
+        return [*self._options.words, *request.options, "--nodes=1", "--ntasks=1", *gres_option]
 
     def _steps(self, job_id: str) -> list[output_parser.Step] | None:
         """Return the steps of a job in the accounting, earlier starts first; ``None`` without accounting."""
@@ -201,8 +201,7 @@ class SlurmExecutor:
         wanted = _last("--partition", "-p", self._words(request))
         if "partition" in why.lower() and wanted is not None and wanted not in partitions:
             return f"Slurm has no partition {wanted!r}{did_you_mean(wanted, partitions)}"
-        asked = " ".join(self._words(request))
-        return f"Slurm refuses it: {why[:1].lower()}{why[1:]} (asked for with {asked})"
+        return f"Slurm refuses it: {why[:1].lower()}{why[1:]} (requested: {' '.join(self._words(request))})"
 
 
 def _last(long: str, short: str, options: Sequence[str]) -> str | None:

@@ -189,7 +189,7 @@ def test_a_store_that_is_away_is_no_reason_not_to_start(store: ObjectStore, monk
         ("s3:///lab", {}, "must be a folder or s3://BUCKET/PREFIX"),
         ("s3://ann:hunter2@runs", {}, "must be a folder or s3://BUCKET/PREFIX"),
         ("gs://runs", {}, "must be a folder or s3://BUCKET/PREFIX"),
-        ("s3://runs", {"MLFLOW_S3_ENDPOINT_URL": "nowhere"}, "cannot be asked for: ValueError"),
+        ("s3://runs", {"MLFLOW_S3_ENDPOINT_URL": "nowhere"}, "cannot be checked: ValueError"),
     ],
 )
 def test_a_store_that_cannot_be_used_is_refused_without_its_keys(

@@ -15,7 +15,7 @@ from hypergauge.gpu import Inventory
 from hypergauge.scheduler.executors.local import LocalExecutor
 from hypergauge.scheduler.job import job_from_command
 from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
-from hypergauge.scheduler.single_run import run_again, run_command
+from hypergauge.scheduler.single_run import repeat_run, run_command
 from hypergauge.sql.runs import experiments, runs
 from hypergauge.sql.schema.flavour import Flavour
 from hypergauge.sql.server.database import Database
@@ -37,8 +37,8 @@ def test_commands_that_repeat_one_run_at_once_take_turns(
     with Session(database) as other:
         other.lock(partial(experiments.lock_command, workload=known.workload))
         with pytest.raises(BadRequest, match=r"1000000/1 is being repeated by another command; `bench stop 1000000/1`"):
-            run_again(executor, recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
+            repeat_run(executor, recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
     # Both had read that attempt 2 is the next.
     for attempt in (2, 3):
-        [outcome] = run_again(executor, recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
+        [outcome] = repeat_run(executor, recorded, job, experiments.COMMAND_EXPERIMENT, known.workload)
         assert (outcome.job.attempt, outcome.status) == (attempt, "finished")

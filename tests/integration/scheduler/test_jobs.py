@@ -209,7 +209,7 @@ def test_a_job_that_is_started_once_more_repeats_what_it_had_going(
     (tmp_path / "again").touch()
     assert [(one.job.attempt, one.status) for one in outcomes()] == [(1, "finished"), (2, "finished")]
     assert ends(database) == [
-        (1, "finished", None), (1, "stopped", "its job was started once more"), (2, "finished", None),
+        (1, "finished", None), (1, "stopped", "its job was restarted"), (2, "finished", None),
     ]  # fmt: skip
     assert statuses(file) == ["finished", "finished"]
 

@@ -68,7 +68,7 @@ def test_words_of_rows_mean_the_jobs_gpus_in_their_order(tmp_path: Path) -> None
     dealt = assign_devices(rows, [gpus[3], gpus[1]], [])
     found = {name: [dealt[name].find(word).uuid for word in row.devices] for name, row in rows.items()}
     assert found == {"0": [gpus[1].uuid], "1": [gpus[3].uuid, gpus[1].uuid], "2": []}
-    with pytest.raises(BadRequest, match="the rows name 2 GPUs, and the job was given 1 GPU"):
+    with pytest.raises(BadRequest, match="the rows name 2 GPUs, but the job has 1 GPU"):
         assign_devices(rows, [gpus[0]], [])
 
 

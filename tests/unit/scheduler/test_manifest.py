@@ -103,7 +103,7 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Containe
 def test_packages_of_an_image_are_asked_for_in_it(docker: Container, tmp_path: Path) -> None:
     # The entry point of an image may print a greeting.
     greeting = "import os, sys; print('== PyTorch ==', flush=True); os.execvp(sys.argv[1], sys.argv[1:])"
-    start = docker.asked(["python", "-c", greeting, sys.executable], "a")
+    start = docker.query_command(["python", "-c", greeting, sys.executable], "a")
     found = packages_of(start, tmp_path / "cache", {}, image=fake_docker.IMAGE_ID)
     assert any(line.startswith("pytest==") for line in found.lines)
     assert packages_of(start, tmp_path / "cache", {}, image=fake_docker.IMAGE_ID) == found
@@ -239,7 +239,7 @@ def test_a_run_is_repeated_from_its_manifest(repository: Path, earlier: Earlier)
     (repository / "e.csv").unlink()  # the manifest is sufficient
     again = run.job(inventory("1xT4"), LISTENERS, PREVIOUS, 4)
     same = replace(job, attempt=4, previous=PREVIOUS, line=None, fingerprint="fingerprint")
-    assert replace(again, asked={}) == replace(same, asked={})
+    assert replace(again, request={}) == replace(same, request={})
 
 
 def test_a_command_is_repeated_from_its_manifest(repository: Path, earlier: Earlier) -> None:
