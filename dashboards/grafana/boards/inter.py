@@ -80,7 +80,7 @@ def _table() -> Json:
     return panels.table(
         "Workloads against the baseline",
         f"""
-            select title as "Workload", runs as "Runs",
+            select title as "Workload", runs as "Runs", failed as "Failed",
                    seconds as "Duration", {_against_baseline("seconds")} as "Δ duration",
                    throughput as "Throughput", {_against_baseline("throughput")} as "Δ throughput",
                    energy as "GPU energy", {_against_baseline("energy", "energy_of")} as "Δ energy",
@@ -92,6 +92,12 @@ def _table() -> Json:
             parts.NO_PLACEHOLDER,
             for_name("Workload", links=[to_runs], custom__width=300, custom__wrapText=True),
             for_name("Runs", custom__width=60),
+            for_name(
+                "Failed",
+                custom__width=65,
+                custom__cellOptions={"type": "color-text"},
+                thresholds=thresholds((None, "text"), (1, "red")),
+            ),
             for_name("Duration", unit="dthms"),
             for_regexp("/^GPU energy|^Energy per/", unit="joule"),
             for_regexp("/^Δ/", **_change(more_is_better=False)),

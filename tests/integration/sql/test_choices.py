@@ -142,6 +142,17 @@ def test_values_are_those_of_the_scope_that_a_chart_shows(world: World) -> None:
     statement = "select runs, seconds, energy, energy_of, throughput from workload_totals(%s, 'runs per hour')"
     whole = (1, 100, pytest.approx(10_000, rel=0.02), "whole GPUs", 36)
     assert rows(world, statement, ids) == [whole, (2, 100, None, None, 72)]
+    world.connection.execute("update runs set status = 'timeout' where run_id = %s", (shared[0],))
+    # Throughput counts finished runs alone: a run that crashes at once would make a workload the fastest.
+    failed = "select runs, failed, throughput from workload_totals(%s, 'runs per hour')"
+    assert rows(world, failed, ids) == [(1, 0, 36), (2, 1, 36)]
+    found = rows(
+        world,
+        """select runs, "values" ->> 'status' from workload_notice(%s, '{cpu_usage}') where code = 'ended_early'""",
+        ids,
+    )
+    assert found == [(["20/2/1"], "timeout")]
+    world.connection.execute("update runs set status = 'finished'")
     for run, watts in zip(shared, (20.0, 30.0), strict=True):
         times = [START + 201 + n for n in range(99)]
         world.write(world.gauge("bench_gpu_attributed_energy_joules_total", times, [watts] * 99, {"run_id": run}))

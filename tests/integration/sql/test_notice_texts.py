@@ -56,6 +56,10 @@ CASES: list[tuple[str, list[str], dict[str, Any], str]] = [
     ),
     ("outside_range", RUNS[:1], {}, '20/1/1 did not run within the chosen time: "The whole run" above shows it.'),
     (
+        "ended_early", RUNS, {"status": "timeout"},
+        "Timeout: 20/1/1, 20/2/1. Totals and curves cover the time until then.",
+    ),
+    (
         "partial_process_coverage", RUNS, {"shares": [0, 0.4]},
         "Partial coverage of the processes in 20/1/1 (0%), 20/2/1 (40%).",
     ),

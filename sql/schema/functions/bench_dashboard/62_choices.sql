@@ -205,14 +205,14 @@ returns table (workload_id integer, title text, quantity text, runs bigint, mean
 $$;
 
 -- Return totals of workloads: their duration (null for runs in several passes, such as where some runs were repeated without
--- the others), the energy of their GPUs, and their throughput: a software metric's means, added up over the runs, or runs per
--- hour.
+-- the others), the energy of their GPUs, and their throughput: a software metric's means, added up over the runs, or finished
+-- runs per hour. `failed` counts runs that ended early.
 --
 -- The energy is `shares` of the runs where all runs have one; else that of `whole GPUs`, idle included, where each run had its
 -- own. The two are not comparable. Null where neither is known for every run.
 create or replace function bench_dashboard.workload_totals(p_workloads integer[], p_throughput text)
-returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, seconds float8,
-               energy float8, energy_of text, throughput float8) language sql stable as $$
+returns table (workload_id integer, experiment_id integer, title text, color text, stroke text, runs bigint, failed bigint,
+               seconds float8, energy float8, energy_of text, throughput float8) language sql stable as $$
     with joules as (
         select run_id, max(total) filter (where quantity = 'gpu_energy_attributed') as share,
                max(total) filter (where quantity = 'gpu_power' and scope = 'instance') as whole
@@ -221,7 +221,8 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
         select run_id, avg(value) as throughput from software_metrics
         where run_id = any(runs_of(p_workloads)) and key = p_throughput group by run_id
     ), together as (
-        select r.workload_id, count(*) as runs,
+        select r.workload_id, count(*) as runs, count(*) filter (where r.status = 'finished') as finished,
+               count(*) filter (where r.status not in ('finished', 'running', 'pending')) as failed,
                case when min(p.pass) = max(p.pass)
                     then extract(epoch from max(coalesce(r.ended_at, now())) - min(r.started_at))::float8 end as seconds,
                sum(j.share) as shares, sum(j.whole) as wholes, count(j.share) = count(*) as shared,
@@ -230,10 +231,10 @@ returns table (workload_id integer, experiment_id integer, title text, color tex
              left join joules j using (run_id) left join logged l using (run_id)
         group by r.workload_id
     )
-    select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.seconds,
+    select workload_id, w.experiment_id, t.title, t.color, t.stroke, x.runs, x.failed, x.seconds,
            case when x.shared then x.shares when x.alone then x.wholes end,
            case when x.shared then 'shares' when x.alone then 'whole GPUs' end,
-           case when p_throughput = 'runs per hour' then x.runs / nullif(x.seconds, 0) * 3600 else x.throughput end
+           case when p_throughput = 'runs per hour' then x.finished / nullif(x.seconds, 0) * 3600 else x.throughput end
     from workload_titles(p_workloads) t join workloads w using (workload_id) join together x using (workload_id) order by t.nth
 $$;
 

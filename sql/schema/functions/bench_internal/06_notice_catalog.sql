@@ -19,6 +19,7 @@ create or replace function bench_dashboard.notice_codes() returns table (code te
            ('gpus_left_out', 'warning'),          -- total, drawn
            ('range_mismatch', 'info'),            -- shown_seconds, longest_seconds
            ('outside_range', 'info'),
+           ('ended_early', 'warning'),            -- status
            ('partial_process_coverage', 'warning'),  -- shares
            ('partial_gpu_coverage', 'warning'),   -- shares
            ('missing_metrics', 'warning'),        -- columns, reason
@@ -169,6 +170,8 @@ returns text language sql immutable as $$
                    notice_duration((p_values ->> 'longest_seconds')::numeric))
         when 'outside_range' then
             format('%s did not run within the chosen time: "The whole run" above shows it.', some_of(p_runs))
+        when 'ended_early' then
+            format('%s: %s. Totals and curves cover the time until then.', p_values ->> 'status', some_of(p_runs))
         when 'partial_process_coverage' then
             format('partial coverage of the processes in %s.', notice_runs(p_runs, p_values -> 'shares'))
         when 'partial_gpu_coverage' then
