@@ -1,4 +1,4 @@
-"""Many series in the spool: transactions of records, and segments with more than definitions."""
+"""Records with many series: division by target, and segments with more than definitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def record(refs: range, definitions: dict[int, SeriesDefinition]) -> SpoolRecord
     )  # fmt: skip
 
 
-def test_what_several_targets_said_goes_together_and_comes_apart(tmp_path: Path) -> None:
+def test_a_record_of_several_targets_can_be_divided(tmp_path: Path) -> None:
     definitions = {ref: SeriesDefinition(ref // 10, "m", "gauge", {"n": str(ref)}) for ref in range(30)}
     spool = Spool(tmp_path)
     spool.append(SpoolRecord.joined([record(range(10 * target, 10 * target + 10), definitions) for target in range(3)]))
@@ -33,7 +33,7 @@ def test_what_several_targets_said_goes_together_and_comes_apart(tmp_path: Path)
     spool.close()
 
 
-def test_segments_are_larger_where_definitions_would_fill_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_are_larger_if_definitions_would_fill_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.collector.spool.queue._SEGMENT_BYTES", 1 << 12)
     definitions = {ref: SeriesDefinition(1, "m", "gauge", {"n": str(ref), "long": "x" * 50}) for ref in range(1000)}
     spool = Spool(tmp_path)
