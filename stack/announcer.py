@@ -97,6 +97,6 @@ class Announcer:
 
     def _announce(self) -> None:
         ago = time.monotonic() - self._announced_at
-        if ago > _RENEWAL_SECONDS or min(ago, self._server.unasked_seconds) > _UNSCRAPED_SECONDS:
+        if ago > _RENEWAL_SECONDS or min(ago, self._server.unscraped_seconds) > _UNSCRAPED_SECONDS:
             announce(self._database, self._announcement)
             self._announced_at = time.monotonic()

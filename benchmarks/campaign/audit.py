@@ -17,7 +17,7 @@ __all__ = ["audit"]
 
 _LONGEST_DIFFERENCE = 0.05
 _LONGEST_GAP = 20.0
-_PATIENCE = 90.0
+_DRAIN_SECONDS = 90.0
 
 
 def audit(site: Site, excused: Callable[[float, float], bool]) -> dict[str, float | str]:
@@ -111,7 +111,7 @@ def _rows(site: Site, sheet: Sheet, attempts: list[_Attempt]) -> int:
         if (tries := last.get(row.get("Run", ""))) is None:
             problem = f"names the run {row.get('Run')!r}, which is no last attempt"
         elif row["Status"] != tries[-1].status:
-            problem = f"says {row['Status']}, and its run {tries[-1].label} {tries[-1].status}"
+            problem = f"has the status {row['Status']}, and its run {tries[-1].label} {tries[-1].status}"
         elif any(attempt.status == "finished" for attempt in tries[:-1]):
             problem = "was repeated after it had finished"
         # A killed scheduler loses its counts of retries, and does not retry runs that had failed.
@@ -126,7 +126,7 @@ def _rows(site: Site, sheet: Sheet, attempts: list[_Attempt]) -> int:
 
 def _drain(site: Site) -> None:
     """Wait until the collector has written all scrapes, and stop it."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _DRAIN_SECONDS
     while (site.metric("bench_collector_spool_records") or 0) > 5 and time.monotonic() < deadline:
         time.sleep(0.5)
     site.stop_collector()

@@ -23,7 +23,7 @@ SHORT_RUNS = 200
 CALLS = 5
 LIMIT = 300.0  # limit of a panel's query in milliseconds
 EPOCHS, STEPS = 10, 100  # of each run
-BOARDS = Path("dashboards/generated")
+DASHBOARDS = Path("dashboards/generated")
 
 
 def measure(server: Kind | None = None) -> dict[str, float | str]:
@@ -36,7 +36,7 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
     with own_database("dashboards", server) as database, database.connect() as connection:
         # It ends about when writing ends, so that panels of the present have data.
         cluster = query.load(database, time.time() + 600, short_runs=SHORT_RUNS, with_live=True)
-        tell(connection)
+        add_progress(connection)
         query.settle(connection)
         counted = connection.execute(
             "select (select sum(n)::float8 from samples_10m), (select count(*)::float8 from runs)"
@@ -44,10 +44,10 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
         assert counted is not None
         connection.execute("set role bench_reader")
         taken: dict[str, tuple[float, str]] = {}
-        for path in sorted(BOARDS.rglob("*.json")):
-            board = json.loads(path.read_text())
-            for choice, value in choices(board, cluster).items():
-                for where, median in timed(connection, board, value):
+        for path in sorted(DASHBOARDS.rglob("*.json")):
+            dashboard = json.loads(path.read_text())
+            for choice, value in choices(dashboard, cluster).items():
+                for where, median in timed(connection, dashboard, value):
                     taken[where] = max(taken.get(where, (0.0, "")), (median, choice))
         slowest = sorted(taken.items(), key=lambda item: -item[1][0])
         return {
@@ -60,7 +60,7 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
         }
 
 
-def tell(connection: Connection) -> None:
+def add_progress(connection: Connection) -> None:
     """Give each run phases, epochs, steps and a loss, as the client and MLflow do."""
     rows = connection.execute(
         "select run_id, extract(epoch from started_at)::float8,"
@@ -84,9 +84,9 @@ def tell(connection: Connection) -> None:
         store_software_metrics(connection, run_id, logged)
 
 
-def choices(board: grafana.Json, cluster: week.Cluster) -> dict[str, int | str]:
+def choices(dashboard: grafana.Json, cluster: week.Cluster) -> dict[str, int | str]:
     """Return selections on a dashboard: numbers of runs or workloads, or one run."""
-    variables = {variable["name"]: variable for variable in board["templating"]["list"]}
+    variables = {variable["name"]: variable for variable in dashboard["templating"]["list"]}
     if "workload" not in variables:
         return {"all": SHORT_RUNS}
     if "run" in variables and not variables["run"]["multi"]:
@@ -97,35 +97,35 @@ def choices(board: grafana.Json, cluster: week.Cluster) -> dict[str, int | str]:
     return {"one": 1, "8": 8, "40": 40, "all": 2 * SHORT_RUNS}
 
 
-def timed(connection: Connection, board: grafana.Json, choice: int | str) -> Iterator[tuple[str, float]]:
+def timed(connection: Connection, dashboard: grafana.Json, choice: int | str) -> Iterator[tuple[str, float]]:
     """Yield each query of a dashboard by its position, with its median in milliseconds."""
     chosen: dict[str, grafana.Value] = {}
     span = grafana.Span(0, week.LONG)
-    for variable in board["templating"]["list"]:
-        asked = grafana.variable_query(board, variable, chosen, span)
+    for variable in dashboard["templating"]["list"]:
+        asked = grafana.variable_query(dashboard, variable, chosen, span)
         if asked is not None:
             there = [row[0] for row in connection.execute(asked.sql.encode()).fetchall()]
-            chosen[variable["name"]] = _chosen(board, variable, there, choice)
+            chosen[variable["name"]] = _chosen(dashboard, variable, there, choice)
             yield asked.where, _median(connection, asked.sql)
         else:
             fixed = [option["value"] for option in variable.get("options", [])]
             chosen[variable["name"]] = fixed if variable.get("multi") else variable["current"]["value"]
-    for asked in grafana.queries(board, chosen, shown(connection, board, chosen)):
+    for asked in grafana.queries(dashboard, chosen, shown(connection, dashboard, chosen)):
         yield asked.where, _median(connection, asked.sql)
 
 
-def _chosen(board: grafana.Json, variable: grafana.Json, there: list[str], choice: int | str) -> grafana.Value:
+def _chosen(dashboard: grafana.Json, variable: grafana.Json, there: list[str], choice: int | str) -> grafana.Value:
     name, first = variable["name"], variable["current"].get("value")
     there = [one for one in there if one != "newest"] or [""]
     if not variable["multi"]:
         return choice if choice in there else first if first in there else there[0]
-    counted = "workload" if not any(one["name"].startswith("run") for one in board["templating"]["list"]) else "run"
+    counted = "workload" if not any(one["name"].startswith("run") for one in dashboard["templating"]["list"]) else "run"
     if name.startswith(counted) and isinstance(choice, int):
         return there[-choice:]
     return [one for one in first if one in there] or there
 
 
-def shown(connection: Connection, board: grafana.Json, chosen: Mapping[str, grafana.Value]) -> grafana.Span:
+def shown(connection: Connection, dashboard: grafana.Json, chosen: Mapping[str, grafana.Value]) -> grafana.Span:
     """Return the time range: the run, all of the longest run since 1970, or the last hours."""
     if isinstance(fit := chosen.get("fit"), str):
         start, stop = 0.0, datetime.fromisoformat(fit).timestamp()
@@ -138,7 +138,7 @@ def shown(connection: Connection, board: grafana.Json, chosen: Mapping[str, graf
         assert row is not None
         start, stop = row
     else:
-        hours = re.fullmatch(r"now-(\d+)h", board["time"]["from"])
+        hours = re.fullmatch(r"now-(\d+)h", dashboard["time"]["from"])
         stop = time.time()
         start = stop - week.HOUR * float(hours[1] if hours else 6)
     return grafana.Span(start, stop)

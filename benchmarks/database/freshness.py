@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measurement.parse import SERIES, body
+from benchmarks.measurement.parse import SERIES, exposition
 from benchmarks.support.servers import exporter
 from hypergauge.sql.server.database import Database
 
@@ -28,8 +28,8 @@ def freshness(database: Database, folder: Path) -> dict[str, float]:
 
     A scrape is readable when a constantly repeated query first returns its last sample.
     """
-    bodies = itertools.cycle([body(seed) for seed in range(10)])
-    with exporter(lambda: next(bodies)) as address:
+    expositions = itertools.cycle([exposition(seed) for seed in range(10)])
+    with exporter(lambda: next(expositions)) as address:
         targets = folder / "targets.json"
         groups = [
             {"targets": [address], "labels": {"__param_part": str(n), "job": f"freshness-{n}", "instance": f"part-{n}"}}

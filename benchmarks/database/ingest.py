@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 
 from benchmarks.database.freshness import freshness
-from benchmarks.measurement.parse import SERIES, body
+from benchmarks.measurement.parse import SERIES, exposition
 from benchmarks.support.servers import Kind, own_database
 from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
@@ -31,7 +31,7 @@ __all__ = ["WholePath", "measure"]
 SCRAPES = 1200
 ROUNDS = 3
 HOUR = 3600
-BODIES = [body(seed) for seed in range(10)]
+EXPOSITIONS = [exposition(seed) for seed in range(10)]
 
 
 def measure(server: Kind | None = None) -> dict[str, float | str]:
@@ -103,7 +103,7 @@ class WholePath:
         """Send `scrapes` responses through the whole path, and return the seconds until the last row is committed."""
         began = time.perf_counter()
         for number in range(scrapes):
-            scrape = self._parser.parse(BODIES[number % len(BODIES)])
+            scrape = self._parser.parse(EXPOSITIONS[number % len(EXPOSITIONS)])
             for ref, series in scrape.new.items():
                 self._definitions[ref] = SeriesDefinition(self._target, series.metric, series.kind, dict(series.labels))
             found = self._rates.samples(scrape, float(next(self._clock)))

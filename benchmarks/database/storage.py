@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.support import recording, telemetry
-from benchmarks.support.recording import Body, RecordedRun, Recording
+from benchmarks.support.recording import Exposition, RecordedRun, Recording
 from benchmarks.support.servers import Kind, own_database
 from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
@@ -64,11 +64,11 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
     for layout, (lengths, passes) in LAYOUTS.items():
         with own_database("storage", server, default=Kind.TIMESCALEDB) as database:
             stored = _store(database, _repeated(_of(taken, lengths), passes))
-        results |= _figures(layout, stored)
+        results |= _metrics(layout, stored)
     return {"bytes_per_sample": results["day"], **results}
 
 
-def _figures(layout: str, stored: _Stored) -> dict[str, float | str]:
+def _metrics(layout: str, stored: _Stored) -> dict[str, float | str]:
     total = sum(stored.samples.values())
     compressed = sum(stored.bytes.values())
     results: dict[str, float | str] = {
@@ -78,9 +78,9 @@ def _figures(layout: str, stored: _Stored) -> dict[str, float | str]:
         f"{layout}_row_store": stored.rows_bytes / total,
         f"{layout}_aggregates": stored.aggregates_bytes / total,
     }
-    for listener in dict.fromkeys(key.partition(" ")[0] for key in stored.samples):
-        keys = [key for key in stored.samples if key.startswith(listener)]
-        results[f"{layout}_{listener}"] = sum(stored.bytes[key] for key in keys) / sum(
+    for exporter in dict.fromkeys(key.partition(" ")[0] for key in stored.samples):
+        keys = [key for key in stored.samples if key.startswith(exporter)]
+        results[f"{layout}_{exporter}"] = sum(stored.bytes[key] for key in keys) / sum(
             stored.samples[key] for key in keys
         )
         for key in keys:
@@ -93,13 +93,13 @@ def _of(taken: Recording, lengths: tuple[int, ...]) -> Recording:
     """Return the part of a recording with runs of these lengths."""
     wanted = [run for run in taken.runs if run.seconds in lengths]
     began, ended = wanted[0].started_at - _AROUND, wanted[-1].ended_at + _AROUND
-    return Recording(wanted, [body for body in taken.bodies if began <= body.time <= ended])
+    return Recording(wanted, [one for one in taken.expositions if began <= one.time <= ended])
 
 
 def _repeated(taken: Recording, passes: int) -> Recording:
     """Return a recording repeated `passes` times, each time with other runs."""
-    length = int(taken.bodies[-1].time - taken.bodies[0].time) + 2
-    runs, bodies = [], []
+    length = int(taken.expositions[-1].time - taken.expositions[0].time) + 2
+    runs, expositions = [], []
     for number in range(passes):
         shift = number * length
         ids = {run.run_id: run.run_id if not number else uuid.uuid4().hex for run in taken.runs}
@@ -107,11 +107,11 @@ def _repeated(taken: Recording, passes: int) -> Recording:
             RecordedRun(ids[run.run_id], run.started_at + shift, run.ended_at + shift, run.seconds)
             for run in taken.runs
         ]
-        bodies += [
-            Body(body.listener, body.time + shift, _moved(body.text, ids, shift)) if number else body
-            for body in taken.bodies
+        expositions += [
+            Exposition(one.exporter, one.time + shift, _moved(one.text, ids, shift)) if number else one
+            for one in taken.expositions
         ]
-    return Recording(runs, bodies)
+    return Recording(runs, expositions)
 
 
 def _moved(text: bytes, ids: dict[str, str], shift: int) -> bytes:
@@ -157,12 +157,12 @@ def _place_runs(connection: Connection, taken: list[RecordedRun]) -> None:
                 )
             ],
         )  # fmt: skip
-        places = [
+        gpu_instances = [
             runs.Placement(run.run_id, HOST, gpu_uuid=gpu.uuid, gpu_instance_id=part.gi)
             for gpu in telemetry.Host().gpus
             for part in gpu.parts
         ]
-        runs.start_runs(connection, workload, [runs.Placement(run.run_id, HOST), *places], run.started_at)
+        runs.start_runs(connection, workload, [runs.Placement(run.run_id, HOST), *gpu_instances], run.started_at)
         runs.end_run(connection, run.run_id, RunEnd("finished", run.started_at, run.ended_at, 0, None, 0.0, 0, 0, 0))
 
 
@@ -170,10 +170,10 @@ def _ingest(database: Database, connection: Connection, taken: Recording) -> Non
     definitions: dict[int, SeriesDefinition] = {}
     with_folder = Path(database.settings.home) / "spool"
     spool, lock = Spool(with_folder), threading.Lock()
-    for listener, bodies in _by_listener(taken).items():
-        target = targets.register_target(connection, host=HOST, listener=listener, instance="", url=listener)
+    for exporter, expositions in _by_exporter(taken).items():
+        target = targets.register_target(connection, host=HOST, listener=exporter, instance="", url=exporter)
         parser, rates, base = Parser(), Rates(1.0), len(definitions)
-        for at, text in bodies:
+        for at, text in expositions:
             scrape = parser.parse(text)
             for ref, series in scrape.new.items():
                 definitions[base + ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
@@ -187,10 +187,10 @@ def _ingest(database: Database, connection: Connection, taken: Recording) -> Non
     spool.close()
 
 
-def _by_listener(taken: Recording) -> dict[str, list[tuple[float, bytes]]]:
+def _by_exporter(taken: Recording) -> dict[str, list[tuple[float, bytes]]]:
     found: dict[str, list[tuple[float, bytes]]] = defaultdict(list)
-    for body in taken.bodies:
-        found[body.listener].append((body.time, body.text))
+    for one in taken.expositions:
+        found[one.exporter].append((one.time, one.text))
     found["nvml"], found["dcgm"] = [], []
     for at, dcgm, nvml in _simulated(taken):
         found["dcgm"].append((at, dcgm))
@@ -201,8 +201,8 @@ def _by_listener(taken: Recording) -> dict[str, list[tuple[float, bytes]]]:
 def _simulated(taken: Recording) -> Iterator[tuple[float, bytes, bytes]]:
     """Yield time and both responses for each second of the recording, each at its own phase of the second."""
     host = telemetry.Host()
-    first = int(taken.bodies[0].time)
-    for at in range(first, int(taken.bodies[-1].time)):
+    first = int(taken.expositions[0].time)
+    for at in range(first, int(taken.expositions[-1].time)):
         host.tick(next((at - run.started_at for run in taken.runs if run.started_at <= at < run.ended_at), None))
         yield at + 0.414, host.dcgm(), host.nvml()
 
@@ -221,7 +221,7 @@ def _measured(connection: Connection, rows_bytes: int) -> _Stored:
             "select series_id, min(value) is not distinct from max(value) from samples group by series_id"
         ).fetchall()
     )
-    listeners: dict[int, str] = dict(
+    exporters: dict[int, str] = dict(
         connection.execute("select series_id, listener from series join targets using (target_id)").fetchall()
     )
     counts: dict[str, int] = defaultdict(int)
@@ -234,7 +234,7 @@ def _measured(connection: Connection, rows_bytes: int) -> _Stored:
                    pg_column_size(runset_id), pg_column_size(value), pg_column_size(dt) from {chunk} c
             """.encode()
         ):
-            key = f"{listeners[series]} {'constant' if constant[series] else 'changing'}"
+            key = f"{exporters[series]} {'constant' if constant[series] else 'changing'}"
             counts[key] += count
             sizes[key] += size
             for name, part in zip(("time", "runset_id", "value", "dt"), parts, strict=True):

@@ -56,13 +56,13 @@ _KEY = "gpu_power"
 def measure(server: Kind | None = None) -> dict[str, float | str]:
     """Return samples and points per second of both, and their ratios."""
     with own_database("mlflow", server) as database, database.session() as connection:
-        bodies = _bodies()
-        own = _own_ingest(database, connection, bodies)
+        expositions = _expositions()
+        own = _own_ingest(database, connection, expositions)
         _own_curve(database, connection)
         flavour = inspect(connection).flavour.value
         with _server(database, connection) as client:
             experiment = client.create_experiment("benchmark")
-            theirs = _their_ingest(client, experiment, bodies)
+            theirs = _their_ingest(client, experiment, expositions)
             run_id = _their_curve(client, experiment)
             history = _median(lambda: _checked(len(client.get_metric_history(run_id, _KEY)), POINTS))
         span = POINTS / CHART_POINTS
@@ -81,16 +81,16 @@ def measure(server: Kind | None = None) -> dict[str, float | str]:
     }
 
 
-def _bodies() -> list[bytes]:
+def _expositions() -> list[bytes]:
     host = telemetry.Host()
-    bodies = []
+    expositions = []
     for second in range(SECONDS):
         host.tick(float(second))
-        bodies.append(host.dcgm())
-    return bodies
+        expositions.append(host.dcgm())
+    return expositions
 
 
-def _own_ingest(database: Database, connection: Connection, bodies: list[bytes]) -> float:
+def _own_ingest(database: Database, connection: Connection, expositions: list[bytes]) -> float:
     """Return samples per second from bytes to committed rows."""
     target = targets.register_target(connection, host="node1", listener="dcgm", instance="", url="none")
     parser, rates, lock = Parser(), Rates(1.0), threading.Lock()
@@ -100,7 +100,7 @@ def _own_ingest(database: Database, connection: Connection, bodies: list[bytes])
     # From now on, as live samples: late ones would also cost a refresh of the aggregates.
     start, written = time.time(), 0
     began = time.perf_counter()
-    for second, text in enumerate(bodies):
+    for second, text in enumerate(expositions):
         scrape = parser.parse(text)
         for ref, series in scrape.new.items():
             definitions[ref] = SeriesDefinition(target, series.metric, series.kind, dict(series.labels))
@@ -208,12 +208,12 @@ def _await(url: str, server: subprocess.Popen[bytes]) -> None:
             time.sleep(0.2)
 
 
-def _their_ingest(client: MlflowClient, experiment: str, bodies: list[bytes]) -> float:
+def _their_ingest(client: MlflowClient, experiment: str, expositions: list[bytes]) -> float:
     parser = Parser()
     metrics: list[Metric] = []
     names: dict[int, str] = {}
-    start = time.time() - len(bodies)
-    for second, text in enumerate(bodies):
+    start = time.time() - len(expositions)
+    for second, text in enumerate(expositions):
         scrape = parser.parse(text)
         for ref, series in scrape.new.items():
             labels = dict(series.labels)

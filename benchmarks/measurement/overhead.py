@@ -148,11 +148,11 @@ def _gpus() -> Callable[[], bytes]:
     """Return a function that gives the exposition of simulated GPUs, a second later at each call."""
     host = telemetry.Host()
 
-    def body() -> bytes:
+    def exposition() -> bytes:
         host.tick(100.0)
         return host.dcgm()
 
-    return body
+    return exposition
 
 
 def _end(process: subprocess.Popen[Any]) -> None:

@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from hypergauge.collector.convert.exposition import Parser
 from hypergauge.collector.convert.rates import Rates
 
-__all__ = ["body", "measure"]
+__all__ = ["exposition", "measure"]
 
 GPUS, INSTANCES, METRICS = 8, 7, 20
 SERIES = GPUS * INSTANCES * METRICS
 
 
-def body(seed: int) -> bytes:
+def exposition(seed: int) -> bytes:
     """Return an exposition of 1,120 series with eight labels, as of a dcgm-exporter of 8 GPUs with 7 instances each."""
     results = random.Random(seed)
     lines = []
@@ -37,17 +37,17 @@ def body(seed: int) -> bytes:
 
 def measure() -> dict[str, float | str]:
     """Return samples per second of both parsers, and the ratio of their medians; values change from scrape to scrape."""
-    bodies = [body(seed) for seed in range(20)]
+    expositions = [exposition(seed) for seed in range(20)]
     parser, rates = Parser(), Rates(1.0)
     clock = iter(range(1_000_000))
 
     def ours(text: bytes) -> None:
         rates.samples(parser.parse(text), float(next(clock)))
 
-    ours(bodies[0])  # fills the cache of series
-    mine = _median(ours, bodies * 5)
+    ours(expositions[0])  # fills the cache of series
+    mine = _median(ours, expositions * 5)
     reference = _median(
-        lambda text: [list(f.samples) for f in text_string_to_metric_families(text.decode())], bodies[:5]
+        lambda text: [list(f.samples) for f in text_string_to_metric_families(text.decode())], expositions[:5]
     )
     return {
         "series": SERIES,
@@ -57,9 +57,9 @@ def measure() -> dict[str, float | str]:
     }
 
 
-def _median(work: Callable[[bytes], object], bodies: list[bytes]) -> float:
+def _median(work: Callable[[bytes], object], expositions: list[bytes]) -> float:
     seconds = []
-    for text in bodies:
+    for text in expositions:
         began = time.perf_counter()
         work(text)
         seconds.append(time.perf_counter() - began)

@@ -19,7 +19,7 @@ from benchmarks.support.telemetry import Host
 __all__ = ["SERIES", "imitated"]
 
 SERIES = 50
-_BODIES = 8
+_EXPOSITIONS = 8
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %d\r\n\r\n"
 
 
@@ -36,7 +36,7 @@ def imitated(count: int) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
         process.wait()
 
 
-class _Listener(asyncio.Protocol):
+class _Exporter(asyncio.Protocol):
     """One connection of an exporter; the client sends only whole requests for the one page."""
 
     def __init__(self, answers: Iterator[bytes]) -> None:
@@ -51,34 +51,34 @@ class _Listener(asyncio.Protocol):
             self._transport.write(next(self._answers))
 
 
-def _bodies() -> list[bytes]:
+def _expositions() -> list[bytes]:
     """Return expositions of two busy GPUs, one per second: all of the first one, and a part of the other."""
     host = Host()
     uuids = [gpu.uuid.encode() for gpu in host.gpus[:2]]
-    bodies = []
-    for second in range(60, 60 + _BODIES):
+    expositions = []
+    for second in range(60, 60 + _EXPOSITIONS):
         host.tick(float(second))
         lines = host.nvml().splitlines(keepends=True)
         shown = [line for uuid in uuids for line in lines if uuid in line][:SERIES]
         assert len(shown) == SERIES
-        bodies.append(b"".join(line for line in lines if line.startswith(b"#") or line in shown))
-    return bodies
+        expositions.append(b"".join(line for line in lines if line.startswith(b"#") or line in shown))
+    return expositions
 
 
-def _answers(bodies: Sequence[bytes], number: int) -> Iterator[bytes]:
+def _answers(expositions: Sequence[bytes], number: int) -> Iterator[bytes]:
     """Return the successive answers of exporter `number`; exporters begin at different ones."""
-    expositions = [body.replace(b"-5d2c-4c0e-", b"-%04x-%04x-" % (number >> 16, number & 0xFFFF)) for body in bodies]
-    answers = [_HEAD % len(body) + body for body in expositions]
+    renamed = [one.replace(b"-5d2c-4c0e-", b"-%04x-%04x-" % (number >> 16, number & 0xFFFF)) for one in expositions]
+    answers = [_HEAD % len(one) + one for one in renamed]
     return itertools.islice(itertools.cycle(answers), number % len(answers), None)
 
 
 async def _serve(count: int) -> None:
     loop = asyncio.get_running_loop()
-    bodies = _bodies()
+    expositions = _expositions()
     addresses = []
     for number in range(count):
-        answers = _answers(bodies, number)
-        server = await loop.create_server(lambda answers=answers: _Listener(answers), "127.0.0.1", 0)  # type: ignore[misc]
+        answers = _answers(expositions, number)
+        server = await loop.create_server(lambda answers=answers: _Exporter(answers), "127.0.0.1", 0)  # type: ignore[misc]
         addresses.append("{}:{}".format(*server.sockets[0].getsockname()))
     print(json.dumps(addresses), flush=True)
     await asyncio.Event().wait()

@@ -27,7 +27,7 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.files.run_folder import RunFolder
 from hypergauge.core.services import Service, Stack
 
-__all__ = ["EXPORTERS", "FILE", "SCRIPT", "Body", "RecordedRun", "Recording", "read", "record"]
+__all__ = ["EXPORTERS", "FILE", "SCRIPT", "Exposition", "RecordedRun", "Recording", "read", "record"]
 
 FILE = Path(__file__).with_name("recordings") / "runs.jsonl.xz"
 EXPORTERS = ("host", "process")
@@ -47,10 +47,10 @@ class RecordedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class Exposition:
     """Response of an exporter at `time`, as a collector dates the scrape (Unix seconds)."""
 
-    listener: str
+    exporter: str
     time: float
     text: bytes
 
@@ -60,15 +60,15 @@ class Recording:
     """Runs, and all scrapes during them, by time."""
 
     runs: list[RecordedRun]
-    bodies: list[Body]
+    expositions: list[Exposition]
 
 
 def read(path: Path = FILE) -> Recording:
     """Read a recording."""
     with lzma.open(path, "rt", encoding="utf-8") as lines:
         runs = [RecordedRun(**run) for run in json.loads(next(lines))]
-        bodies = [Body(listener, at, text.encode()) for listener, at, text in map(json.loads, lines)]
-    return Recording(runs, bodies)
+        expositions = [Exposition(exporter, at, text.encode()) for exporter, at, text in map(json.loads, lines)]
+    return Recording(runs, expositions)
 
 
 def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
@@ -89,11 +89,11 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
             env={**environment, "BENCH_HOME": str(home)},
             stdout=sys.stderr,
         )
-        bodies: list[Body] = []
+        expositions: list[Exposition] = []
         ended = threading.Event()
         try:
             services = _exporters(Stack(settings), schedule)
-            threads = [threading.Thread(target=_follow, args=(service, bodies, ended)) for service in services]
+            threads = [threading.Thread(target=_scrape, args=(service, expositions, ended)) for service in services]
             for thread in threads:
                 thread.start()
             schedule.wait()
@@ -111,7 +111,7 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
             RecordedRun(run_id, end.started_at, end.ended_at, wanted)
             for (run_id, end), wanted in zip(ends, seconds, strict=True)
         ]
-    recording = Recording(runs, sorted(bodies, key=lambda body: body.time))
+    recording = Recording(runs, sorted(expositions, key=lambda one: one.time))
     path.parent.mkdir(exist_ok=True)
     with lzma.open(path, "wt", encoding="utf-8", preset=9 | lzma.PRESET_EXTREME) as lines:
         for line in _lines(recording):
@@ -122,8 +122,8 @@ def record(path: Path = FILE, seconds: tuple[int, ...] = SECONDS) -> Recording:
 def _lines(recording: Recording) -> Iterator[str]:
     yield json.dumps([asdict(run) for run in recording.runs])
     # Sorted by exporter, so that repetitions are close together and compress better.
-    for body in sorted(recording.bodies, key=lambda body: (body.listener, body.time)):
-        yield json.dumps([body.listener, body.time, body.text.decode()])
+    for one in sorted(recording.expositions, key=lambda one: (one.exporter, one.time)):
+        yield json.dumps([one.exporter, one.time, one.text.decode()])
 
 
 def _exporters(stack: Stack, schedule: subprocess.Popen[bytes]) -> list[Service]:
@@ -137,10 +137,10 @@ def _exporters(stack: Stack, schedule: subprocess.Popen[bytes]) -> list[Service]
         time.sleep(0.1)
 
 
-def _follow(service: Service, bodies: list[Body], ended: threading.Event) -> None:
+def _scrape(service: Service, expositions: list[Exposition], ended: threading.Event) -> None:
     """Scrape once per second, at the collector's times and with its time stamps."""
-    listener = service.name.removeprefix("exporter-")
-    target = Target(service.url, socket.gethostname(), listener, "")
+    exporter = service.name.removeprefix("exporter-")
+    target = Target(service.url, socket.gethostname(), exporter, "")
     address = urlsplit(service.url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
     slot = int(time.time() - offset(target)) + 1
@@ -151,7 +151,7 @@ def _follow(service: Service, bodies: list[Body], ended: threading.Event) -> Non
         at = aligned(scheduled, time.time(), 1.0)
         try:
             connection.request("GET", address.path, headers={"Accept": "text/plain;version=0.0.4"})
-            bodies.append(Body(listener, at, connection.getresponse().read()))
+            expositions.append(Exposition(exporter, at, connection.getresponse().read()))
         except (OSError, http.client.HTTPException):
             connection.close()
         slot = max(slot + 1, int(time.time() - offset(target)) + 1)

@@ -207,14 +207,14 @@ def following(primary: EmbeddedServer, folder: Path) -> Iterator[EmbeddedServer]
 
 
 @contextlib.contextmanager
-def exporter(body: Callable[[], bytes]) -> Iterator[str]:
-    """Serve the result of `body` at each request, and yield the address, ``host:port``."""
+def exporter(exposition: Callable[[], bytes]) -> Iterator[str]:
+    """Serve the result of `exposition` at each request, and yield the address, ``host:port``."""
 
     class Answer(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            text = body()
+            text = exposition()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain; version=0.0.4")
             self.send_header("Content-Length", str(len(text)))

@@ -113,9 +113,9 @@ def rows(cluster: Cluster, connection: Connection, step: float = HOUR / 2) -> It
     results = np.random.default_rng(1)
     tags: dict[int, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int32]]] = {}
     segments = sorted(samples.run_set_segments(connection, 0.0), key=lambda one: one.started_at)
-    for place in {one.place_id for one in segments}:
-        mine = [one for one in segments if one.place_id == place]
-        tags[place] = (
+    for place_id in {one.place_id for one in segments}:
+        mine = [one for one in segments if one.place_id == place_id]
+        tags[place_id] = (
             np.array([one.started_at for one in mine]), np.array([one.ended_at for one in mine]),
             np.array([one.runset_id for one in mine], np.int32),
         )  # fmt: skip

@@ -51,7 +51,7 @@ class SharedResource:
             return
         private.make_folder(self._folder)
         with self._gate():
-            descriptor = os.open(self._folder / "holders.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self._folder / "users.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 self.shared = not try_lock(descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -85,7 +85,7 @@ class SharedResource:
     def alone(self) -> Iterator[bool]:
         """Keep other processes from joining; yield whether no process holds the resource."""
         private.make_folder(self._folder)
-        others = FileLock(self._folder / "holders.lock")
+        others = FileLock(self._folder / "users.lock")
         with self._gate():
             try:
                 yield others.take(0)

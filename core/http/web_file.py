@@ -45,7 +45,7 @@ def read_web_config(path: Path) -> WebConfig:
 
 def _verifying(value: Any) -> Any:
     if value in _TAKE_ANY:
-        raise ValueError(f"{value!s} takes anybody's certificate: write RequireAndVerifyClientCert, or NoClientCert")
+        raise ValueError(f"{value!s} accepts any certificate: write RequireAndVerifyClientCert, or NoClientCert")
     return value or "NoClientCert"
 
 

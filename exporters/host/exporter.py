@@ -29,9 +29,9 @@ _IGNORED_DISKS = re.compile(r"(z?ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+")
 _PRESSURE = {
     ("cpu", "some"): ("cpu_waiting", "processes waited for a CPU"),
     ("io", "some"): ("io_waiting", "processes waited for I/O"),
-    ("io", "full"): ("io_stalled", "no process could go on because of I/O"),
+    ("io", "full"): ("io_stalled", "no process could run because of I/O"),
     ("memory", "some"): ("memory_waiting", "processes waited for memory"),
-    ("memory", "full"): ("memory_stalled", "no process could go on because of memory"),
+    ("memory", "full"): ("memory_stalled", "no process could run because of memory"),
 }
 # By metric, the column of the device's line, and the multiplier and divisor to the base unit.
 _DISK_COLUMNS = {

@@ -65,7 +65,7 @@ class ExporterServer(MetricsServer):
         super().__init__(self._source.exposition, bind, port, web=web, insecure=insecure)
 
     @property
-    def unasked_seconds(self) -> float:
+    def unscraped_seconds(self) -> float:
         """Seconds since the last request."""
         return time.monotonic() - self._source.asked_at
 

@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 from hypergauge.core.sentinels import FP64, INT64
 from hypergauge.gpu.library import Nvml
 
-__all__ = ["Queries", "is_driver_gone", "known"]
+__all__ = ["Queries", "is_driver_lost", "known"]
 
 
 class _Code(IntEnum):
@@ -121,7 +121,7 @@ class Queries:
                 raise
 
 
-def is_driver_gone(error: Exception) -> bool:
+def is_driver_lost(error: Exception) -> bool:
     """Return whether no GPU will answer until NVML is initialised again."""
     return getattr(error, "value", None) in _DRIVER_GONE
 

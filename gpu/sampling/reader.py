@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from hypergauge.gpu.library import Nvml, as_text
 from hypergauge.gpu.sampling.device_handle import DeviceHandle
-from hypergauge.gpu.sampling.queries import is_driver_gone
+from hypergauge.gpu.sampling.queries import is_driver_lost
 from hypergauge.gpu.sampling.sample import Sample
 from hypergauge.gpu.sampling.xids import Xids
 
@@ -109,7 +109,7 @@ class GpuReader:
                     xids = self._xids.setdefault(uuid, Xids())
                     self._gpus[uuid] = DeviceHandle(self._nvml, index, handle, xids)
             except self._nvml.NVMLError as error:
-                if is_driver_gone(error):
+                if is_driver_lost(error):
                     raise
                 self._all_open = False
                 if uuid is not None:
@@ -127,7 +127,7 @@ class GpuReader:
                 samples.append(gpu.read(now))
                 self._lost.pop(uuid, None)
             except self._nvml.NVMLError as error:
-                if is_driver_gone(error):
+                if is_driver_lost(error):
                     raise
                 self._lost[uuid] = str(error)
                 self._gpus.pop(uuid).close()

@@ -82,7 +82,7 @@ def test_a_full_disk_under_the_database_loses_nothing(flavour: Flavour, folder: 
             collector.wait_for_scrapes(exporter, 5)
             ballast.unlink()
             # Without room for its log a server gives up; whoever runs it then starts it, but nobody the collector.
-            wait_for(lambda: server.answers or server.gone, "the server, or its end")
+            wait_for(lambda: server.answers or server.ended, "the server, or its end")
             server.start()
             account.wait_for_scrapes(exporter)
             assert collector.metrics()["bench_collector_lost_samples_total"] == 0

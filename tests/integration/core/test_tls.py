@@ -185,7 +185,10 @@ def test_a_renewed_certificate_is_taken_up(site: Site, caplog: pytest.LogCapture
         ("tls_server_config: {cert_fil: server.pem}", "1:21: unknown key 'cert_fil' (did you mean 'cert_file'?)"),
         ("tls_server_config: {cipher_suites: []}", "'cipher_suites' is a field of Prometheus's that is not supported"),
         ("tls_server_config: {cert_file: a, key_file: b, client_ca_file: c}", "go together"),
-        ("tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAnyClientCert}", "anybody's"),
+        (
+            "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireAnyClientCert}",
+            "RequireAndVerifyClientCert",
+        ),
         (
             "tls_server_config: {cert_file: a, key_file: b, client_auth_type: RequireCert}",
             "unknown 'RequireCert' (did you mean",

@@ -102,7 +102,7 @@ def _table(answer: Answer) -> Iterator[str]:
     yield f"a {answer.query.kind} is drawn from a table"
 
 
-def _figure(answer: Answer) -> Iterator[str]:
+def _value(answer: Answer) -> Iterator[str]:
     if not answer.has(NUMBERS) and not answer.has(TEXTS):
         yield "there is no row"
     if (
@@ -135,9 +135,9 @@ _KINDS: dict[str, Callable[[Answer], Iterator[str]]] = {
     "annotation": _annotation,
     "timeseries": _table,
     "heatmap": _table,
-    "stat": _figure,
-    "gauge": _figure,
-    "bargauge": _figure,
+    "stat": _value,
+    "gauge": _value,
+    "bargauge": _value,
     "barchart": _bars,
     "trend": _points,
     "xychart": _points,

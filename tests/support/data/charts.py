@@ -33,7 +33,7 @@ class Axis:
         """Seconds per step of the fastest run."""
         return min((self.ends[run] - begins[0]) / len(begins) for run, begins in self.begins.items())
 
-    def place(self, run: str, moment: float) -> int | None:
+    def position(self, run: str, moment: float) -> int | None:
         """Return a run's step at a time; a gap between two belongs to the first."""
         if run not in self.begins or not self.begins[run][0] <= moment < self.ends[run]:
             return None
@@ -85,11 +85,11 @@ def expected(
             continue
         moment = math.floor((at - ORIGIN) / bucket) * bucket + ORIGIN if bucket else at
         shift = begin if aligned and not axis else 0.0
-        place = axis.place(run, moment + bucket / 2) if axis else moment
-        if place is None or not shift + low <= place < shift + high:
+        position = axis.position(run, moment + bucket / 2) if axis else moment
+        if position is None or not shift + low <= position < shift + high:
             continue
         if axis:
-            when = place // step * step
+            when = position // step * step
         else:
             when = elapsed_bin(moment, begin, bucket, step) if aligned else clock_bin(moment, begin, step)
         line = (label, quantity, scope, (device or "") if per_device else "")
@@ -102,12 +102,12 @@ def expected(
         mean = sum(value * dt for value, dt in samples) / seconds
         members[tuple(member)].append((scale * mean, scale * min(values), scale * max(values)))
     lines: dict[tuple[Any, ...], list[tuple[float, float, float]]] = defaultdict(list)
-    for (when, label, quantity, scope, device, *_), figures in members.items():
-        means, lows, highs = zip(*figures, strict=True)
+    for (when, label, quantity, scope, device, *_), triples in members.items():
+        means, lows, highs = zip(*triples, strict=True)
         lines[when, label, quantity, scope, device].append((fmean(means), min(lows), max(highs)))
     points = []
-    for (when, label, quantity, scope, device), figures in lines.items():
-        means, lows, highs = zip(*figures, strict=True)
+    for (when, label, quantity, scope, device), triples in lines.items():
+        means, lows, highs = zip(*triples, strict=True)
         combine = combines[label, quantity, scope, device]
         mean = sum(means) if combine == "sum" else max(means) if combine == "max" else fmean(means)
         low, high = (sum(lows), sum(highs)) if combine == "sum" else (min(lows), max(highs))
@@ -159,8 +159,8 @@ def moment_of(seconds: float | None) -> datetime | None:
 
 def assert_same(found: list[Point], wanted: list[Point]) -> None:
     assert [point[:4] for point in found] == [point[:4] for point in wanted]
-    figures = [figure for point in found for figure in point[4:]]
-    assert figures == pytest.approx([figure for point in wanted for figure in point[4:]], rel=1e-9, abs=1e-9)
+    values = [value for point in found for value in point[4:]]
+    assert values == pytest.approx([value for point in wanted for value in point[4:]], rel=1e-9, abs=1e-9)
 
 
 def random_world(world: World, seed: int) -> tuple[list[str], float]:
@@ -182,7 +182,7 @@ def random_world(world: World, seed: int) -> tuple[list[str], float]:
         ],
     }
     for listener, series in names.items():
-        figures, bodies = dict.fromkeys(series, 0.0), []
+        values, bodies = dict.fromkeys(series, 0.0), []
         silent_until = 0.0
         for second in range(SECONDS):
             if dice.random() < 0.005:
@@ -192,10 +192,10 @@ def random_world(world: World, seed: int) -> tuple[list[str], float]:
             lines = []
             for name in series:
                 if "_total" in name:
-                    figures[name] = 0.0 if dice.random() < 0.003 else figures[name] + dice.random() * 3
+                    values[name] = 0.0 if dice.random() < 0.003 else values[name] + dice.random() * 3
                 else:
-                    figures[name] = math.nan if dice.random() < 0.01 else dice.random() * 100
-                lines.append(f"{name} {figures[name]!r}".replace("nan", "NaN"))
+                    values[name] = math.nan if dice.random() < 0.01 else dice.random() * 100
+                lines.append(f"{name} {values[name]!r}".replace("nan", "NaN"))
             bodies.append((start + second + 0.25, "\n".join([*lines, ""]).encode()))
         world.write(world.scraped(bodies, listener))
     return runs, start

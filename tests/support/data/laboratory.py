@@ -84,7 +84,7 @@ class Laboratory:
         drift = 0.04 * np.sin(elapsed * 40 + show.position)
         return mine, np.clip(activity + drift + self._noise.normal(0, 0.03, len(activity)), 0.02, None)
 
-    def _see(self, key: str, times: Curve, labels: Mapping[str, str], figures: Mapping[str, Curve]) -> None:
+    def _see(self, key: str, times: Curve, labels: Mapping[str, str], values: Mapping[str, Curve]) -> None:
         """Add values of an exporter; `key` is ``EXPORTER of HOST``."""
         if not len(times):
             return
@@ -97,7 +97,7 @@ class Laboratory:
         seconds = float(times[1] - times[0]) if len(times) > 1 else self.interval
         self.records += [
             self.world.gauge(metric, times.tolist(), curve.tolist(), labels, key, dt=seconds)
-            for metric, curve in figures.items()
+            for metric, curve in values.items()
         ]
 
     def _processes(self, show: Show, times: Curve, activity: Curve) -> None:
@@ -198,8 +198,8 @@ class Laboratory:
             "bench_collector_spool_bytes": np.where(away, np.cumsum(away) * 1.5e5, 2e4),
         })  # fmt: skip
         for outcome, each in (("ok", count), ("timeout", 0)):
-            figures = {"bench_collector_scrapes_total": np.full_like(times, each)}
-            self._see("collector of node1", times, {"outcome": outcome}, figures)
+            values = {"bench_collector_scrapes_total": np.full_like(times, each)}
+            self._see("collector of node1", times, {"outcome": outcome}, values)
         lines = {"bench_collector_dropped_lines_total": np.where(away, 0, 0.1)}
         self._see("collector of node1", times, {"reason": "future"}, lines)
 

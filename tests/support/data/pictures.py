@@ -21,11 +21,11 @@ def notice(text: str) -> Notice:
 
 def series(label: str, value: Sequence[float], spread: float = 0.1, **fields: Any) -> Series:
     """Return a curve with a point per second; its samples lie within a share of `spread` around it."""
-    figures = np.array(value, np.float64)
+    values = np.array(value, np.float64)
     return Series(
         **{
             "label": label, "runs": (f"{abs(hash(label)):032x}",), "metric": "gpu_power", "unit": "watts", "scope": "instance",
-            "x": np.arange(len(figures), dtype=np.float64), "value": figures, "low": (1 - spread) * figures, "high": (1 + spread) * figures,
+            "x": np.arange(len(values), dtype=np.float64), "value": values, "low": (1 - spread) * values, "high": (1 + spread) * values,
             "simulated": False, "profiled": False, **fields,
         }
     )  # fmt: skip

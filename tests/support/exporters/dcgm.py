@@ -22,9 +22,9 @@ __all__ = [
     "Given",
     "NoNvml",
     "Played",
-    "body",
-    "exporter",
+    "exposition",
     "lines",
+    "make_exporter",
     "until",
     "values",
 ]  # fmt: skip
@@ -70,21 +70,21 @@ class Given:
         """Do nothing."""
 
 
-def exporter(tmp_path: Path, reader: Given, **environment: str) -> DcgmExporter:
+def make_exporter(tmp_path: Path, reader: Given, **environment: str) -> DcgmExporter:
     """Return an exporter without dcgmi on a reader."""
     options = ExporterOptions(home=tmp_path)
     return DcgmExporter(options, environment={"PATH": ""} | environment, nvml=NoNvml(), reader=reader, hostname="n1")
 
 
-def body(listener: DcgmExporter) -> str:
+def exposition(exporter: DcgmExporter) -> str:
     """Return the exporter's exposition."""
-    return render(listener.collect()).decode()
+    return render(exporter.collect()).decode()
 
 
-def until(listener: DcgmExporter, expected: Callable[[str], bool]) -> str:
+def until(exporter: DcgmExporter, expected: Callable[[str], bool]) -> str:
     """Return the first expected exposition."""
     deadline = time.monotonic() + HUNG_SECONDS
-    while not expected(text := body(listener)):
+    while not expected(text := exposition(exporter)):
         assert time.monotonic() < deadline, text
         time.sleep(0.02)
     return text

@@ -72,7 +72,7 @@ def gpm(nvml: SimulatedNvml, first: Any, second: Any, *numbers: int) -> dict[int
     asked = pynvml.c_nvmlGpmMetricsGet_t()
     asked.version, asked.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, len(numbers)
     asked.sample1, asked.sample2 = first, second
-    for place, number in enumerate(numbers):
-        asked.metrics[place].metricId = number
+    for index, number in enumerate(numbers):
+        asked.metrics[index].metricId = number
     nvml.nvmlGpmMetricsGet(asked)
     return {metric.metricId: (metric.nvmlReturn, metric.value) for metric in asked.metrics[: len(numbers)]}

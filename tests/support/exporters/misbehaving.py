@@ -200,8 +200,8 @@ async def _repeat(server: BadExporters, path: str, writer: asyncio.StreamWriter)
 async def _jump(server: BadExporters, path: str, writer: asyncio.StreamWriter) -> None:
     """Lines with times of a clock that is 5 minutes ahead, correct, and 5 minutes behind."""
     count = len(server.served[path])
-    says = time.time() + (0, 300, 0, -300)[count % 4]
-    writer.write(ok(f"served {count} {round(says * 1000)}\n".encode()))
+    shown = time.time() + (0, 300, 0, -300)[count % 4]
+    writer.write(ok(f"served {count} {round(shown * 1000)}\n".encode()))
     await writer.drain()
     server.served[path].append(time.time())
 

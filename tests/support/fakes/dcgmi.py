@@ -4,7 +4,7 @@ The folder in ``FAKE_DCGMI`` holds
 
 - ``discovery-l.txt`` and ``discovery-c.txt``, its output;
 - ``profiles.json``, MIG profiles by ``GPU-I 0``;
-- ``figures.json``, texts by entity and number of field, read again for each row, or instead
+- ``values.json``, texts by entity and number of field, read again for each row, or instead
 - ``dmon.txt``, lines that dmon prints at once for any request before it ends;
 - ``engine-down`` without a host engine, and ``no-profiling`` without its profiling module;
 - ``calls``, a log of its calls.
@@ -75,10 +75,10 @@ def dmon(folder: Path, options: dict[str, str]) -> int:
             print(row(entity, [profiles[entity]], widths))
         return 0
     while True:
-        figures = json.loads((folder / "figures.json").read_text())
+        values = json.loads((folder / "values.json").read_text())
         for entity in entities:
-            if entity in figures:
-                print(row(entity, [figures[entity].get(str(number), "") for number in numbers], widths))
+            if entity in values:
+                print(row(entity, [values[entity].get(str(number), "") for number in numbers], widths))
         sys.stdout.flush()
         if options.get("-c") == "1":
             return 0

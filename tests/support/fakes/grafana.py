@@ -145,8 +145,8 @@ def dashboards(providers: list[dict[str, Any]]) -> dict[str, Any]:
         if provider["type"] != "file" or not folder.is_dir():
             sys.exit(f"{folder} is not there")
         for path in folder.glob("*.json"):
-            board = json.loads(path.read_text())
-            found[board["uid"]] = board["title"]
+            dashboard = json.loads(path.read_text())
+            found[dashboard["uid"]] = dashboard["title"]
     return found
 
 

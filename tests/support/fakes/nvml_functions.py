@@ -307,8 +307,8 @@ def gpm_metrics_get(nvml: NvmlDouble, request: Any) -> Any:
     assert first_uuid == second_uuid, "samples of two instances are not comparable"
     assert second_at - first_at >= 0.1, "samples so close together carry no information"
     card, instance = of
-    for place in range(request.numMetrics):
-        metric = request.metrics[place]
+    for index in range(request.numMetrics):
+        metric = request.metrics[index]
         value = card.gpm.get(instance, {}).get(metric.metricId)
         metric.nvmlReturn = pynvml.NVML_ERROR_NOT_SUPPORTED if value is None else pynvml.NVML_SUCCESS
         metric.value = value or 0.0

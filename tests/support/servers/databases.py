@@ -53,13 +53,13 @@ class OwnServer:
         self._server.release()
 
     @property
-    def gone(self) -> bool:
+    def ended(self) -> bool:
         """Return whether the server is stopped; a recovering one is not."""
         return not (self.folder / "data" / "postmaster.pid").exists()
 
     def start(self) -> None:
         """Start the server if it is stopped."""
-        if self.gone:
+        if self.ended:
             self._server.release()
         self._server.acquire()
 

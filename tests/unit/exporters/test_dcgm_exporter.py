@@ -18,7 +18,7 @@ from hypergauge.exporters.serving.registry import ExporterOptions
 from hypergauge.exporters.serving.server import ExporterServer
 from hypergauge.gpu import Gpu, MigInstance
 from hypergauge.gpu.sampling.sample import DeviceSample, GpuSample, Sample
-from tests.support.exporters.dcgm import DATA, GOLDEN, Given, Played, body, exporter, lines, until, values
+from tests.support.exporters.dcgm import DATA, GOLDEN, Given, Played, exposition, lines, make_exporter, until, values
 from tests.support.waiting import HUNG_SECONDS
 
 H100 = Gpu(0, "GPU-8b1f6c0e-3a5d-4a4f-9c39-5f0d2a7e61b4", "NVIDIA H100 80GB HBM3", 80 * 2**30)
@@ -50,9 +50,9 @@ def instance(mig: MigInstance, **values: float) -> DeviceSample:
 
 @pytest.mark.parametrize("name", ["a100-mig", "h100", "t4"])
 def test_dcgm_values_byte_by_byte(played: Played, name: str) -> None:
-    listener, _ = played(name)
-    assert listener.check() is None
-    assert body(listener) == (GOLDEN / f"dcgm-{name}.txt").read_text()
+    exporter, _ = played(name)
+    assert exporter.check() is None
+    assert exposition(exporter) == (GOLDEN / f"dcgm-{name}.txt").read_text()
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_dcgm_values_byte_by_byte(played: Played, name: str) -> None:
     ],
 )
 def test_gpm_values_byte_by_byte(tmp_path: Path, name: str, sample: Sample) -> None:
-    listener = exporter(tmp_path, Given(sample))
-    assert listener.check() is None
-    assert body(listener) == (GOLDEN / f"dcgm-{name}.txt").read_text()
+    exporter = make_exporter(tmp_path, Given(sample))
+    assert exporter.check() is None
+    assert exposition(exporter) == (GOLDEN / f"dcgm-{name}.txt").read_text()
 
 
 GOLDENS = sorted(path.name for path in GOLDEN.glob("dcgm-*.txt"))
@@ -119,27 +119,27 @@ def test_promtool_has_the_same_findings_as_for_the_original() -> None:
 
 
 def test_without_a_host_engine_gpm_is_the_source(played: Played) -> None:
-    listener, folder = played("h100", reader=Given(gpu(DeviceSample(None, WHOLE))))
+    exporter, folder = played("h100", reader=Given(gpu(DeviceSample(None, WHOLE))))
     (folder / "engine-down").touch()
-    assert listener.check() is None
-    assert values(body(listener), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874123"]
+    assert exporter.check() is None
+    assert values(exposition(exporter), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874123"]
 
 
 def test_check_names_missing_sources(tmp_path: Path, played: Played) -> None:
     t4 = gpu(DeviceSample(None, WHOLE), activity=None)
     needs = "it needs DCGM (dcgmi) or a GPU with GPM (Hopper or later)"
-    assert exporter(tmp_path, Given(problem="Driver Not Loaded")).check() == f"{needs}; Driver Not Loaded"
-    assert exporter(tmp_path, Given(Sample(0, "575"))).check() == f"{needs}; there is no GPU"
-    assert exporter(tmp_path, Given(t4)).check() == f"{needs}; GPU 0 is an NVIDIA H100 80GB HBM3"
-    listener, folder = played("t4", reader=Given(t4))
+    assert make_exporter(tmp_path, Given(problem="Driver Not Loaded")).check() == f"{needs}; Driver Not Loaded"
+    assert make_exporter(tmp_path, Given(Sample(0, "575"))).check() == f"{needs}; there is no GPU"
+    assert make_exporter(tmp_path, Given(t4)).check() == f"{needs}; GPU 0 is an NVIDIA H100 80GB HBM3"
+    exporter, folder = played("t4", reader=Given(t4))
     (folder / "engine-down").touch()
     message = "dcgmi: Error: unable to establish a connection to the specified host: localhost"
-    assert listener.check() == f"{needs}; {message}; GPU 0 is an NVIDIA H100 80GB HBM3"
+    assert exporter.check() == f"{needs}; {message}; GPU 0 is an NVIDIA H100 80GB HBM3"
 
 
 def test_the_server_adds_its_own_metrics(tmp_path: Path) -> None:
-    listener = exporter(tmp_path, Given(gpu(DeviceSample(None, WHOLE))))
-    with ExporterServer(listener) as server, urllib.request.urlopen(server.url, timeout=HUNG_SECONDS) as answer:
+    exporter = make_exporter(tmp_path, Given(gpu(DeviceSample(None, WHOLE))))
+    with ExporterServer(exporter) as server, urllib.request.urlopen(server.url, timeout=HUNG_SECONDS) as answer:
         text = answer.read().decode()
     assert text.startswith((GOLDEN / "dcgm-gpm-h100.txt").read_text())
     assert 'bench_exporter_up{exporter="dcgm"} 1.0' in text
@@ -147,14 +147,14 @@ def test_the_server_adds_its_own_metrics(tmp_path: Path) -> None:
 
 def test_jobs_of_a_cluster_are_labels(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs"
-    listener = exporter(tmp_path, Given(gpu(instance(SMALL), instance(LARGE))), DCGM_HPC_JOB_MAPPING_DIR=str(jobs))
-    assert "hpc_job" not in body(listener), "the folder does not exist yet"
+    exporter = make_exporter(tmp_path, Given(gpu(instance(SMALL), instance(LARGE))), DCGM_HPC_JOB_MAPPING_DIR=str(jobs))
+    assert "hpc_job" not in exposition(exporter), "the folder does not exist yet"
     jobs.mkdir()
     (jobs / "0.7").write_text("4711\n4712\n\n")
     (jobs / "0.3").write_text("")
     (jobs / "0").write_text("whole\n")
     (jobs / "notes.txt").write_text("4713\n")
-    found = lines(body(listener), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")
+    found = lines(exposition(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")
     assert [re.findall(r'GPU_I_ID="(\d+)".*,DCGM_FI_DRIVER_VERSION="575.57.08"(?:,hpc_job="(.*)")?}', line)[0] for line in found] == [
         ("7", "4711"), ("7", "4712"), ("3", ""),
     ]  # fmt: skip
@@ -165,13 +165,13 @@ def test_own_variables_precede_dcgm_exporters(tmp_path: Path) -> None:
     (tmp_path / "theirs.csv").write_text("DCGM_FI_DEV_SM_CLOCK, gauge, C\n")
     theirs = {"DCGM_EXPORTER_COLLECTORS": str(tmp_path / "theirs.csv")}
     sample = gpu(DeviceSample(None, WHOLE))
-    assert "# HELP DCGM_FI_DEV_SM_CLOCK C\n" in body(exporter(tmp_path, Given(sample), **theirs))
-    text = body(exporter(tmp_path, Given(sample), BENCH_DCGM_FIELDS=str(tmp_path / "ours.csv"), **theirs))
+    assert "# HELP DCGM_FI_DEV_SM_CLOCK C\n" in exposition(make_exporter(tmp_path, Given(sample), **theirs))
+    text = exposition(make_exporter(tmp_path, Given(sample), BENCH_DCGM_FIELDS=str(tmp_path / "ours.csv"), **theirs))
     assert re.findall("# TYPE (.*)", text) == ["DCGM_FI_DEV_GPU_TEMP gauge"]
 
 
 def test_a_gpu_in_mig_mode_without_instances_has_board_metrics(tmp_path: Path) -> None:
-    text = body(exporter(tmp_path, Given(gpu())))
+    text = exposition(make_exporter(tmp_path, Given(gpu())))
     assert values(text, "DCGM_FI_DEV_POWER_USAGE") == ["512.250000"]
     assert "GPU_I" not in text
     assert "DCGM_FI_DEV_FB_USED" not in text
@@ -179,15 +179,15 @@ def test_a_gpu_in_mig_mode_without_instances_has_board_metrics(tmp_path: Path) -
 
 def test_the_constructor_refuses_a_bad_list(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match=r"none\.csv: .*No such file"):
-        exporter(tmp_path, Given(gpu()), BENCH_DCGM_FIELDS=str(tmp_path / "none.csv"))
+        make_exporter(tmp_path, Given(gpu()), BENCH_DCGM_FIELDS=str(tmp_path / "none.csv"))
 
 
 def test_simulated_gpus_have_dcgms_metrics(tmp_path: Path) -> None:
     """An A100 has no GPM: the simulation replaces DCGM."""
-    listener = DcgmExporter(ExporterOptions(tmp_path, "1xA100:2x1g.5gb,1xT4"), environment={}, hostname="n1")
-    assert listener.check() is None
-    text = until(listener, lambda text: len(lines(text, "DCGM_FI_PROF_SM_ACTIVE")) == 3)
-    listener.close()
+    exporter = DcgmExporter(ExporterOptions(tmp_path, "1xA100:2x1g.5gb,1xT4"), environment={}, hostname="n1")
+    assert exporter.check() is None
+    text = until(exporter, lambda text: len(lines(text, "DCGM_FI_PROF_SM_ACTIVE")) == 3)
+    exporter.close()
     assert re.findall(r'gpu="(\d)".*?(?:GPU_I_ID="(\d+)",)?Hostname', "\n".join(lines(text, "DCGM_FI_PROF_SM_ACTIVE"))) == [
         ("0", "7"), ("0", "8"), ("1", ""),
     ]  # fmt: skip
@@ -196,5 +196,5 @@ def test_simulated_gpus_have_dcgms_metrics(tmp_path: Path) -> None:
 
 
 def test_check_refuses_a_simulated_gpu_without_profiling(tmp_path: Path) -> None:
-    listener = DcgmExporter(ExporterOptions(tmp_path, "1xRTX4090"), environment={})
-    assert (listener.check() or "").endswith("; GPU 0 is an NVIDIA GeForce RTX 4090")
+    exporter = DcgmExporter(ExporterOptions(tmp_path, "1xRTX4090"), environment={})
+    assert (exporter.check() or "").endswith("; GPU 0 is an NVIDIA GeForce RTX 4090")

@@ -18,7 +18,7 @@ from hypergauge.core.errors import ServiceFailed
 from hypergauge.core.system.processes import read_stat
 from hypergauge.exporters.dcgm import DcgmExporter
 from hypergauge.exporters.dcgm.fields import default_list
-from tests.support.exporters.dcgm import DCGMI, NoNvml, Played, body, until, values
+from tests.support.exporters.dcgm import DCGMI, NoNvml, Played, exposition, until, values
 from tests.support.waiting import HUNG_SECONDS
 
 
@@ -79,7 +79,7 @@ class Mig(NoNvml):
 
 def change(folder: Path, entity: str, texts: dict[str, str]) -> None:
     """Change the next row, while the program may read the file."""
-    path = folder / "figures.json"
+    path = folder / "values.json"
     found = json.loads(path.read_text())
     found[entity] |= texts
     path.with_suffix(".new").write_text(json.dumps(found))
@@ -129,7 +129,7 @@ def test_the_old_format_of_dmon_is_parsed(played: Played) -> None:
 def test_one_child_watches_all_entities_and_touches_no_other_watches(played: Played) -> None:
     exporter, folder = played("a100-mig", CUDA_VISIBLE_DEVICES="1")
     for _ in range(3):
-        body(exporter)
+        exposition(exporter)
     calls = (folder / "calls").read_text().splitlines()
     numbers = ",".join(str(counter.field.number) for counter in default_list())
     assert calls == [
@@ -143,7 +143,7 @@ def test_one_child_watches_all_entities_and_touches_no_other_watches(played: Pla
 
 def test_values_are_updated(played: Played) -> None:
     exporter, folder = played("h100")
-    assert values(body(exporter), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874000"]
+    assert values(exposition(exporter), "DCGM_FI_PROF_SM_ACTIVE") == ["0.874000"]
     change(folder, "GPU 0", {"1002": "0.125"})
     until(exporter, lambda text: values(text, "DCGM_FI_PROF_SM_ACTIVE") == ["0.125000"])
 
@@ -152,7 +152,7 @@ def test_values_are_updated(played: Played) -> None:
 def test_unsupported_fields_are_left_out(played: Played, cell: str) -> None:
     exporter, folder = played("h100")
     change(folder, "GPU 0", {"100": cell, "1002": "N/A"})
-    text = body(exporter)
+    text = exposition(exporter)
     assert "DCGM_FI_DEV_SM_CLOCK" not in text
     assert "DCGM_FI_PROF_SM_ACTIVE" not in text
     assert values(text, "DCGM_FI_DEV_MEM_CLOCK") == ["2619"]
@@ -162,12 +162,12 @@ def test_unsupported_fields_are_left_out(played: Played, cell: str) -> None:
 def test_floating_point_sentinels_are_left_out(played: Played, cell: str) -> None:
     exporter, folder = played("h100")
     change(folder, "GPU 0", {"155": cell})
-    assert "DCGM_FI_DEV_POWER_USAGE" not in body(exporter)
+    assert "DCGM_FI_DEV_POWER_USAGE" not in exposition(exporter)
 
 
 def test_an_ended_child_is_restarted(played: Played) -> None:
     exporter, folder = played("h100")
-    body(exporter)
+    exposition(exporter)
     (folder / "dmon.txt").write_text("#Entity\n")  # the next one ends at once
     pid = child(exporter)
     os.kill(pid, 9)
@@ -175,7 +175,7 @@ def test_an_ended_child_is_restarted(played: Played) -> None:
     with pytest.raises(ServiceFailed, match="dcgmi dmon has ended with status 0"):
         until(exporter, lambda text: False)
     with pytest.raises(ServiceFailed, match="dcgmi dmon has ended"):
-        body(exporter)
+        exposition(exporter)
     calls = (folder / "calls").read_text().count("dmon")
     assert calls == 3, "with and without profiling; later attempts are limited"
 
@@ -183,7 +183,7 @@ def test_an_ended_child_is_restarted(played: Played) -> None:
 def test_a_slow_start_is_no_failure(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.exporters.dcgm.dmon._FIRST_SECONDS", 0.0)
     exporter, _ = played("h100")
-    assert body(exporter) == "", "no values yet, and no failure either"
+    assert exposition(exporter) == "", "no values yet, and no failure either"
     first = child(exporter)
     until(exporter, lambda text: "DCGM_FI_PROF_SM_ACTIVE" in text)
     assert child(exporter) == first
@@ -191,10 +191,10 @@ def test_a_slow_start_is_no_failure(played: Played, monkeypatch: pytest.MonkeyPa
 
 def test_a_hanging_host_engine_raises(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     exporter, _ = played("h100", FAKE_DCGMI_SPEED="1000")
-    body(exporter)
+    exposition(exporter)
     monkeypatch.setattr("hypergauge.exporters.dcgm.dmon._STALE_SECONDS", 0.0)
     with pytest.raises(ServiceFailed, match="does not answer"):
-        body(exporter)
+        exposition(exporter)
 
 
 def test_without_the_profiling_module_the_other_fields_are_exposed(
@@ -203,7 +203,7 @@ def test_without_the_profiling_module_the_other_fields_are_exposed(
     exporter, folder = played("h100")
     (folder / "no-profiling").touch()
     with caplog.at_level(logging.WARNING):
-        text = body(exporter)
+        text = exposition(exporter)
     assert values(text, "DCGM_FI_DEV_GPU_UTIL") == ["96"]
     assert "DCGM_FI_PROF" not in text
     assert "profiling" in caplog.text
@@ -215,13 +215,13 @@ def test_new_and_removed_instances_are_noticed(played: Played) -> None:
     nvml = Mig(["1g.5gb"])
     exporter, folder = played("docs", nvml=nvml, BENCH_DCGM_FIELDS=str(DCGMI / "docs" / "list.csv"))
     (folder / "dmon.txt").unlink()
-    (folder / "figures.json").write_text('{"GPU 0": {}, "GPU-I 0": {"1001": "0.500"}, "GPU-I 1": {"1001": "0.250"}}')
-    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
+    (folder / "values.json").write_text('{"GPU 0": {}, "GPU-I 0": {"1001": "0.500"}, "GPU-I 1": {"1001": "0.250"}}')
+    assert len(values(exposition(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
     first = child(exporter)
     hierarchy = (folder / "discovery-c.txt").read_text().splitlines(keepends=True)
     (folder / "discovery-c.txt").write_text("".join(line for line in hierarchy if "0/2" not in line))
     nvml.profiles = ["1g.5gb", "2g.10gb"]
-    text = body(exporter)
+    text = exposition(exporter)
     assert values(text, "DCGM_FI_PROF_GR_ENGINE_ACTIVE") == ["0.500000"]
     assert 'GPU_I_PROFILE="2g.10gb",GPU_I_ID="1"' in text, "NVML's profile, at the second"
     assert child(exporter) != first
@@ -231,16 +231,16 @@ def test_new_and_removed_instances_are_noticed(played: Played) -> None:
 
 def test_without_nvml_the_hierarchy_is_read_at_intervals(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     exporter, folder = played("a100-mig")
-    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
+    assert len(values(exposition(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
     (folder / "discovery-c.txt").write_text((DCGMI / "h100" / "discovery-c.txt").read_text())
-    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
+    assert len(values(exposition(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 5
     monkeypatch.setattr("hypergauge.exporters.dcgm.dcgmi._DISCOVERY_SECONDS", 0.0)
-    assert len(values(body(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
+    assert len(values(exposition(exporter), "DCGM_FI_PROF_GR_ENGINE_ACTIVE")) == 2
 
 
 def test_close_ends_the_child(played: Played) -> None:
     exporter, _ = played("h100")
-    body(exporter)
+    exposition(exporter)
     pid = child(exporter)
     exporter.close()
     exporter.close()
@@ -255,7 +255,7 @@ def test_close_ends_the_childs_own_children(played: Played, tmp_path: Path) -> N
     program.rename(program.with_name("original"))
     program.write_text(f'#!/bin/sh\n"{program.with_name("original")}" "$@" &\necho $! >> "{folder}/pids"\nwait $!\n')
     program.chmod(0o755)
-    body(exporter)
+    exposition(exporter)
     closing = threading.Thread(target=exporter.close, daemon=True)
     closing.start()
     closing.join(HUNG_SECONDS)
