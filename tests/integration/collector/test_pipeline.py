@@ -53,15 +53,15 @@ def up(world: World, listener: str, times: Iterable[float], interval: float = 1.
 def test_a_collectors_own_figures_are_no_runs(world: World, now: float) -> None:
     run = world.run(now - 60)
     metrics = CollectorMetrics()
-    bodies = []
+    expositions = []
     for second in range(3):
         metrics.samples.inc(500)
         metrics.scrapes.labels("timeout").inc(2)
         metrics.scrape_seconds.observe(0.5)
         metrics.lag_seconds.observe(0.25)
         metrics.spool_bytes.set(4096)
-        bodies.append((now - 20 + 10 * second, generate_latest(metrics.registry)))
-    world.write(world.scraped(bodies, "collector", 10.0))
+        expositions.append((now - 20 + 10 * second, generate_latest(metrics.registry)))
+    world.write(world.scraped(expositions, "collector", 10.0))
     rows = asked(
         world,
         "select quantity, series, max(value) from series_chart(array['collector_samples', 'collector_scrapes',"

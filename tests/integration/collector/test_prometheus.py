@@ -233,7 +233,7 @@ def test_ended_runs_cost_a_real_prometheus_no_sample(new_folder: NewFolder, tmp_
                 [sys.executable, "-c", "import sys; sys.stdin.read()"], env=variables, stdin=subprocess.PIPE
             ):
                 seconds = f'bench_process_cpu_seconds_total{{run_id="{folder.run_id}"}}'
-                wait_for(partial(answer, address, f"{seconds} >= 0"), "a live figure")
+                wait_for(partial(answer, address, f"{seconds} >= 0"), "a live value")
             folder.write_end(RunEnd("finished", began, time.time(), 0, None, 12.5, 0, 0, 1 << 20))
             [(_, before)] = [one["value"] for one in answer(address, "count_over_time(up[10m])")]
             wait_for(

@@ -36,8 +36,8 @@ def scrape(world: World, folder: Path, start: float, labels: str, label: str = "
     [target_id] = leases.held
     leases.close()
     parser, rates = Parser(), Rates(1.0)
-    body = LINE.format(gpu=GPU, label=label, pod=POD).encode()
-    parts = [rates.samples(parser.parse(body), start + second) for second in range(30)]
+    exposition = LINE.format(gpu=GPU, label=label, pod=POD).encode()
+    parts = [rates.samples(parser.parse(exposition), start + second) for second in range(30)]
     [series] = parser.series
     name = series_name(target, series)
     assert name is not None

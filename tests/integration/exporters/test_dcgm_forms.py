@@ -21,7 +21,7 @@ WATTS = 512.25
 MIB = 2.0**20
 SECONDS = 30
 
-Body = Callable[[int], bytes]
+Exposition = Callable[[int], bytes]
 
 WHOLE = {
     "utilization": 0.96, "memory_utilization": 0.41, "encoder_utilization": 0.0, "decoder_utilization": 0.25,
@@ -60,31 +60,33 @@ class Reader:
     def close(self) -> None: ...
 
 
-def original(name: str, label: str) -> Body:
+def original(name: str, label: str) -> Exposition:
     """Return expositions of a dcgm-exporter with `label` as its host's label."""
     text = (SCRAPES / f"{name}.prom").read_text().replace(",hostname=", f",{label}=")
     return lambda second: text.replace("{energy_mj}", f"{(1e6 + WATTS * second) * 1000:.0f}").encode()
 
 
-def ours(folder: Path, metrics: dict[str, float], *devices: DeviceSample) -> Body:
+def ours(folder: Path, metrics: dict[str, float], *devices: DeviceSample) -> Exposition:
     reader = Reader(metrics, devices)
     listener = DcgmExporter(
         ExporterOptions(folder), environment={"PATH": ""}, nvml=object(), reader=lambda _: reader, hostname="node1"
     )
 
-    def body(second: int) -> bytes:
+    def exposition(second: int) -> bytes:
         reader.second = second
         return render(listener.collect())
 
-    return body
+    return exposition
 
 
-def charts(world: World, form: int, body: Body, quantities: tuple[str, ...], instance: int | None = None) -> object:
+def charts(
+    world: World, form: int, exposition: Exposition, quantities: tuple[str, ...], instance: int | None = None
+) -> object:
     """Scrape `body` once per second during a run of its own, and return the run's charts."""
     start = time.time() // 60 * 60 - 3600 + 60 * form
     run = world.run(start, start + SECONDS, position=1 + form, gpu=GPU.uuid, gpu_instance=instance)
-    bodies = [(start + second, body(second)) for second in range(SECONDS)]
-    world.write(world.scraped(bodies, f"dcgm{form}"))
+    expositions = [(start + second, exposition(second)) for second in range(SECONDS)]
+    world.write(world.scraped(expositions, f"dcgm{form}"))
     found = {}
     for quantity in quantities:
         found[quantity] = world.connection.execute(
@@ -122,10 +124,10 @@ def test_a_mig_instance_is_charted_the_same(world: World, tmp_path: Path, instan
 
 def test_the_exporter_replaces_a_dcgm_exporter(tmp_path: Path) -> None:
     """The same series continue under the same target: the original's older format and ours have equal labels."""
-    bodies = [original("dcgm_exporter", "Hostname")(0), ours(tmp_path, METRICS, DeviceSample(None, WHOLE))(0)]
+    expositions = [original("dcgm_exporter", "Hostname")(0), ours(tmp_path, METRICS, DeviceSample(None, WHOLE))(0)]
     series = []
-    for body in bodies:
-        lines = (line for line in body.decode().splitlines() if not line.startswith("#"))
+    for exposition in expositions:
+        lines = (line for line in exposition.decode().splitlines() if not line.startswith("#"))
         series.append({line.rpartition(" ")[0] for line in lines})
     left_out = ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", "DCGM_FI_DEV_VGPU_LICENSE_STATUS")  # not supported by NVML
     assert {name for name in series[0] if not name.startswith(left_out)} == series[1]

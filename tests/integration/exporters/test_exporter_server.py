@@ -67,10 +67,10 @@ def get(url: str, **headers: str) -> tuple[int, str, str]:
         return answer.status, answer.headers["Content-Type"], answer.read().decode()
 
 
-def samples(body: str) -> dict[str, float]:
+def samples(exposition: str) -> dict[str, float]:
     """Return values by series."""
     values = {}
-    for family in text_string_to_metric_families(body):
+    for family in text_string_to_metric_families(exposition):
         for sample in family.samples:
             labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
             values[f"{sample.name}{{{labels}}}"] = sample.value
@@ -79,14 +79,14 @@ def samples(body: str) -> dict[str, float]:
 
 def test_an_exporter_and_its_own_metrics() -> None:
     with ExporterServer(Thermometer()) as server:
-        status, content_type, body = get(server.url)
+        status, content_type, exposition = get(server.url)
     assert status == 200
     assert content_type.startswith("text/plain; version=0.0.4")
-    values = samples(body)
+    values = samples(exposition)
     assert values.pop("bench_exporter_read_seconds{exporter=thermometer}") >= 0
     assert values.pop("bench_exporter_cpu_seconds_total{exporter=thermometer}") > 0
     assert values == {"room_celsius{}": 21.5, "bench_exporter_up{exporter=thermometer}": 1}, "and no others"
-    assert "_created" not in body
+    assert "_created" not in exposition
 
 
 def test_a_failing_source_is_counted_and_the_exporter_answers(caplog: pytest.LogCaptureFixture) -> None:
@@ -94,9 +94,9 @@ def test_a_failing_source_is_counted_and_the_exporter_answers(caplog: pytest.Log
     with ExporterServer(exporter) as server, caplog.at_level(logging.WARNING):
         exporter.error = PermissionError("not yours")
         get(server.url)
-        status, _, body = get(server.url)
+        status, _, exposition = get(server.url)
         assert status == 200
-        values = samples(body)
+        values = samples(exposition)
         assert values["bench_exporter_up{exporter=thermometer}"] == 0
         assert values["bench_exporter_errors_total{exporter=thermometer,reason=PermissionError}"] == 2
         assert "room_celsius{}" not in values, "no partial results"
@@ -284,18 +284,18 @@ def test_our_exporters_serve_one_format(
     factory: type[HostExporter] | type[ProcessExporter], accept: str, tmp_path: Path
 ) -> None:
     with ExporterServer(factory(ExporterOptions(home=tmp_path))) as server:
-        status, content_type, body = get(server.url, Accept=accept)
+        status, content_type, exposition = get(server.url, Accept=accept)
     assert status == 200
     assert content_type.startswith("text/plain; version=0.0.4"), "one format for any Accept header"
-    assert samples(body)[f"bench_exporter_up{{exporter={server.exporter.name}}}"] == 1
+    assert samples(exposition)[f"bench_exporter_up{{exporter={server.exporter.name}}}"] == 1
 
 
 def test_our_names_follow_the_rules(tmp_path: Path) -> None:
     """As ``promtool check metrics`` wants them: counters end in ``_total`` and no others does, units are base units."""
     with ExporterServer(ProcessExporter(ExporterOptions(home=tmp_path))) as server:
-        body = get(server.url)[2]
-    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", body, re.MULTILINE))
-    helps = dict(re.findall(r"^# HELP (\S+) (.+)$", body, re.MULTILINE))
+        exposition = get(server.url)[2]
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", exposition, re.MULTILINE))
+    helps = dict(re.findall(r"^# HELP (\S+) (.+)$", exposition, re.MULTILINE))
     assert types.keys() == helps.keys()
     for name, kind in types.items():
         assert re.fullmatch(r"bench_(process|exporter)_[a-z]+(_[a-z]+)*", name)

@@ -37,20 +37,20 @@ SM = "bench_gpu_run_sm_utilization_ratio"
 
 
 @dataclass
-class Body:
+class Exposition:
     """Values of one exposition, by name and labels."""
 
-    figures: dict[tuple[str, frozenset[tuple[str, str]]], float] = field(default_factory=dict)
+    samples: dict[tuple[str, frozenset[tuple[str, str]]], float] = field(default_factory=dict)
 
     def all(self, name: str, **labels: str) -> list[float]:
-        return [figure for (one, of), figure in self.figures.items() if one == name and labels.items() <= set(of)]
+        return [number for (one, of), number in self.samples.items() if one == name and labels.items() <= set(of)]
 
     def one(self, name: str, **labels: str) -> float:
-        (figure,) = self.all(name, **labels)
-        return figure
+        (number,) = self.all(name, **labels)
+        return number
 
     def labels(self, name: str, **labels: str) -> list[dict[str, str]]:
-        return [dict(of) for one, of in self.figures if one == name and labels.items() <= set(of)]
+        return [dict(of) for one, of in self.samples if one == name and labels.items() <= set(of)]
 
 
 class Host:
@@ -76,31 +76,31 @@ class Host:
     def mig(self) -> MigControl:
         return MigControl(load(self.specification, self.home))
 
-    def read(self) -> Body:
+    def read(self) -> Exposition:
         """Read once, and check that a GPU's energy equals the sum of its parts and that all series are labelled as simulated."""
         text = render(self.exporter.collect()).decode()
-        body = Body()
+        exposition = Exposition()
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 assert sample.labels.get("simulated") == "true", sample
                 if sample.labels.get("gpu", str(BEFORE)) < str(BEFORE):
                     continue
-                body.figures[sample.name, frozenset(sample.labels.items())] = sample.value
-        for gpu in body.labels("bench_gpu_energy_joules_total"):
+                exposition.samples[sample.name, frozenset(sample.labels.items())] = sample.value
+        for gpu in exposition.labels("bench_gpu_energy_joules_total"):
             name = gpu["UUID"]
-            whole = body.one("bench_gpu_energy_joules_total", UUID=name)
+            whole = exposition.one("bench_gpu_energy_joules_total", UUID=name)
             parts = ("bench_gpu_idle_energy_joules_total", "bench_gpu_other_energy_joules_total", ENERGY)
-            known = sum(sum(body.all(part, UUID=name)) for part in parts)
+            known = sum(sum(exposition.all(part, UUID=name)) for part in parts)
             self.first.setdefault(name, whole - known)
             assert known == pytest.approx(whole - self.first[name], rel=1e-9, abs=1e-6)
-        return body
+        return exposition
 
-    def read_until(self, condition: Callable[[Body], object], timeout: float = HUNG_SECONDS) -> Body:
+    def read_until(self, condition: Callable[[Exposition], object], timeout: float = HUNG_SECONDS) -> Exposition:
         deadline = time.monotonic() + timeout
-        while not condition(body := self.read()):
-            assert time.monotonic() < deadline, body
+        while not condition(exposition := self.read()):
+            assert time.monotonic() < deadline, exposition
             time.sleep(0.05)
-        return body
+        return exposition
 
     def start(self, device: str) -> tuple[str, subprocess.Popen[bytes]]:
         """Start a run whose one process keeps `device` busy."""
@@ -145,12 +145,12 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     one.read()
     run_id, process = one.start(gpu.uuid)
     of_run = {"run_id": run_id, "UUID": gpu.uuid, "gpu": str(BEFORE)}
-    one.read_until(lambda body: sum(body.all(ENERGY, run_id=run_id)) > 1500)
+    one.read_until(lambda exposition: sum(exposition.all(ENERGY, run_id=run_id)) > 1500)
 
-    def works(body: Body) -> bool:
+    def works(exposition: Exposition) -> bool:
         """Return whether the process is running on a CPU now; on a busy machine it may have to wait."""
-        of_process, of_gpu = body.one(SM, **of_run), body.one("bench_gpu_sm_active_ratio")
-        return min(of_process, of_gpu, body.one("bench_gpu_power_watts") - MODELS["H100"].idle_watts) > 0
+        of_process, of_gpu = exposition.one(SM, **of_run), exposition.one("bench_gpu_sm_active_ratio")
+        return min(of_process, of_gpu, exposition.one("bench_gpu_power_watts") - MODELS["H100"].idle_watts) > 0
 
     busy = one.read_until(works)
     assert busy.one("bench_gpu_run_processes", **of_run) == 1
@@ -167,7 +167,7 @@ def test_a_run_on_a_whole_gpu(host: MakeHost) -> None:
     watts = 0.9 * (MODELS["H100"].limit_watts - MODELS["H100"].idle_watts)
     assert sum(final.all(ENERGY, run_id=run_id)) == pytest.approx(watts * cpu_seconds(process), rel=0.05)
     assert final.all("bench_gpu_other_energy_joules_total") == [0]
-    free = one.read_until(lambda body: body.one("bench_gpu_power_watts") == MODELS["H100"].idle_watts)
+    free = one.read_until(lambda exposition: exposition.one("bench_gpu_power_watts") == MODELS["H100"].idle_watts)
     assert sum(free.all(ENERGY, run_id=run_id)) == sum(final.all(ENERGY, run_id=run_id))
 
 
@@ -176,15 +176,17 @@ def test_energy_of_a_shared_gpu_is_split_by_sm_time(host: MakeHost) -> None:
     (gpu,) = one.gpus
     one.read()
     runs = dict(one.start(gpu.uuid) for _ in range(2))
-    body = one.read_until(lambda body: all(sum(body.all(ENERGY, run_id=run_id)) > 30 for run_id in runs))
+    exposition = one.read_until(
+        lambda exposition: all(sum(exposition.all(ENERGY, run_id=run_id)) > 30 for run_id in runs)
+    )
     for process in runs.values():
         stop(process)
     for run_id in runs:
         one.end(run_id)
-    body = one.read()
-    joules = [sum(body.all(ENERGY, run_id=run_id)) for run_id in runs]
+    exposition = one.read()
+    joules = [sum(exposition.all(ENERGY, run_id=run_id)) for run_id in runs]
     seconds = [cpu_seconds(process) for process in runs.values()]
-    assert {labels["method"] for labels in body.labels(ENERGY)} <= {"sm_time", "process_count"}
+    assert {labels["method"] for labels in exposition.labels(ENERGY)} <= {"sm_time", "process_count"}
     # SM time is reported in whole per cent, and not for the last interval.
     assert joules[0] / sum(joules) == pytest.approx(seconds[0] / sum(seconds), abs=0.1)
 
@@ -199,15 +201,15 @@ def test_a_run_on_a_mig_instance(host: MakeHost, specification: str, profile: st
     one.read()
     run_id, process = one.start(gpu.mig[1].uuid)
     instance = {"UUID": gpu.uuid, "GPU_I_ID": str(gpu.mig[1].gpu_instance_id), "GPU_I_PROFILE": profile}
-    body = one.read_until(lambda body: sum(body.all(ENERGY, method=method)) > 50)
-    assert body.one(ENERGY, method=method, run_id=run_id, **instance) > 50
-    assert body.one("bench_gpu_run_processes", run_id=run_id, **instance) == 1
-    assert body.one("bench_gpu_run_memory_bytes", run_id=run_id, **instance) > 50e6
-    assert body.all(SM) == [], "unknown for processes on MIG instances"
-    assert body.all("bench_gpu_utilization_ratio") == [], "and for a GPU with instances"
-    assert len(body.all("bench_gpu_memory_used_bytes")) == 2
-    assert len(body.all("bench_gpu_power_watts")) == 1, "the GPU's metrics once"
-    assert "GPU_I_ID" not in body.labels("bench_gpu_power_watts")[0]
+    exposition = one.read_until(lambda exposition: sum(exposition.all(ENERGY, method=method)) > 50)
+    assert exposition.one(ENERGY, method=method, run_id=run_id, **instance) > 50
+    assert exposition.one("bench_gpu_run_processes", run_id=run_id, **instance) == 1
+    assert exposition.one("bench_gpu_run_memory_bytes", run_id=run_id, **instance) > 50e6
+    assert exposition.all(SM) == [], "unknown for processes on MIG instances"
+    assert exposition.all("bench_gpu_utilization_ratio") == [], "and for a GPU with instances"
+    assert len(exposition.all("bench_gpu_memory_used_bytes")) == 2
+    assert len(exposition.all("bench_gpu_power_watts")) == 1, "the GPU's metrics once"
+    assert "GPU_I_ID" not in exposition.labels("bench_gpu_power_watts")[0]
     stop(process)
     one.end(run_id)
     assert one.read().one(ENERGY, method=method, run_id=run_id, **instance) > 50
@@ -219,7 +221,7 @@ def test_a_lost_gpu_returns(host: MakeHost) -> None:
     gpus = one.gpus
     one.read()
     runs = [one.start(gpu.uuid)[0] for gpu in gpus]
-    before = one.read_until(lambda body: all(sum(body.all(ENERGY, run_id=run_id)) > 20 for run_id in runs))
+    before = one.read_until(lambda exposition: all(sum(exposition.all(ENERGY, run_id=run_id)) > 20 for run_id in runs))
     one.world.lose(BEFORE)
     lost = one.read()
     assert lost.one("bench_gpu_lost", UUID=gpus[0].uuid) == 1
@@ -228,10 +230,12 @@ def test_a_lost_gpu_returns(host: MakeHost) -> None:
     assert lost.one("bench_gpu_run_start_time_seconds", run_id=runs[0]) > 0, "the run continues"
     assert sum(lost.all(ENERGY, run_id=runs[1])) >= sum(before.all(ENERGY, run_id=runs[1]))
     one.world.restore(BEFORE)
-    after = one.read_until(lambda body: body.all(ENERGY, run_id=runs[0]))
+    after = one.read_until(lambda exposition: exposition.all(ENERGY, run_id=runs[0]))
     assert after.all("bench_gpu_lost") == []
     assert sum(after.all(ENERGY, run_id=runs[0])) >= sum(before.all(ENERGY, run_id=runs[0]))
-    one.read_until(lambda body: sum(body.all(ENERGY, run_id=runs[0])) > sum(after.all(ENERGY, run_id=runs[0])))
+    one.read_until(
+        lambda exposition: sum(exposition.all(ENERGY, run_id=runs[0])) > sum(after.all(ENERGY, run_id=runs[0]))
+    )
 
 
 def test_a_repartition_during_a_read(host: MakeHost) -> None:
@@ -239,7 +243,7 @@ def test_a_repartition_during_a_read(host: MakeHost) -> None:
     (gpu,) = one.gpus
     one.read()
     run_id, process = one.start(gpu.mig[0].uuid)
-    one.read_until(lambda body: sum(body.all(ENERGY, run_id=run_id)) > 20)
+    one.read_until(lambda exposition: sum(exposition.all(ENERGY, run_id=run_id)) > 20)
     failed: list[BaseException] = []
     done = threading.Event()
 
@@ -257,8 +261,8 @@ def test_a_repartition_during_a_read(host: MakeHost) -> None:
     thread.start()
     profiles: set[str] = set()
     while not done.is_set():
-        body = one.read()
-        profiles |= {labels["GPU_I_PROFILE"] for labels in body.labels("bench_gpu_memory_used_bytes")}
+        exposition = one.read()
+        profiles |= {labels["GPU_I_PROFILE"] for labels in exposition.labels("bench_gpu_memory_used_bytes")}
     thread.join()
     assert failed == []
     assert "3g.40gb" in profiles
@@ -268,9 +272,11 @@ def test_a_repartition_during_a_read(host: MakeHost) -> None:
     cpu_seconds(process)
     one.mig.remove(gpu.uuid, gpu.mig[0].gpu_instance_id)
     made = one.mig.create(gpu.uuid, "7g.80gb", 0)
-    body = one.read()
-    assert [labels["GPU_I_ID"] for labels in body.labels("bench_gpu_memory_used_bytes")] == [str(made.gpu_instance_id)]
-    assert body.one(ENERGY, run_id=run_id, GPU_I_PROFILE="3g.40gb", method="instance_activity") > 20
+    exposition = one.read()
+    assert [labels["GPU_I_ID"] for labels in exposition.labels("bench_gpu_memory_used_bytes")] == [
+        str(made.gpu_instance_id)
+    ]
+    assert exposition.one(ENERGY, run_id=run_id, GPU_I_PROFILE="3g.40gb", method="instance_activity") > 20
 
 
 def test_it_is_served(host: MakeHost) -> None:
@@ -288,8 +294,8 @@ def test_totals_continue_after_a_driver_restart(host: MakeHost) -> None:
     one.first.clear()  # the GPU's counter begins at 0
     errors: list[Exception] = []
 
-    def is_back(body: Body) -> bool:
-        return bool(body.all("bench_gpu_power_watts"))
+    def is_back(exposition: Exposition) -> bool:
+        return bool(exposition.all("bench_gpu_power_watts"))
 
     for _ in range(10):
         try:

@@ -88,12 +88,12 @@ def test_it_is_listed_and_scraped(installed: Path, tmp_path: Path) -> None:
         assert listener.stdout is not None
         url = listener.stdout.readline().split()[-1]
         with urllib.request.urlopen(url, timeout=HUNG_SECONDS) as answer:
-            body = answer.read().decode()
+            exposition = answer.read().decode()
         listener.terminate()
     assert listener.returncode == 0
-    assert re.search(r'^paging_faults_total\{kind="minor"\} [1-9]', body, re.MULTILINE)
-    assert 'bench_exporter_up{exporter="paging"} 1.0' in body
-    assert promtool_findings(body.encode()) == []
+    assert re.search(r'^paging_faults_total\{kind="minor"\} [1-9]', exposition, re.MULTILINE)
+    assert 'bench_exporter_up{exporter="paging"} 1.0' in exposition
+    assert promtool_findings(exposition.encode()) == []
 
 
 def test_its_metrics_are_quantities_by_their_own_names(installed: Path, tmp_path: Path, world: World) -> None:
@@ -105,11 +105,11 @@ def test_its_metrics_are_quantities_by_their_own_names(installed: Path, tmp_path
         "sys.stdout.buffer.write(render(exporter.collect()))"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "vmstat")]
-    body = subprocess.run(
+    exposition = subprocess.run(
         command, env=environment(installed, tmp_path), stdout=subprocess.PIPE, check=True, timeout=HUNG_SECONDS
     )
     world.connection.execute(shown("sql"))
-    world.write(world.scraped([(at, body.stdout) for at in (1.8e9, 1.8e9 + 1)], "paging"))
+    world.write(world.scraped([(at, exposition.stdout) for at in (1.8e9, 1.8e9 + 1)], "paging"))
     found = world.connection.execute("select quantity, labels from series order by quantity, labels::text").fetchall()
     assert found == [
         ("major_faults", {"kind": "major"}),

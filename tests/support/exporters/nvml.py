@@ -130,14 +130,14 @@ class Page:
         self.given = GivenSamples()
         self.exporter = NvmlExporter(ExporterOptions(home=home, own_runs=own_runs), self.given)
 
-    def body(self, time: float, *gpus: GpuSample, lost: Mapping[str, str] | None = None) -> bytes:
+    def exposition(self, time: float, *gpus: GpuSample, lost: Mapping[str, str] | None = None) -> bytes:
         """Return the exposition of a sample."""
         self.given.give(time, *gpus, lost=lost)
         return render(self.exporter.collect())
 
     def read(self, time: float, *gpus: GpuSample, lost: Mapping[str, str] | None = None) -> Values:
         """Return the values of a sample."""
-        return Values(self.body(time, *gpus, lost=lost))
+        return Values(self.exposition(time, *gpus, lost=lost))
 
 
 class Values:

@@ -79,8 +79,8 @@ def test_of_a_run_that_is_not_followed_from_its_start_no_counter_is_born() -> No
 def test_a_run_is_born_for_itself_alone() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
-    body = start(1000.5) + energy(3) + energy(500, OTHER) + "requests_total 7\n" + 'requests_total{run_id=""} 8\n'
-    assert [name for name in scraped.take(body, 1001) if "_total" in name] == [ENERGY]
+    exposition = start(1000.5) + energy(3) + energy(500, OTHER) + "requests_total 7\n" + 'requests_total{run_id=""} 8\n'
+    assert [name for name in scraped.take(exposition, 1001) if "_total" in name] == [ENERGY]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,8 @@ def test_a_target_that_is_met_anew_counts_nothing_twice(monkeypatch: pytest.Monk
     scraped.take("up 1\n", 1000)
     scraped.take(start(1000.5) + energy(3), 1001)
     for number in range(20):
-        body = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(40))
-        found = scraped.take(body + start(1000.5) + energy(3 + number), 1001 + (1 + number) / 10)
+        exposition = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(40))
+        found = scraped.take(exposition + start(1000.5) + energy(3 + number), 1001 + (1 + number) / 10)
         assert found.get(ENERGY, (0, 10))[1] == pytest.approx(10 if number else 0, rel=1e-3)
 
 

@@ -150,8 +150,8 @@ def test_a_line_that_resembles_a_known_series_is_none_of_it(line: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\n\n", b"# HELP up {nothing} yet\n", b"# EOF\n"])
-def test_a_body_without_lines_is_an_empty_scrape(body: bytes) -> None:
-    scrape = Parser().parse(body)
+def test_a_body_without_lines_is_an_empty_scrape(exposition: bytes) -> None:
+    scrape = Parser().parse(exposition)
     assert (len(scrape.refs), len(scrape.values), len(scrape.timestamps), scrape.malformed) == (0, 0, 0, 0)
     assert (scrape.refs.dtype, scrape.values.dtype) == (np.dtype("u4"), np.dtype("f8"))
 
@@ -164,13 +164,13 @@ def test_the_first_of_a_repeated_series_counts_however_it_is_spelled() -> None:
 
 
 def test_openmetrics_has_seconds_and_exemplars() -> None:
-    body = b'# TYPE rpc counter\nrpc_total{a="b"} 5 1700000000.25 # {trace="x"} 0.5\nhits_total 6 # {} 1\n# EOF\n'
+    exposition = b'# TYPE rpc counter\nrpc_total{a="b"} 5 1700000000.25 # {trace="x"} 0.5\nhits_total 6 # {} 1\n# EOF\n'
     parser = Parser()
     for new in (2, 0):
-        scrape = parser.parse(body)
+        scrape = parser.parse(exposition)
         assert rows(parser, scrape) == [("rpc_total", (("a", "b"),), 5, 1700000000.25), ("hits_total", (), 6, None)]
         assert len(scrape.new) == new
-    other = parser.parse(body.replace(b'"x"', b'"y"'))
+    other = parser.parse(exposition.replace(b'"x"', b'"y"'))
     assert (other.new, other.malformed) == ({}, 0)
 
 
@@ -220,11 +220,11 @@ def test_new_series_are_told_once_and_refs_stay() -> None:
 def test_ever_new_labels_cost_bounded_memory() -> None:
     parser = Parser(forget_after=10)
     steady = set()
-    for body in range(1000):
-        scrape = parser.parse(f'steady 1\npod{{id="{body}"}} 1\n'.encode())
+    for number in range(1000):
+        scrape = parser.parse(f'steady 1\npod{{id="{number}"}} 1\n'.encode())
         steady.add(int(scrape.refs[0]))
         [(ref, series)] = [(ref, s) for ref, s in scrape.new.items() if s.metric == "pod"]
-        assert (scrape.refs[1], series.labels) == (ref, (("id", str(body)),))
+        assert (scrape.refs[1], series.labels) == (ref, (("id", str(number)),))
     assert steady == {0}
     assert len(parser.series) <= 22
 
@@ -253,15 +253,15 @@ def registry() -> CollectorRegistry:
     Gauge("temperature_celsius", "With {braces}.", registry=made).set(-1.5)
     Histogram("latency_seconds", "Latency.", registry=made).observe(0.2)
     Summary("size_bytes", "Size.", ["a", "b"], registry=made).labels("x", "y").observe(7)
-    Gauge("nothing", "No figure.", registry=made).set(math.nan)
+    Gauge("nothing", "No value.", registry=made).set(math.nan)
     return made
 
 
 def test_a_real_registry_reads_as_the_reference_reads_it() -> None:
-    body = generate_latest(registry())
+    exposition = generate_latest(registry())
     parser = Parser()
-    parsed = [rows(parser, parser.parse(body)) for _ in range(2)]
-    assert parsed == [reference(body.decode())] * 2
+    parsed = [rows(parser, parser.parse(exposition)) for _ in range(2)]
+    assert parsed == [reference(exposition.decode())] * 2
     kinds = {series.metric: series.kind for series in parser.series}
     assert kinds["rpc_total"] == kinds["latency_seconds_bucket"] == kinds["size_bytes_count"] == "counter"
     assert kinds["rpc_created"] == kinds["temperature_celsius"] == "gauge"
@@ -299,9 +299,9 @@ def lines(draw: st.DrawFn) -> str:
     return f"{draw(blanks)}{name}{braces if labels or empty else ''} {draw(values)}{timestamp}"
 
 
-def expected(body: list[str]) -> list[Row]:
+def expected(exposition: list[str]) -> list[Row]:
     found: dict[object, Row] = {}
-    for line in body:
+    for line in exposition:
         try:
             [row] = reference(line)
         except ValueError:
@@ -312,22 +312,22 @@ def expected(body: list[str]) -> list[Row]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(lines(), min_size=1, max_size=5), min_size=1, max_size=4))
-def test_whatever_the_bodies_the_result_is_the_reference_s(bodies: list[list[str]]) -> None:
+def test_whatever_the_bodies_the_result_is_the_reference_s(expositions: list[list[str]]) -> None:
     parser = Parser()
-    for body in bodies:
-        wanted = expected(body)
+    for exposition in expositions:
+        wanted = expected(exposition)
         try:
-            scrape = parser.parse("\n".join(body).encode())
+            scrape = parser.parse("\n".join(exposition).encode())
         except GarbageExposition:
             assert wanted == []
         else:
             assert rows(parser, scrape) == wanted
-            assert len(scrape.refs) + scrape.repeated + scrape.malformed == len(body)
+            assert len(scrape.refs) + scrape.repeated + scrape.malformed == len(exposition)
 
 
 def test_a_line_where_none_was_is_read() -> None:
     parser = Parser()
-    for body in (
+    for exposition in (
         b"a 1\nb 1",
         b"\nb 2",
         b"\nb 3",
@@ -339,6 +339,6 @@ def test_a_line_where_none_was_is_read() -> None:
         b" # a\nb 9",
         b" a 8\nb 9",
     ):
-        scrape = parser.parse(body)
-        lines = [line for line in body.split(b"\n") if line and not line.strip().startswith(b"#")]
-        assert len(scrape.refs) == len(lines), body
+        scrape = parser.parse(exposition)
+        lines = [line for line in exposition.split(b"\n") if line and not line.strip().startswith(b"#")]
+        assert len(scrape.refs) == len(lines), exposition

@@ -23,7 +23,9 @@ def rows() -> list[tuple[bool, str, str, str]]:
     found = []
     for is_openmetrics, part in ((False, text), (True, openmetrics)):
         cells = re.findall(r"^\| `(.+?)` \| `(.+?)` \| `(.+?)` \| .+ \|$", part, re.MULTILINE)
-        found += [(is_openmetrics, body.encode().decode("unicode_escape"), *results) for body, *results in cells]
+        found += [
+            (is_openmetrics, exposition.encode().decode("unicode_escape"), *results) for exposition, *results in cells
+        ]
     return found
 
 
@@ -33,10 +35,10 @@ def shown(name: str, labels: Iterable[tuple[str, str]], value: object, time: flo
     return f"{name}{f'{{{inside}}}' if inside else ''} {value}{'' if time is None else f' @{time}'}"
 
 
-def there(families: Callable[[str], Iterable[Metric]], body: str) -> str:
+def there(families: Callable[[str], Iterable[Metric]], exposition: str) -> str:
     """Return the reference's result for a response."""
     try:
-        samples = [sample for family in families(body) for sample in family.samples]
+        samples = [sample for family in families(exposition) for sample in family.samples]
     except ValueError:
         return "refused"
     exact = [s.value if s.value is None or abs(s.value) > 2**53 else float(s.value) for s in samples]
@@ -47,11 +49,11 @@ def there(families: Callable[[str], Iterable[Metric]], body: str) -> str:
     )
 
 
-def here(body: str) -> str:
+def here(exposition: str) -> str:
     """Return our parser's result for a response."""
     parser = Parser()
     try:
-        scrape = parser.parse(body.encode())
+        scrape = parser.parse(exposition.encode())
     except GarbageExposition:
         return "malformed"
     columns = zip(scrape.refs.tolist(), scrape.values.tolist(), scrape.timestamps.tolist(), strict=True)
@@ -66,6 +68,6 @@ def test_no_row_of_the_page_is_overlooked() -> None:
 
 
 @pytest.mark.parametrize(("is_openmetrics", "body", "reference", "ours"), rows())
-def test_the_two_differ_as_the_page_says(is_openmetrics: bool, body: str, reference: str, ours: str) -> None:
-    assert there(openmetrics_families if is_openmetrics else text_families, body) == reference
-    assert here(body) == ours
+def test_the_two_differ_as_the_page_says(is_openmetrics: bool, exposition: str, reference: str, ours: str) -> None:
+    assert there(openmetrics_families if is_openmetrics else text_families, exposition) == reference
+    assert here(exposition) == ours

@@ -91,17 +91,17 @@ comments = st.one_of(
     ),
     st.sampled_from(["#", "# ", "#comment", "# a comment", "# TYPO rpc counter", "# HELP", "# EOFF", "", "  ", "\t"]),
 )  # fmt: skip
-bodies = st.lists(st.one_of(samples(), comments.map(lambda text: (text, None))), max_size=12)
+expositions = st.lists(st.one_of(samples(), comments.map(lambda text: (text, None))), max_size=12)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(bodies, min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.randoms())
+@given(st.lists(expositions, min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.randoms())
 def test_bodies_read_as_the_reference_reads_them_at_first_and_ever_after(
     drawn: list[list[tuple[str, str | None]]], newline: str, last: bool, chance: Callable[..., object]
 ) -> None:
     parser = Parser(forget_after=3)
     # Each response twice, then all lines in one: series appear, stay and disappear.
-    for lines in [*drawn, *drawn, [line for body in drawn for line in body]]:
+    for lines in [*drawn, *drawn, [line for exposition in drawn for line in exposition]]:
         text = newline.join(line for line, _ in lines) + (newline if last else "")
         try:
             wanted = [sample for family in text_families(text) for sample in family.samples]
@@ -140,8 +140,8 @@ def test_what_the_reference_refuses_is_malformed_before_and_after_it_is_known(li
 
 def known_to_differ(line: str) -> bool:
     """Return whether docs/exposition.md lists the difference for such a line."""
-    figures = line.rpartition("}")[2].replace("\t", " ").split() if "}" in line else line.split()[1:]
-    return len(figures) not in (1, 2) or " # " in line or (len(figures) == 2 and not math.isfinite(float(figures[1])))
+    words = line.rpartition("}")[2].replace("\t", " ").split() if "}" in line else line.split()[1:]
+    return len(words) not in (1, 2) or " # " in line or (len(words) == 2 and not math.isfinite(float(words[1])))
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def registry() -> CollectorRegistry:
     made = CollectorRegistry()
     Counter("rpc", "Calls.", ["path"], registry=made).labels('/a"b\\c\nd}').inc(3, exemplar={"trace": "x} # {"})
     Gauge("temperature_celsius", 'With {braces}, "quotes" and \\.', registry=made).set(-1.5)
-    Gauge("nothing", "No figure.", registry=made).set(math.nan)
+    Gauge("nothing", "No value.", registry=made).set(math.nan)
     Histogram("latency_seconds", "Latency.", ["a"], registry=made).labels("größe").observe(0.2, exemplar={"t": "1"})
     Summary("size_bytes", "Size.", ["a", "b"], registry=made).labels("x", "y").observe(7)
     Info("build", "Build.", registry=made).info({"version": "1.0"})
@@ -161,16 +161,16 @@ def registry() -> CollectorRegistry:
 @pytest.mark.parametrize("kind", ["text", "openmetrics"])
 def test_each_type_of_metric_reads_as_its_reference_reads_it(registry: CollectorRegistry, kind: str) -> None:
     if kind == "text":
-        body, families = generate_latest(registry), text_families
+        exposition, families = generate_latest(registry), text_families
     else:
-        body = generate_openmetrics(registry)  # type: ignore[no-untyped-call]
+        exposition = generate_openmetrics(registry)  # type: ignore[no-untyped-call]
         families = openmetrics_families
-    wanted = [sample for family in families(body.decode()) for sample in family.samples]
-    lines = [line for line in body.decode().split("\n") if line and not line.startswith("#")]
+    wanted = [sample for family in families(exposition.decode()) for sample in family.samples]
+    lines = [line for line in exposition.decode().split("\n") if line and not line.startswith("#")]
     names = [line.partition("{")[0].partition(" ")[0] for line in lines]
     parser = Parser()
     for _ in range(2):
-        assert ours(parser, parser.parse(body)) == theirs(wanted, names)
+        assert ours(parser, parser.parse(exposition)) == theirs(wanted, names)
 
 
 om_times = st.one_of(
@@ -187,9 +187,9 @@ om_exemplars = st.one_of(
 def test_openmetrics_reads_as_its_reference_reads_it(lines: list[tuple[int, str, str, str, str]], last: bool) -> None:
     text = "# TYPE c counter\n"
     wire = []
-    for which, value, figure, time, exemplar in lines:
+    for which, value, number, time, exemplar in lines:
         name = ["c_total", "g", "x:y"][which]
-        text += f"{name}{{l={quoted(value)}}} {figure}{time}{exemplar if which == 0 else ''}\n"
+        text += f"{name}{{l={quoted(value)}}} {number}{time}{exemplar if which == 0 else ''}\n"
         wire.append(name)
     text += "# EOF" + ("\n" if last else "")
     try:

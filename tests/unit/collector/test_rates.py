@@ -21,18 +21,18 @@ class Target:
     def __init__(self, interval: float = 1.0, forget_after: int = 600) -> None:
         self.parser, self.rates = Parser(forget_after), Rates(interval)
 
-    def scrape(self, body: str, time: float, created: dict[int, float] | None = None) -> Samples:
-        return self.rates.samples(self.parser.parse(body.encode()), time, created)
+    def scrape(self, exposition: str, time: float, created: dict[int, float] | None = None) -> Samples:
+        return self.rates.samples(self.parser.parse(exposition.encode()), time, created)
 
-    def triples(self, body: str, time: float, created: dict[int, float] | None = None) -> list[tuple[float, ...]]:
+    def triples(self, exposition: str, time: float, created: dict[int, float] | None = None) -> list[tuple[float, ...]]:
         """Return the samples of `body`: time, value, dt."""
-        samples = self.scrape(body, time, created)
+        samples = self.scrape(exposition, time, created)
         return list(zip(samples.times.tolist(), samples.values.tolist(), samples.dts.tolist(), strict=True))
 
 
 def run(scrapes: list[tuple[float, str]], interval: float = 1.0) -> list[list[tuple[float, ...]]]:
     target = Target(interval)
-    return [target.triples(body, time) for time, body in scrapes]
+    return [target.triples(exposition, time) for time, exposition in scrapes]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def run(scrapes: list[tuple[float, str]], interval: float = 1.0) -> list[list[tu
         pytest.param(
             [(10, "c_total 5"), (11, "c_total NaN"), (12, "c_total +Inf"), (13, "c_total 8")],
             [NONE, NONE, NONE, [(13, 1, 3)]],
-            id="a counter without a figure is passed over",
+            id="a counter without a value is skipped",
         ),
         pytest.param([(10, "g 1"), (11, "g 2 10500")], [[(10, 1, 1)], [(10.5, 2, 0.5)]], id="a line's own time wins"),
         pytest.param([(10, "g 1"), (10, "g 2")], [[(10, 1, 1)], NONE], id="a repeated time"),
@@ -74,8 +74,11 @@ def test_what_a_sample_stands_for(
 
 
 def test_a_gauge_that_loses_its_figure_says_so_once() -> None:
-    bodies = ["g NaN", "g 5", "g NaN", "g NaN", "g 6", "g +Inf", "g 7"]
-    values = [[value for _, value, _ in samples] for samples in run([(10 + n, body) for n, body in enumerate(bodies)])]
+    expositions = ["g NaN", "g 5", "g NaN", "g NaN", "g 6", "g +Inf", "g 7"]
+    values = [
+        [value for _, value, _ in samples]
+        for samples in run([(10 + n, exposition) for n, exposition in enumerate(expositions)])
+    ]
     assert [value and (None if math.isnan(value[0]) else value[0]) for value in values] == [
         [],
         5,
@@ -159,8 +162,8 @@ def test_value_times_dt_summed_up_is_the_increase_within_one_rounding(history: l
         line = {"NaN": "c_total NaN", "missing": ""}.get(event, f"c_total {count!r}")
         samples = target.scrape(f"{line}\nup 1", time)
         counted = samples.refs == 0
-        told = float(np.sum(samples.values[counted] * samples.dts[counted]))
-        area, largest = area + told, max(largest, told)
+        added = float(np.sum(samples.values[counted] * samples.dts[counted]))
+        area, largest = area + added, max(largest, added)
         if event in ("NaN", "missing") or time == seen_at:
             assert not counted.any()
             continue
@@ -175,11 +178,11 @@ def test_what_rounding_leaves_over_counts_in_the_next_sample() -> None:
     target.scrape("cpu_seconds_total 1000\nup 1", 10)
     ticks = np.random.default_rng(0).integers(0, 100, 5000)
     area = 0.0
-    for second, figure in enumerate(1000 + np.cumsum(ticks) / 100, start=11):
-        samples = target.scrape(f"cpu_seconds_total {figure:.2f}\nup 1", second)
+    for second, total in enumerate(1000 + np.cumsum(ticks) / 100, start=11):
+        samples = target.scrape(f"cpu_seconds_total {total:.2f}\nup 1", second)
         assert samples.values[0] == np.float32(samples.values[0])
         area += float(samples.values[0] * samples.dts[0])
-        assert area == pytest.approx(figure - 1000, rel=1e-12, abs=2**-24)
+        assert area == pytest.approx(total - 1000, rel=1e-12, abs=2**-24)
     assert sum(float(np.float32(tick / 100)) for tick in ticks) != pytest.approx(area, rel=1e-12), "it would add up"
 
 

@@ -14,9 +14,9 @@ PROCESS, GPU = "bench_process_end_time_seconds", "bench_gpu_run_end_time_seconds
 SECONDS = "bench_process_cpu_seconds_total"
 
 
-def line(metric: str, figure: object, run_id: str = RUN) -> str:
+def line(metric: str, value: object, run_id: str = RUN) -> str:
     kind = "counter" if metric.endswith("_total") else "gauge"
-    return f'# TYPE {metric} {kind}\n{metric}{{run_id="{run_id}"}} {figure}\n'
+    return f'# TYPE {metric} {kind}\n{metric}{{run_id="{run_id}"}} {value}\n'
 
 
 def about(at: float) -> Any:
@@ -45,20 +45,20 @@ def test_they_get_the_runs_last_millisecond(metric: str, honored: bool) -> None:
 
 def test_they_are_told_once_whatever_becomes_of_the_collectors_clock() -> None:
     scraped = Scraped(target())
-    body = "up 1\n" + line(PROCESS, 5000.75) + line(SECONDS, 4)
+    exposition = "up 1\n" + line(PROCESS, 5000.75) + line(SECONDS, 4)
     scraped.take("up 1\n" + line(SECONDS, 1), 5000, 0)
-    assert scraped.take(body, 5001, 0).keys() == {"up{}", of(PROCESS), of(SECONDS)}
+    assert scraped.take(exposition, 5001, 0).keys() == {"up{}", of(PROCESS), of(SECONDS)}
     for at, lead in ((1402, -3600), (1403, -3600), (5004, 0), (5005, 0)):
-        assert scraped.take(body, at, lead).keys() == {"up{}"}
-    ended = body + line(PROCESS, 5005.5, OTHER)
+        assert scraped.take(exposition, at, lead).keys() == {"up{}"}
+    ended = exposition + line(PROCESS, 5005.5, OTHER)
     assert scraped.take(ended, 5006, 0).keys() == {"up{}", of(PROCESS, OTHER)}
 
 
 def test_of_a_run_too_short_for_a_scrape_too() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
-    body = line("bench_process_start_time_seconds", 1000.25) + line(PROCESS, 1000.75) + line(SECONDS, 4)
-    found: Any = scraped.take(body, 1001)
+    exposition = line("bench_process_start_time_seconds", 1000.25) + line(PROCESS, 1000.75) + line(SECONDS, 4)
+    found: Any = scraped.take(exposition, 1001)
     assert found[of(SECONDS)] == (about(1000.749), pytest.approx(4 / 0.499, rel=1e-6))
 
 

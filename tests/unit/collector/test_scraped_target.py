@@ -53,9 +53,12 @@ def test_series_are_renamed_and_dropped_once_for_all() -> None:
         ),
     )[:3]
     scraped = Scraped(target(metric_relabel=rules))
-    body = 'go_threads 5\nold_a{pod="x",b="1"} 1\nkept 2\n'
+    exposition = 'go_threads 5\nold_a{pod="x",b="1"} 1\nkept 2\n'
     for _ in range(2):
-        assert {name: figure for name, (_, figure) in scraped.take(body).items()} == {"new_a{b=1}": 1, "kept{}": 2}
+        assert {name: number for name, (_, number) in scraped.take(exposition).items()} == {
+            "new_a{b=1}": 1,
+            "kept{}": 2,
+        }
     assert scraped.dropped("relabel") == 2
     assert len(scraped.scraped.definitions.by_ref) == 2
 
@@ -155,17 +158,21 @@ def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_fr
     run = '{run_id="' + "a" * 32 + '"}'
     gauge, counter, of_run = "g{}", "c_total{}", f"bench_x_seconds_total{{run_id={'a' * 32}}}"
 
-    def body(now: float, more: str = "") -> str:
+    def exposition(now: float, more: str = "") -> str:
         return f"# TYPE c_total counter\nc_total {now * 2}\nnode_time_seconds {now}\ng 5\n{more}"
 
-    assert scraped.take(body(1300), 1000)[gauge] == (1000, 5), "who knows whether that clock stands still"
-    assert scraped.take(body(1301), 1001).keys() == {gauge, "node_time_seconds{}"}, "counted anew by another clock"
+    assert scraped.take(exposition(1300), 1000)[gauge] == (1000, 5), "who knows whether that clock stands still"
+    assert scraped.take(exposition(1301), 1001).keys() == {gauge, "node_time_seconds{}"}, (
+        "counted anew by another clock"
+    )
     begun = f"bench_run_start_time_seconds{run} 1301.5\n# TYPE bench_x_seconds_total counter\nbench_x_seconds_total{run} 0.25\n"
-    found = scraped.take(body(1302, begun), 1002)
+    found = scraped.take(exposition(1302, begun), 1002)
     assert (found[gauge], found[counter], found[of_run]) == ((1302, 5), (1302, 2), (1302, 0.5))
     assert scraped.scraped.state.last_seen == 1002, "when we have seen it is ours"
-    scraped.take(body(1003), 1003)
-    assert scraped.take(body(1004), 1004)[gauge] == (1004, 5), "the clock was set, and what it says now is no older"
+    scraped.take(exposition(1003), 1003)
+    assert scraped.take(exposition(1004), 1004)[gauge] == (1004, 5), (
+        "the clock was set, and what it says now is no older"
+    )
 
 
 @pytest.mark.parametrize("step", [-3600, 3600, -5])
@@ -175,8 +182,8 @@ def test_a_clock_that_is_set_costs_no_sample(step: int) -> None:
     run = '{run_id="' + "a" * 32 + '"}'
 
     def take(even: int, ahead: int, more: str = "") -> dict[str, tuple[float, float]]:
-        body = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n{more}"
-        return scraped.take(body, even + ahead, lead=ahead)
+        exposition = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n{more}"
+        return scraped.take(exposition, even + ahead, lead=ahead)
 
     take(1000, 0)
     take(1001, 0)
@@ -196,8 +203,8 @@ def test_another_hosts_time_goes_on_where_the_collectors_clock_is_set(step: int,
     scraped = Scraped(target(), began=990)
 
     def take(even: int, step: int) -> dict[str, tuple[float, float]]:
-        body = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n"
-        return scraped.take(body, even + step, lead=step)
+        exposition = f"# TYPE c_total counter\nc_total {even * 2}\nnode_time_seconds {even + ahead}\ng {even}\n"
+        return scraped.take(exposition, even + step, lead=step)
 
     for even in range(1000, 1003):
         take(even, 0)
@@ -212,8 +219,8 @@ def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
     scraped = Scraped(target())
     known = []
     for number in range(17):
-        body = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(5_000))
-        assert len(scraped.take(body)) == 5_000
+        exposition = "".join(f'a{{id="{number}-{line}"}} 1\n' for line in range(5_000))
+        assert len(scraped.take(exposition)) == 5_000
         known.append(len(scraped.scraped.definitions.by_ref))
     assert max(known) <= 50_000 + 5 * 5_000
     assert min(known[1:]) < max(known)
@@ -247,42 +254,44 @@ def test_a_series_may_come_again_after_its_ref_was_given_away(order: tuple[str, 
     assert scraped.dropped("relabel") == 0
 
 
-DCGM = 'DCGM_FI_DEV_X{{gpu="{gpu}"}} {figure}\n'
+DCGM = 'DCGM_FI_DEV_X{{gpu="{gpu}"}} {number}\n'
 
 
 @pytest.mark.parametrize(
-    "figure",
+    "number",
     [
         *(str(2147483632 + more) for more in range(4)),
         *(str(9223372036854775792 + more) for more in range(4)),
         *(f"{140737488355328 + more}.000000" for more in range(4)),
     ],
 )
-def test_dcgms_words_for_no_figure_are_none(figure: str) -> None:
+def test_dcgms_words_for_no_figure_are_none(number: str) -> None:
     scraped = Scraped(target())
-    body = DCGM.format(gpu=0, figure=figure) + DCGM.format(gpu=1, figure=50)
+    exposition = DCGM.format(gpu=0, number=number) + DCGM.format(gpu=1, number=50)
     for _ in range(2):
-        assert [(name, value) for name, (_, value) in scraped.take(body).items()] == [("DCGM_FI_DEV_X{gpu=1}", 50)]
+        assert [(name, value) for name, (_, value) in scraped.take(exposition).items()] == [
+            ("DCGM_FI_DEV_X{gpu=1}", 50)
+        ]
     assert scraped.dropped("sentinel") == 2
-    assert scraped.take(DCGM.format(gpu=0, figure=7))["DCGM_FI_DEV_X{gpu=0}"][1] == 7
-    assert scraped.take(DCGM.format(gpu=0, figure=figure)) == {}
-    assert len(scraped.take(f"x_bytes {figure}\n")) == 1, "what others show is a figure"
+    assert scraped.take(DCGM.format(gpu=0, number=7))["DCGM_FI_DEV_X{gpu=0}"][1] == 7
+    assert scraped.take(DCGM.format(gpu=0, number=number)) == {}
+    assert len(scraped.take(f"x_bytes {number}\n")) == 1, "what others show is a number"
 
 
 @pytest.mark.parametrize(
-    "figure", [2147483631, 2147483636, 140737488355327, 140737488355332, 9223372036854773760, -2147483632]
+    "number", [2147483631, 2147483636, 140737488355327, 140737488355332, 9223372036854773760, -2147483632]
 )
-def test_figures_beside_them_are_some(figure: int) -> None:
+def test_figures_beside_them_are_some(number: int) -> None:
     scraped = Scraped(target())
-    assert scraped.take(DCGM.format(gpu=0, figure=figure))["DCGM_FI_DEV_X{gpu=0}"][1] == figure
+    assert scraped.take(DCGM.format(gpu=0, number=number))["DCGM_FI_DEV_X{gpu=0}"][1] == number
     assert scraped.dropped("sentinel") == 0
 
 
 def test_a_counter_goes_on_over_a_blank() -> None:
     scraped = Scraped(target())
     name = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
-    for at, figure, rate in ((1000, 1000, None), (1001, 9223372036854775794, None), (1002, 1600, 300)):
-        found = scraped.take(f"# TYPE {name} counter\n{name} {figure}\n", at)
+    for at, number, rate in ((1000, 1000, None), (1001, 9223372036854775794, None), (1002, 1600, 300)):
+        found = scraped.take(f"# TYPE {name} counter\n{name} {number}\n", at)
         assert found == ({} if rate is None else {f"{name}{{}}": (at, rate)})
 
 
@@ -291,7 +300,7 @@ def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None
     scraped.scraped.parser = Parser(forget_after=2)
     blank = 2147483632
     for _ in range(5):
-        scraped.take("up 1\n" + "".join(DCGM.format(gpu=gpu, figure=blank) for gpu in range(100)))
+        scraped.take("up 1\n" + "".join(DCGM.format(gpu=gpu, number=blank) for gpu in range(100)))
     for _ in range(5):
         scraped.take("up 1\n")
     assert len(scraped.take("up 1\n" + "".join(f'x{{n="{number}"}} {blank}\n' for number in range(200)))) == 201
@@ -310,8 +319,8 @@ def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.Monke
     for number in range(200):
         few = "".join(f'a{{n="{n}"}} {number}\n' for n in range(20))
         new = "".join(f'b{{n="{number}-{n}"}} {number}\n' for n in range(50))
-        for scraped, body in ((steady, few), (restless, new)):
-            record = scraped.read(body.encode(), 1000.0 + number, 0.0, 0.0, 0.0)
+        for scraped, exposition in ((steady, few), (restless, new)):
+            record = scraped.read(exposition.encode(), 1000.0 + number, 0.0, 0.0, 0.0)
             assert record is not None
             spool.append(record)
             highest = max(highest, int(record.refs.max()))

@@ -28,7 +28,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
     monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNPARSED", 1)  # besides the parsed response
     asked: list[None] = []
 
-    def body() -> bytes:
+    def exposition() -> bytes:
         asked.append(None)
         return b"a 1\n"
 
@@ -53,7 +53,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
             await scraper.stop()
 
     lock, spool = threading.Lock(), Spool(tmp_path)
-    with exporter(body) as address:
+    with exporter(exposition) as address:
         asyncio.run(scrape(address))
     assert samples() == len(asked)
     spool.close()
@@ -70,7 +70,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
     def counted() -> float | None:
         return metrics.registry.get_sample_value("bench_collector_scraped_samples_total")
 
-    def body() -> bytes:
+    def exposition() -> bytes:
         asked.append(None)
         return text
 
@@ -102,7 +102,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
             assert metrics.unread_seconds == 0
 
     metrics, spool = CollectorMetrics(), Spool(tmp_path)
-    with exporter(body) as address:
+    with exporter(exposition) as address:
         asyncio.run(scrape(address))
     spool.close()
 
@@ -113,7 +113,7 @@ def test_a_clock_that_is_set_costs_no_answer(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(time, "time", lambda: clock() + ahead)
     answers: list[int] = []
 
-    def body() -> bytes:
+    def exposition() -> bytes:
         answers.append(len(answers))
         return b"answer %d\n" % answers[-1]
 
@@ -129,7 +129,7 @@ def test_a_clock_that_is_set_costs_no_answer(tmp_path: Path, monkeypatch: pytest
             await scraper.stop()
 
     metrics, spool = CollectorMetrics(), Spool(tmp_path)
-    with exporter(body) as address:
+    with exporter(exposition) as address:
         asyncio.run(scrape(address))
     told: list[float] = []
     while (record := spool.take()) is not None:

@@ -19,7 +19,7 @@ RUN = "0123456789abcdef0123456789abcdef"
 PER_RUN = ("bench_gpu_run_memory_bytes", "bench_gpu_run_processes")
 
 
-def figures(exporter: AmdExporter) -> dict[str, float]:
+def values(exporter: AmdExporter) -> dict[str, float]:
     """Return values by ``GPU NAME more labels``, without the prefix of the names."""
     found = {}
     for family in exporter.collect():
@@ -46,7 +46,7 @@ def run() -> Iterator[subprocess.Popen[bytes]]:
 def test_an_mi300x_and_a_radeon_in_si_units() -> None:
     exporter = AmdExporter(OPTIONS, AmdSmi(Gpu(), radeon()))
     assert exporter.check() is None
-    assert figures(exporter) == pytest.approx(
+    assert values(exporter) == pytest.approx(
         {
             "0 utilization_ratio": 0.47,
             "0 memory_utilization_ratio": 0.0,
@@ -97,12 +97,12 @@ def test_promtool_has_no_findings() -> None:
     ],
 )
 def test_unsupported_metrics_are_left_out(gpu: Gpu, name: str, value: float | None) -> None:
-    assert figures(AmdExporter(OPTIONS, AmdSmi(gpu))).get(f"0 {name}") == value
+    assert values(AmdExporter(OPTIONS, AmdSmi(gpu))).get(f"0 {name}") == value
 
 
 def test_an_old_library_gives_the_metrics_it_supports(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(AmdSmi, "amdsmi_get_power_cap_info")
-    found = figures(AmdExporter(OPTIONS, AmdSmi(Gpu())))
+    found = values(AmdExporter(OPTIONS, AmdSmi(Gpu())))
     assert "0 power_limit_watts" not in found
     assert found["0 power_watts"] == 287
 
@@ -110,9 +110,9 @@ def test_an_old_library_gives_the_metrics_it_supports(monkeypatch: pytest.Monkey
 def test_a_lost_gpu_affects_no_other() -> None:
     lost, other = Gpu(), radeon()
     exporter = AmdExporter(OPTIONS, AmdSmi(lost, other))
-    assert "0 power_watts" in figures(exporter)
+    assert "0 power_watts" in values(exporter)
     lost.lost = True
-    found = figures(exporter)
+    found = values(exporter)
     assert not any(name.startswith("0 ") and "info" not in name for name in found)
     assert found["1 power_watts"] == 40
 
@@ -120,13 +120,13 @@ def test_a_lost_gpu_affects_no_other() -> None:
 def test_gpus_are_found_again_after_a_driver_restart() -> None:
     smi = AmdSmi(Gpu())
     exporter = AmdExporter(OPTIONS, smi)
-    assert figures(exporter)["0 power_watts"] == 287
+    assert values(exporter)["0 power_watts"] == 287
     smi.gpus[0].lost = True
     with pytest.raises(RuntimeError, match="no AMD GPU answers"):
-        figures(exporter)
+        values(exporter)
     assert smi.opened == 0
     smi.gpus = [radeon()]
-    assert figures(exporter)["0 power_watts"] == 40
+    assert values(exporter)["0 power_watts"] == 40
     exporter.close()
     exporter.close()
     assert smi.opened == 0
@@ -134,13 +134,13 @@ def test_gpus_are_found_again_after_a_driver_restart() -> None:
 
 def test_memory_of_a_run(run: subprocess.Popen[bytes], tmp_path: Path) -> None:
     gpu = Gpu(processes=[process(run.pid, 5 * 2**30), process(1, 2**30)])
-    found = figures(AmdExporter(OPTIONS, AmdSmi(gpu)))
+    found = values(AmdExporter(OPTIONS, AmdSmi(gpu)))
     assert found[f"0 run_memory_bytes {RUN}"] == 5 * 2**30
     assert found[f"0 run_processes {RUN}"] == 1
     own = AmdExporter(ExporterOptions(home=tmp_path, own_runs=True), AmdSmi(gpu))
-    assert f"0 run_processes {RUN}" not in figures(own), "it is another home's"
+    assert f"0 run_processes {RUN}" not in values(own), "it is another home's"
     (tmp_path / "runs" / RUN).mkdir(parents=True)
-    assert figures(own)[f"0 run_processes {RUN}"] == 1
+    assert values(own)[f"0 run_processes {RUN}"] == 1
 
 
 def test_check_names_the_reason() -> None:

@@ -92,12 +92,12 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 def read(exporter: HostExporter) -> Samples:
     families: list[Metric] = list(exporter.collect())
     samples = [sample for family in families for sample in family.samples]
-    figures = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
-    assert len(figures) == len(samples), "no series twice"
-    return figures
+    values = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+    assert len(values) == len(samples), "no series twice"
+    return values
 
 
-def figure(samples: Samples, name: str, **labels: str) -> float | None:
+def value_of(samples: Samples, name: str, **labels: str) -> float | None:
     return samples.get((name, frozenset(labels.items())))
 
 
@@ -138,13 +138,13 @@ def test_names_are_valid_for_their_types(options: ExporterOptions) -> None:
 
 def test_memory_and_pressure_in_bytes_and_seconds(options: ExporterOptions, root: Path) -> None:
     samples = read(HostExporter(options, root))
-    assert figure(samples, "node_memory_MemTotal_bytes") == 24683948 * 1024
-    assert figure(samples, "node_memory_Cached_bytes") == 131684 * 1024, "without reclaimable slabs"
-    assert figure(samples, "node_memory_SwapFree_bytes") == 2097148 * 1024
-    assert figure(samples, "node_pressure_cpu_waiting_seconds_total") == 54.234051
-    assert figure(samples, "node_pressure_io_waiting_seconds_total") == 2.5
-    assert figure(samples, "node_pressure_io_stalled_seconds_total") == 1.25
-    assert figure(samples, "node_pressure_memory_stalled_seconds_total") == 1e-6
+    assert value_of(samples, "node_memory_MemTotal_bytes") == 24683948 * 1024
+    assert value_of(samples, "node_memory_Cached_bytes") == 131684 * 1024, "without reclaimable slabs"
+    assert value_of(samples, "node_memory_SwapFree_bytes") == 2097148 * 1024
+    assert value_of(samples, "node_pressure_cpu_waiting_seconds_total") == 54.234051
+    assert value_of(samples, "node_pressure_io_waiting_seconds_total") == 2.5
+    assert value_of(samples, "node_pressure_io_stalled_seconds_total") == 1.25
+    assert value_of(samples, "node_pressure_memory_stalled_seconds_total") == 1e-6
 
 
 def test_missing_metrics_are_left_out(options: ExporterOptions, tmp_path: Path) -> None:
@@ -158,22 +158,22 @@ def test_cpus_have_the_kernels_numbers(options: ExporterOptions, root: Path) -> 
     samples = read(HostExporter(options, root))
     numbers = {dict(labels)["cpu"] for name, labels in samples if name == "node_cpu_seconds_total"}
     assert numbers == {"0", "2"}
-    assert figure(samples, "node_cpu_seconds_total", cpu="0", mode="user") == 40
-    assert figure(samples, "node_cpu_seconds_total", cpu="0", mode="steal") == 0.3
-    assert figure(samples, "node_cpu_seconds_total", cpu="2", mode="idle") == 100
-    assert figure(samples, "node_boot_time_seconds") == 1795249100
+    assert value_of(samples, "node_cpu_seconds_total", cpu="0", mode="user") == 40
+    assert value_of(samples, "node_cpu_seconds_total", cpu="0", mode="steal") == 0.3
+    assert value_of(samples, "node_cpu_seconds_total", cpu="2", mode="idle") == 100
+    assert value_of(samples, "node_boot_time_seconds") == 1795249100
 
 
 def test_disks_and_network_in_bytes_and_seconds(options: ExporterOptions, root: Path) -> None:
     samples = read(HostExporter(options, root))
     disks = {dict(labels)["device"] for name, labels in samples if name.startswith("node_disk_")}
     assert disks == {"nvme0n1", "sdb"}, "without partitions and memory disks"
-    assert figure(samples, "node_disk_read_bytes_total", device="nvme0n1") == 4000 * 512
-    assert figure(samples, "node_disk_written_bytes_total", device="nvme0n1") == 6000 * 512
-    assert figure(samples, "node_disk_io_time_seconds_total", device="nvme0n1") == 2.5
-    assert figure(samples, "node_disk_io_time_seconds_total", device="sdb") == 0.025
-    assert figure(samples, "node_network_receive_bytes_total", device="lo") == 37397669
-    assert figure(samples, "node_network_transmit_bytes_total", device="eth0") == 2848887
+    assert value_of(samples, "node_disk_read_bytes_total", device="nvme0n1") == 4000 * 512
+    assert value_of(samples, "node_disk_written_bytes_total", device="nvme0n1") == 6000 * 512
+    assert value_of(samples, "node_disk_io_time_seconds_total", device="nvme0n1") == 2.5
+    assert value_of(samples, "node_disk_io_time_seconds_total", device="sdb") == 0.025
+    assert value_of(samples, "node_network_receive_bytes_total", device="lo") == 37397669
+    assert value_of(samples, "node_network_transmit_bytes_total", device="eth0") == 2848887
 
 
 def lay_out(folder: Path, hardware: Iterable[str], others: Iterable[str]) -> None:
@@ -213,7 +213,7 @@ def test_virtual_devices_are_labelled(options: ExporterOptions, root: Path) -> N
     assert shown(samples, "node_network_receive_bytes_total") == shown(samples, "node_network_transmit_bytes_total") == {
         "lo": None, "eth0": None, "vf0": "true", "bond0": "true", "lan": "true", "wlan0": None, "eth0.7": "true", "veth1": "true",
     }  # fmt: skip
-    assert figure(samples, "node_network_receive_bytes_total", device="lan", virtual="true") == 5
+    assert value_of(samples, "node_network_receive_bytes_total", device="lan", virtual="true") == 5
 
 
 def test_in_a_container_no_device_is_virtual(options: ExporterOptions, root: Path) -> None:
@@ -241,9 +241,9 @@ def test_cpu_time_of_this_host_agrees_with_the_kernel(options: ExporterOptions) 
 
 def test_the_hosts_clock_is_exposed(options: ExporterOptions) -> None:
     before = time.time()
-    says = figure(read(HostExporter(options)), "node_time_seconds")
-    assert says is not None
-    assert before <= says <= time.time()
+    shown = value_of(read(HostExporter(options)), "node_time_seconds")
+    assert shown is not None
+    assert before <= shown <= time.time()
 
 
 def test_partitions_and_memory_disks_are_left_out(options: ExporterOptions) -> None:

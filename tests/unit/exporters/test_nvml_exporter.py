@@ -58,33 +58,33 @@ def process() -> Iterator[Start]:
         yield start
 
 
-def golden(name: str, body: bytes, *runs: str) -> None:
+def golden(name: str, exposition: bytes, *runs: str) -> None:
     for number, run_id in enumerate(runs, 1):
-        body = body.replace(run_id.encode(), f"{number:032x}".encode())
-    check_golden(f"nvml-{name}", body)
-    check_parses(body)
+        exposition = exposition.replace(run_id.encode(), f"{number:032x}".encode())
+    check_golden(f"nvml-{name}", exposition)
+    check_parses(exposition)
 
 
 def test_a_whole_h100(page: Page) -> None:
-    page.body(T0, H100)
-    golden("h100", page.body(T0 + 1, moved(H100, joules=71.5)))
+    page.exposition(T0, H100)
+    golden("h100", page.exposition(T0 + 1, moved(H100, joules=71.5)))
 
 
 def test_an_a100_with_mig(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
-    page.body(T0, A100)
+    page.exposition(T0, A100)
     member = GpuProcess(process(run_id), 12 * GIB, None, 1)
-    golden("a100-mig", page.body(T0 + 1, moved(A100, member, joules=250.25, power=250.0)), run_id)
+    golden("a100-mig", page.exposition(T0 + 1, moved(A100, member, joules=250.25, power=250.0)), run_id)
 
 
 def test_a_consumer_gpu(page: Page) -> None:
-    page.body(T0, moved(CONSUMER))
-    golden("consumer", page.body(T0 + 2, moved(CONSUMER, *CONSUMER.processes, power=45.5)))
+    page.exposition(T0, moved(CONSUMER))
+    golden("consumer", page.exposition(T0 + 2, moved(CONSUMER, *CONSUMER.processes, power=45.5)))
 
 
 def test_a_gpu_shared_by_two_runs(page: Page, process: Start, tmp_path: Path) -> None:
     first, second = sorted((new_run(tmp_path), new_run(tmp_path)))
-    page.body(T0, H100)
+    page.exposition(T0, H100)
     processes = [
         GpuProcess(process(first), 8 * GIB, 0.5),
         GpuProcess(process(first), 2 * GIB, 0.125),
@@ -92,7 +92,7 @@ def test_a_gpu_shared_by_two_runs(page: Page, process: Start, tmp_path: Path) ->
         GpuProcess(1, GIB, 0.25),
     ]
     shared = moved(H100, *processes, joules=570.0, power=570.0)
-    golden("shared", page.body(T0 + 1, shared, A100), first, second)
+    golden("shared", page.exposition(T0 + 1, shared, A100), first, second)
 
 
 @pytest.mark.parametrize("name", ["h100", "a100-mig", "consumer", "shared"])
@@ -109,7 +109,7 @@ def test_nothing_is_read_before_collect(page: Page, tmp_path: Path) -> None:
 def test_it_can_be_closed_at_any_time(page: Page, tmp_path: Path) -> None:
     page.exporter.close()
     assert page.given.closed == 1
-    page.body(T0, H100)
+    page.exposition(T0, H100)
     NvmlExporter(ExporterOptions(home=tmp_path)).close()
 
 
@@ -126,7 +126,7 @@ def test_simulated_series_are_labelled(page: Page, process: Start, tmp_path: Pat
     run_id = new_run(tmp_path)
     simulated = replace(A100, gpu=replace(A100.gpu, simulated=True), xids={13: 1})
     member = GpuProcess(process(run_id), GIB, None, 9)
-    page.body(T0, simulated)
+    page.exposition(T0, simulated)
     found = page.read(T0 + 1, moved(simulated, member, joules=100))
     assert found.all("run_processes", run_id=run_id)
     found.samples += page.read(T0 + 2, lost={A100.gpu.uuid: "fell off the bus"}).samples
@@ -151,7 +151,7 @@ def test_a_lost_gpu_affects_no_other(page: Page, process: Start, tmp_path: Path)
     run_id = new_run(tmp_path)
     pid = process(run_id)
     on_both = moved(H100, GpuProcess(pid, GIB, 1.0), joules=500), moved(A100, GpuProcess(pid, GIB, None, 1), joules=100)
-    page.body(T0, H100, A100)
+    page.exposition(T0, H100, A100)
     before = page.read(T0 + 1, *on_both)
     lost = page.read(T0 + 2, on_both[1], lost={H100.gpu.uuid: "GPU is lost"})
     assert lost("lost", UUID=H100.gpu.uuid) == 1
@@ -185,8 +185,8 @@ def test_a_run_without_gpu_processes_has_its_start(page: Page, process: Start, t
 def test_a_run_without_processes_keeps_its_energy(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     member = GpuProcess(process(run_id), GIB, 1.0)
-    page.body(T0, H100)
-    page.body(T0 + 1, moved(H100, member, joules=570))
+    page.exposition(T0, H100)
+    page.exposition(T0 + 1, moved(H100, member, joules=570))
     name = "attributed_energy_joules_total"
     assert page.read(T0 + 2, moved(H100, joules=640))(name, run_id=run_id) == pytest.approx(500)
     found = page.read(T0 + 1000, moved(H100, joules=70500))
@@ -198,8 +198,8 @@ def test_the_last_interval_belongs_to_the_run(page: Page, process: Start, tmp_pa
     run_id = new_run(tmp_path)
     pid = process(run_id)
     member = GpuProcess(pid, GIB, 1.0)
-    page.body(T0, H100)
-    page.body(T0 + 1, moved(H100, member, joules=570))
+    page.exposition(T0, H100)
+    page.exposition(T0 + 1, moved(H100, member, joules=570))
     end_process(pid)
     between = page.read(T0 + 2, moved(H100, joules=1140))
     assert between.timestamps(run_id=run_id) == set(), "after its last process, before the end is known: no change"
@@ -226,7 +226,7 @@ def test_the_collector_dates_all_energy_into_the_run(page: Page, process: Start,
 
     def scrape(second: float, *gpus: GpuSample) -> None:
         # The scan precedes the read of the GPUs.
-        scrape = followed.parse(page.body(T0 + second + 0.01, *gpus))
+        scrape = followed.parse(page.exposition(T0 + second + 0.01, *gpus))
         record = followed.take(scrape, T0 + second, T0 + second, T0 + second)
         assert record is not None
         for time, ref, value, dt in zip(record.times, record.refs, record.values, record.dts, strict=True):
@@ -255,7 +255,7 @@ def test_the_collector_dates_all_energy_into_the_run(page: Page, process: Start,
 def test_a_run_that_ended_during_a_read_stays_live_until_the_next(page: Page, process: Start, tmp_path: Path) -> None:
     run_id = new_run(tmp_path)
     member = GpuProcess(process(run_id), GIB, 1.0)
-    page.body(T0, H100)
+    page.exposition(T0, H100)
     end_run(tmp_path, run_id, T0 + 1.5)
     live = page.read(T0 + 1, moved(H100, member, joules=570))
     assert live("attributed_energy_joules_total", run_id=run_id) == pytest.approx(500)
@@ -273,13 +273,13 @@ def test_energy_of_another_homes_runs_is_other(process: Start, tmp_path: Path) -
     page = Page(tmp_path, own_runs=True)
     own, foreign = new_run(tmp_path), uuid.uuid4().hex
     processes = GpuProcess(process(own), GIB, 0.25), GpuProcess(process(foreign), GIB, 0.75)
-    page.body(T0, H100)
+    page.exposition(T0, H100)
     found = page.read(T0 + 1, moved(H100, *processes, joules=470))
     assert found("attributed_energy_joules_total", run_id=own) == pytest.approx(100)
     assert found("other_energy_joules_total") == pytest.approx(300)
     assert found.timestamps(run_id=foreign) == set()
     everybody = Page(tmp_path)
-    everybody.body(T0, H100)
+    everybody.exposition(T0, H100)
     found = everybody.read(T0 + 1, moved(H100, *processes, joules=470))
     assert found("attributed_energy_joules_total", run_id=foreign) == pytest.approx(300)
     assert found("run_start_time_seconds", run_id=foreign) is None, "its home has it"
@@ -295,7 +295,7 @@ def test_the_mps_server_has_no_energy(page: Page, process: Start, tmp_path: Path
     with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         server.stdout.readline()
-        page.body(T0, H100)
+        page.exposition(T0, H100)
         found = page.read(T0 + 1, moved(H100, client, GpuProcess(server.pid, GIB), joules=570))
     assert found("attributed_energy_joules_total", run_id=run_id) == pytest.approx(500)
     assert found("other_energy_joules_total") == 0

@@ -164,11 +164,11 @@ def test_the_exporter_dates_live_counters(tmp_path: Path) -> None:
         folder.write_state(SupervisorState(1, 1.0, process.pid, began))
         folder.perf.write_text(HEAD + second(1))
         page = Page(tmp_path)
-        figures = page.read(folder.run_id)
-        assert list(figures["instructions_total"]) == [2.5e9, about(began + 1)]
-        assert list(figures["instructions_per_cycle"]) == [1.25, about(began + 1)]
-        assert (figures["cache_miss_ratio"][0], figures["branch_miss_ratio"][0]) == (0.25, 0.02)
-        assert figures["context_switches_total"][0] == 12
+        values = page.read(folder.run_id)
+        assert list(values["instructions_total"]) == [2.5e9, about(began + 1)]
+        assert list(values["instructions_per_cycle"]) == [1.25, about(began + 1)]
+        assert (values["cache_miss_ratio"][0], values["branch_miss_ratio"][0]) == (0.25, 0.02)
+        assert values["context_switches_total"][0] == 12
         with folder.perf.open("a") as file:
             file.write(second(2))
         assert list(page.read(folder.run_id)["page_faults_total"]) == [274, about(began + 2)]
@@ -184,11 +184,11 @@ def test_final_totals_are_exposed_after_the_end(tmp_path: Path) -> None:
     end = RunEnd("finished", 0.0, 0.0, 0, None, 1.0, 0, 0, 1 << 20)
     end = replace(end, started_at=time.time() - 2, ended_at=time.time() - 0.5)
     folder.write_end(end)
-    figures = Page(tmp_path).read(folder.run_id)
-    assert figures["cycles_total"][0] == 2e9
-    assert math.isnan(figures["cycles_total"][1]), "dated lines would be out of order to Prometheus"
-    assert figures["end_time_seconds"][0] == end.ended_at
-    assert "instructions_per_cycle" not in figures
+    values = Page(tmp_path).read(folder.run_id)
+    assert values["cycles_total"][0] == 2e9
+    assert math.isnan(values["cycles_total"][1]), "dated lines would be out of order to Prometheus"
+    assert values["end_time_seconds"][0] == end.ended_at
+    assert "instructions_per_cycle" not in values
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="perf is not installed: sudo apt-get install linux-perf")

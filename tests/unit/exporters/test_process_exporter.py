@@ -125,13 +125,13 @@ class Page(Collector):
 
     def read(self, run_id: str) -> tuple[dict[str, float], set[float | None]]:
         """Return the run's values by name without ``bench_process_``, and their timestamps."""
-        figures, timestamps = {}, set()
+        found, timestamps = {}, set()
         for family in text_string_to_metric_families(generate_latest(self).decode()):
             for sample in family.samples:
                 if sample.labels == {"run_id": run_id}:
-                    figures[sample.name.removeprefix("bench_process_")] = sample.value
+                    found[sample.name.removeprefix("bench_process_")] = sample.value
                     timestamps.add(None if sample.timestamp is None else float(sample.timestamp))
-        return figures, timestamps
+        return found, timestamps
 
     def by_tree(self) -> float:
         (value,) = (
@@ -218,16 +218,16 @@ def test_all_metrics_of_a_live_run(page: Page, python: Start, run_id: str, tmp_p
     )
     assert process.stdout is not None
     process.stdout.readline()
-    figures, timestamps = page.read(run_id)
-    figures.pop("memory_limit_bytes", None)  # present where a control group limits memory
-    assert figures.keys() == LIVE
-    assert 0 < figures["available_cores"] <= len(os.sched_getaffinity(0))
+    found, timestamps = page.read(run_id)
+    found.pop("memory_limit_bytes", None)  # present where a control group limits memory
+    assert found.keys() == LIVE
+    assert 0 < found["available_cores"] <= len(os.sched_getaffinity(0))
     assert timestamps == {None}
-    assert figures["start_time_seconds"] == 1.75e9
-    assert figures["processes"] == 1
-    assert figures["threads"] == 2
-    assert 50e6 < figures["proportional_memory_bytes"] <= figures["resident_memory_bytes"] * 1.05 < 100e6
-    assert figures["peak_memory_bytes"] == figures["proportional_memory_bytes"]
+    assert found["start_time_seconds"] == 1.75e9
+    assert found["processes"] == 1
+    assert found["threads"] == 2
+    assert 50e6 < found["proportional_memory_bytes"] <= found["resident_memory_bytes"] * 1.05 < 100e6
+    assert found["peak_memory_bytes"] == found["proportional_memory_bytes"]
     process.communicate(b"\n")
     assert page.read(run_id) == ({}, set()), "vanished without an end: no longer exposed"
 
@@ -317,8 +317,8 @@ def test_processes_with_a_cleared_environment_are_counted(page: Page, run_id: st
 def test_a_run_between_two_scrapes_has_totals(page: Page, run_id: str, tmp_path: Path) -> None:
     ended_at = time.time() - 5
     folder(tmp_path, run_id).write_end(replace(END, ended_at=ended_at))
-    figures, timestamps = page.read(run_id)
-    assert figures == {
+    found, timestamps = page.read(run_id)
+    assert found == {
         "start_time_seconds": 1,
         "end_time_seconds": ended_at,
         "cpu_seconds_total": 12.5,

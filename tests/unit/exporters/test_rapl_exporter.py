@@ -25,7 +25,7 @@ def zone(root: Path, folder: str, name: str, microjoules: int) -> Path:
     return path
 
 
-def figures(exporter: RaplExporter) -> dict[tuple[str, str, str], float]:
+def values(exporter: RaplExporter) -> dict[tuple[str, str, str], float]:
     return {
         (sample.name, sample.labels["index"], sample.labels["path"].removeprefix(f"{POWERCAP}/")): sample.value
         for family in exporter.collect()
@@ -47,7 +47,7 @@ def server(tmp_path: Path) -> Path:
 def test_packages_and_their_memory(server: Path) -> None:
     exporter = RaplExporter(OPTIONS, server)
     assert exporter.check() is None
-    assert figures(exporter) == {
+    assert values(exporter) == {
         ("node_rapl_package_joules_total", "0", "intel-rapl:0"): 262143.0,
         ("node_rapl_package_joules_total", "1", "intel-rapl:1"): 5.0,
         ("node_rapl_dram_joules_total", "0", "intel-rapl:0:0"): 7.25,
@@ -60,10 +60,10 @@ def test_a_counter_continues_past_its_wrap(server: Path) -> None:
     exporter = RaplExporter(OPTIONS, server)
     package = ("node_rapl_package_joules_total", "0", "intel-rapl:0")
     counter = server / POWERCAP[1:] / "intel-rapl:0/energy_uj"
-    seen = [figures(exporter)[package]]
+    seen = [values(exporter)[package]]
     for microjoules in (1_000_000, 2_000_000, 1_500_000):
         counter.write_text(f"{microjoules}\n")
-        seen.append(figures(exporter)[package])
+        seen.append(values(exporter)[package])
     wrap = WRAPS_AT / 1e6
     assert seen == pytest.approx([262143.0, wrap + 1, wrap + 2, 2 * wrap + 1.5])
 
@@ -74,7 +74,7 @@ def test_a_laptops_zones(tmp_path: Path) -> None:
     zone(tmp_path, "intel-rapl:0:1", "uncore", 500_000)
     zone(tmp_path, "intel-rapl:1", "psys", 9_000_000)
     exporter = RaplExporter(OPTIONS, tmp_path)
-    assert figures(exporter) == {
+    assert values(exporter) == {
         ("node_rapl_package_joules_total", "0", "intel-rapl:0"): 4.0,
         ("node_rapl_core_joules_total", "0", "intel-rapl:0:0"): 3.0,
         ("node_rapl_uncore_joules_total", "0", "intel-rapl:0:1"): 0.5,
@@ -87,7 +87,7 @@ def test_every_die_of_a_package_counts(tmp_path: Path) -> None:
     zone(tmp_path, "intel-rapl:0", "package-0-die-0", 1_000_000)
     zone(tmp_path, "intel-rapl:1", "package-0-die-1", 2_000_000)
     zone(tmp_path, "intel-rapl:1:0", "dram", 3_000_000)
-    assert figures(RaplExporter(OPTIONS, tmp_path)) == {
+    assert values(RaplExporter(OPTIONS, tmp_path)) == {
         ("node_rapl_package_joules_total", "0-die-0", "intel-rapl:0"): 1.0,
         ("node_rapl_package_joules_total", "0-die-1", "intel-rapl:1"): 2.0,
         ("node_rapl_dram_joules_total", "0-die-1", "intel-rapl:1:0"): 3.0,
@@ -98,8 +98,8 @@ def test_a_missing_counter_affects_no_other(server: Path) -> None:
     (server / POWERCAP[1:] / "intel-rapl:0/energy_uj").unlink()
     exporter = RaplExporter(OPTIONS, server)
     assert exporter.check() is None
-    assert ("node_rapl_package_joules_total", "0", "intel-rapl:0") not in figures(exporter)
-    assert ("node_rapl_package_joules_total", "1", "intel-rapl:1") in figures(exporter)
+    assert ("node_rapl_package_joules_total", "0", "intel-rapl:0") not in values(exporter)
+    assert ("node_rapl_package_joules_total", "1", "intel-rapl:1") in values(exporter)
 
 
 def test_check_names_a_host_without_counters(tmp_path: Path) -> None:

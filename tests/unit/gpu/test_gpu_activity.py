@@ -36,14 +36,14 @@ def test_gpm_covers_the_time_since_the_last_read() -> None:
     reader = GpuReader(nvml, nvml.clock)
     assert not ACTIVE.keys() & reader.read().gpus[0].devices[0].metrics.keys()
     nvml.now += 1
-    figures = reader.read().gpus[0].devices[0].metrics
-    assert {name: figures[name] for name in ACTIVE} == ACTIVE
+    values = reader.read().gpus[0].devices[0].metrics
+    assert {name: values[name] for name in ACTIVE} == ACTIVE
     nvml.now += 0.05  # too soon after the last read: the same values
     card.gpm = {None: {2: 10.0}}
-    assert reader.read().gpus[0].devices[0].metrics == figures
+    assert reader.read().gpus[0].devices[0].metrics == values
     nvml.now += 0.06
-    figures = reader.read().gpus[0].devices[0].metrics
-    assert {name: figures[name] for name in ACTIVE if name in figures} == {"sm_active": 0.1}
+    values = reader.read().gpus[0].devices[0].metrics
+    assert {name: values[name] for name in ACTIVE if name in values} == {"sm_active": 0.1}
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 140737488355328.0, 9223372036854775792.0])
@@ -53,8 +53,8 @@ def test_gpm_leaves_out_invalid_numbers(value: float) -> None:
     reader = GpuReader(nvml, nvml.clock)
     reader.read()
     nvml.now += 1
-    figures = reader.read().gpus[0].devices[0].metrics
-    assert {name for name in ACTIVE if name in figures} == {"graphics_active"}
+    values = reader.read().gpus[0].devices[0].metrics
+    assert {name for name in ACTIVE if name in values} == {"graphics_active"}
 
 
 def test_without_permission_for_gpm_counters_are_read() -> None:

@@ -172,8 +172,8 @@ def test_counters_become_rates_between_reads() -> None:
     card.counters = _PCIE | _NVLINK
 
     def traffic() -> dict[str, float]:
-        figures = reader.read().gpus[0].devices[0].metrics
-        return {name: figures[name] for name in figures if name.startswith(("pcie", "nvlink"))}
+        values = reader.read().gpus[0].devices[0].metrics
+        return {name: values[name] for name in values if name.startswith(("pcie", "nvlink"))}
 
     assert traffic() == {}
     nvml.now += 2
@@ -293,9 +293,9 @@ def test_an_old_driver_counts_reserved_memory_as_used() -> None:
     nvml = NvmlDouble("t4")
     nvml.driver = "470.57"
     (gpu,) = GpuReader(nvml, nvml.clock).read().gpus
-    figures = gpu.devices[0].metrics
-    assert "memory_reserved" not in figures
-    assert figures["memory_used"] == (1032 + 388) * MIB
+    values = gpu.devices[0].metrics
+    assert "memory_reserved" not in values
+    assert values["memory_used"] == (1032 + 388) * MIB
 
 
 def test_every_called_function_exists_in_pynvml() -> None:
