@@ -40,17 +40,17 @@ LONG_AGO = f"now() - interval '{announcements.SILENT_SECONDS + 1} s'"
 Listen = Callable[..., subprocess.Popen[str]]
 
 
-def test_what_is_announced_stays_until_it_is_withdrawn(database: Database) -> None:
+def test_an_announcement_stays_until_it_is_withdrawn(database: Database) -> None:
     other = Announcement("n1", "host", "http://n1:40001/metrics")
     for one in (ONE, other, ONE):
         announcements.announce(database, one)
-    assert announced(database) == [ONE, other], "the first of them stays first"
+    assert announced(database) == [ONE, other], "the first one stays first"
     announcements.withdraw(database, ONE)
     announcements.withdraw(database, ONE)
     assert announced(database) == [other]
 
 
-def test_one_that_does_not_answer_is_withdrawn_after_a_while_and_not_before(database: Database) -> None:
+def test_an_unreachable_announcement_is_withdrawn_after_a_while(database: Database) -> None:
     announcements.announce(database, ONE)
     with database.session() as connection:
 
@@ -63,20 +63,20 @@ def test_one_that_does_not_answer_is_withdrawn_after_a_while_and_not_before(data
         mine = claimed
         assert report(None) == report(up=True) == report(up=False) == [ONE]
         connection.execute(f"update targets set down_since = {LONG_AGO}".encode())
-        assert announced(database) == [ONE], "it has just announced itself"
+        assert announced(database) == [ONE], "it was just announced"
         connection.execute(f"update announcements set renewed_at = {LONG_AGO}".encode())
         assert report(up=True) == [ONE], "it answers"
-        assert report(up=False) == [ONE], "it did until now"
+        assert report(up=False) == [ONE], "it answered until now"
         connection.execute(f"update targets set down_since = {LONG_AGO}, lease_until = null".encode())
-        assert announced(database) == [ONE], "nobody tries it"
+        assert announced(database) == [ONE], "no collector tries it"
         assert targets.claim_targets(connection, "a", "h1", 12, [ROW]) == [mine]
-        assert announced(database) == [ONE], "somebody begins to try it"
+        assert announced(database) == [ONE], "a collector begins to try it"
         report(up=False)
         connection.execute(f"update targets set down_since = {LONG_AGO}".encode())
         assert report(up=False) == []
 
 
-def test_hosts_on_which_nothing_is_measured_are_known_by_name(world: World) -> None:
+def test_hosts_without_exporters_are_listed(world: World) -> None:
     def unmeasured() -> list[str]:
         return targets.unmeasured_hosts(world.connection)
 
@@ -90,13 +90,13 @@ def test_hosts_on_which_nothing_is_measured_are_known_by_name(world: World) -> N
     assert unmeasured() == [HOST], "a collector that scrapes itself measures no host"
     [mine] = targets.claim_targets(world.connection, "a", "h1", 11, rows[1:])
     assert mine is not None
-    assert unmeasured() == [], "it is about to be tried"
+    assert unmeasured() == [], "it has not been scraped yet"
     targets.report_targets(world.connection, {mine: TargetState(up=False)}, "a")
     assert unmeasured() == [HOST]
     targets.report_targets(world.connection, {mine: TargetState(up=True)}, "a")
     assert unmeasured() == []
     world.connection.execute("update targets set lease_until = now() - interval '1 s'")
-    assert unmeasured() == [HOST], "its collector is gone"
+    assert unmeasured() == [HOST], "its collector has ended"
     for one in (run, other):
         world.end(one, now - 60, now)
     assert unmeasured() == []
@@ -104,11 +104,11 @@ def test_hosts_on_which_nothing_is_measured_are_known_by_name(world: World) -> N
 
 @pytest.fixture
 def listen(tmp_path: Path) -> Iterator[Listen]:
-    """Start the exporter `host` with the database that is named; what it says goes to a file of the test."""
+    """Start the exporter `host` with a database; its output goes to a file."""
     started: list[subprocess.Popen[str]] = []
 
     def start(dsn: str, *words: str) -> subprocess.Popen[str]:
-        with (tmp_path / "listener.txt").open("a") as log:
+        with (tmp_path / "exporter.txt").open("a") as log:
             started.append(
                 subprocess.Popen(
                     [sys.executable, "-P", "-m", "hypergauge.cli", "exporter", "run", "host", *words],
@@ -126,7 +126,7 @@ def listen(tmp_path: Path) -> Iterator[Listen]:
 
 @pytest.mark.slow
 @ONE_FLAVOUR
-def test_a_listener_comes_is_killed_comes_back_and_goes(
+def test_an_exporter_starts_is_killed_returns_and_stops(
     database: Database, new_folder: NewFolder, tmp_path: Path, listen: Listen
 ) -> None:
     file = tmp_path / "targets.yml"
@@ -141,10 +141,10 @@ def test_a_listener_comes_is_killed_comes_back_and_goes(
 
     with Collecting(database.dsn, new_folder() / "announced", file) as collector:
         first = listen(database.dsn, "--port", str(port))
-        wait_for(lambda: up() == {"up": 1, "down": 0, "taken": 0}, "a target that nobody wrote down")
+        wait_for(lambda: up() == {"up": 1, "down": 0, "taken": 0}, "a target outside any file")
         assert announced(database) == [mine]
         first.kill()
-        wait_for(lambda: up()["down"] == 1, "the loss of it")
+        wait_for(lambda: up()["down"] == 1, "its loss")
         with database.session() as connection:
             wait_for(
                 lambda: connection.execute("select from targets where down_since is not null").fetchone() is not None,
@@ -168,14 +168,12 @@ def test_a_listener_comes_is_killed_comes_back_and_goes(
 
 
 @ONE_FLAVOUR
-def test_what_a_file_names_counts_and_not_what_is_announced_of_it(
-    database: Database, new_folder: NewFolder, tmp_path: Path
-) -> None:
+def test_a_targets_file_precedes_announcements(database: Database, new_folder: NewFolder, tmp_path: Path) -> None:
     here = socket.gethostname()
     port = free_port()
     urls = [f"http://127.0.0.1:{port + at}/metrics" for at in range(4)]
-    for listener, url in (("host", urls[1]), ("other", urls[2]), ("free", urls[3])):
-        announcements.announce(database, Announcement(here, listener, url))
+    for exporter, url in (("host", urls[1]), ("other", urls[2]), ("free", urls[3])):
+        announcements.announce(database, Announcement(here, exporter, url))
     file = tmp_path / "targets.yml"
     file.write_text(f"""
 scrape_configs:
@@ -191,33 +189,33 @@ scrape_configs:
 
 
 @ONE_FLAVOUR
-def test_a_stack_scrapes_what_its_host_has_announced_and_leaves_to_each_home_what_is_its_own(
-    database: Database, settings: Settings
-) -> None:
+def test_a_stack_scrapes_its_hosts_announcements_except_other_homes(database: Database, settings: Settings) -> None:
     here = socket.gethostname()
-    for host, listener, port in ((here, "host", 1), (here, "host", 2), (here, "process", 3), ("n7", "rapl", 4)):
-        announcements.announce(database, Announcement(host, listener, f"http://127.0.0.1:{port}/metrics"))
-    listeners = LocalExporters(settings, database)
-    assert {key: target.url for key, target in listeners().items()} == {
+    for host, exporter, port in ((here, "host", 1), (here, "host", 2), (here, "process", 3), ("n7", "rapl", 4)):
+        announcements.announce(database, Announcement(host, exporter, f"http://127.0.0.1:{port}/metrics"))
+    exporters = LocalExporters(settings, database)
+    assert {key: target.url for key, target in exporters().items()} == {
         (here, "host", ""): "http://127.0.0.1:1/metrics"
     }
     service = Service("exporter-host", os.getpid(), identity(os.getpid()) or 0.0, "http://127.0.0.1:9/metrics", "")
     settings.stack_dir.mkdir(parents=True)
     write_atomically(settings.stack_dir / "exporter-host.service", json.dumps(asdict(service)))
-    assert [target.url for target in listeners().values()] == [service.url], "it runs one itself"
+    assert [target.url for target in exporters().values()] == [service.url], "it runs its own"
     assert not answers("http://127.0.0.1:1/metrics")
 
 
 @ONE_FLAVOUR
-def test_a_listener_works_while_the_database_is_away(flavour: Flavour, tmp_path: Path, listen: Listen) -> None:
-    log = tmp_path / "listener.txt"
+def test_an_exporter_works_without_the_database(flavour: Flavour, tmp_path: Path, listen: Listen) -> None:
+    log = tmp_path / "exporter.txt"
     with own_server(flavour, tmp_path / "server") as server:
         with Database(Settings(home=tmp_path, dsn=server.dsn)) as database:
             pass
         server.stop("fast")
         started = listen(server.dsn, "--bind", "127.0.0.1")
         wait_for(lambda: "listening on http://127.0.0.1:" in log.read_text(), "the exporter")
-        wait_for(lambda: "failed, and is tried again: the database at" in log.read_text(), "word of the database")
+        wait_for(
+            lambda: "failed, and is tried again: the database at" in log.read_text(), "the message about the database"
+        )
         server.start()
         wait_for(lambda: len(announced(database)) == 1, "its announcement")
         server.stop("fast")
@@ -226,7 +224,7 @@ def test_a_listener_works_while_the_database_is_away(flavour: Flavour, tmp_path:
         assert "stays announced until a collector cannot reach it" in log.read_text()
 
 
-def test_to_announce_a_database_is_needed(tmp_path: Path) -> None:
+def test_announcements_need_a_database(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BENCH_")}
     words = [sys.executable, "-P", "-m", "hypergauge.cli", "exporter", "run", "host", "--announce", "n1"]
     environment["BENCH_HOME"] = str(tmp_path)

@@ -22,7 +22,7 @@ from tests.support.waiting import wait_for
 
 
 class Service(ThreadingHTTPServer):
-    """Service discovery that answers with `content` whoever knows the password."""
+    """Service discovery that answers authenticated requests with `content`."""
 
     content = b"[]"
 
@@ -57,7 +57,7 @@ def service() -> Iterator[Service]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
-def test_targets_come_and_go(dsn: str, new_folder: NewFolder, tmp_path: Path, service: Service) -> None:
+def test_targets_appear_and_disappear(dsn: str, new_folder: NewFolder, tmp_path: Path, service: Service) -> None:
     with BadExporters() as bad:
 
         def good(name: str, **labels: str) -> dict[str, Any]:
@@ -89,13 +89,11 @@ scrape_configs:
 
             # A broken list of each kind: what it last held stays.
             (tmp_path / "nodes.json").write_text('[{"targets": ["a:1"')
-            wait_for(lambda: "nodes.json:1:" in collector.output(), "word of the broken file")
+            wait_for(lambda: "nodes.json:1:" in collector.output(), "the file's error")
             service.content = b"<html>"
-            wait_for(lambda: "/sd: does not answer with JSON" in collector.output(), "word of the broken service")
+            wait_for(lambda: "/sd: does not answer with JSON" in collector.output(), "the service's error")
             main.write_text(text.replace("http_sd_configs", "htp_sd_configs"))
-            wait_for(
-                lambda: "did you mean 'http_sd_configs'?" in collector.output(), "word of the broken configuration"
-            )
+            wait_for(lambda: "did you mean 'http_sd_configs'?" in collector.output(), "the configuration's error")
             assert all(asked(name) for name in ("own", "file", "web"))
             assert collector.metric("discovery_errors_total")[""] >= 3
 
@@ -115,9 +113,9 @@ scrape_configs:
             assert "hunter2" not in collector.output()
 
 
-def test_a_file_that_is_named_and_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_empty(tmp_path: Path) -> None:
     path = tmp_path / "prometheus.yml"
     path.write_text("scrape_configs: [{job_name: x, file_sd_configs: [{files: [absent.yml, '*.json']}]}]")
     with pytest.raises(BadRequest, match=r"absent\.yml: cannot be read: No such file"):
         read_targets(path, 1.0)
-    assert Discovery(path, 1.0, CollectorMetrics()).targets == {}, "it may come later"
+    assert Discovery(path, 1.0, CollectorMetrics()).targets == {}, "it may appear later"

@@ -30,7 +30,7 @@ DAY = 86_400
 
 
 def written(world: World) -> dict[str, int]:
-    """Return how many samples there are by each aggregate."""
+    """Return the number of samples in each aggregate."""
     return {
         relation: int(world.connection.execute(f"select coalesce(sum(n), 0) from {relation}".encode()).fetchall()[0][0])
         for relation in LEVELS
@@ -46,7 +46,7 @@ def drain(settings: Settings, database: Database) -> None:
     spool.close()
 
 
-def test_a_run_is_summarised_when_all_that_was_said_is_read(world: World) -> None:
+def test_a_run_is_summarised_when_all_responses_are_parsed(world: World) -> None:
     now = time.time()
     run = world.run(now - 60, now - 30)
     behind = CollectorMetrics()
@@ -94,13 +94,13 @@ def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings,
         aggregates.maintain(world.connection)
         agree()
         raw = world.connection.execute("select count(*) from samples").fetchone()
-        assert raw == (20 + HOUR * SERIES,), "what is older than 30 days is gone from the raw samples"
+        assert raw == (20 + HOUR * SERIES,), "raw samples older than 30 days are deleted"
     assert (
         summary
         == world.connection.execute("select * from run_summary where run_id = %s order by 2, 4", (run_id,)).fetchall()
     )
 
-    # The same once more, behind the edge.
+    # A repetition, before the raw cutoff.
     world.write(*(world.gauge("queue_length", capsule, [3.0] * HOUR, {"n": str(n)}) for n in range(10, 15)))
     count += 5 * HOUR
     agree()
@@ -109,7 +109,7 @@ def test_each_sample_is_in_each_aggregate_once(world: World, settings: Settings,
         agree()
 
 
-def test_a_record_that_the_database_refuses_costs_itself_alone(world: World) -> None:
+def test_a_refused_record_costs_no_other(world: World) -> None:
     start = time.time() - 60
     good = [world.gauge("queue_length", [start + at], [float(at)]) for at in range(30)]
     bad = world.gauge("queue_length", [start] * 3, [float("inf")] * 3)
@@ -118,8 +118,8 @@ def test_a_record_that_the_database_refuses_costs_itself_alone(world: World) -> 
     assert metrics.dropped.labels("refused")._value.get() == 3
 
 
-def test_what_one_target_is_refused_costs_others_nothing(world: World) -> None:
-    """Else whoever has one bad line has all series of a collector opened anew each second."""
+def test_a_targets_refused_series_cost_no_other_target(world: World) -> None:
+    """Otherwise one bad line would make a collector register all its series each second."""
     world.connection.execute("create table reopened (metric text)")
     world.connection.execute(
         """
@@ -143,8 +143,8 @@ def test_what_one_target_is_refused_costs_others_nothing(world: World) -> None:
     assert metrics.write_errors._value.get() > 0
 
 
-def test_a_series_that_is_met_twice_in_a_record_is_one(world: World) -> None:
-    """As where a target has its series met anew while the disk keeps both scrapes waiting: they are joined."""
+def test_a_series_with_two_refs_in_a_record_is_one(world: World) -> None:
+    """A target's cache was cleared while the disk was slow, and both scrapes were joined."""
     start = time.time() - 60
     parts = [world.gauge("queue_length", [start + at], [1.0], {"a": "b"}) for at in range(3)]
     world.write(
@@ -153,7 +153,7 @@ def test_a_series_that_is_met_twice_in_a_record_is_one(world: World) -> None:
     assert world.connection.execute("select count(*), count(distinct series_id) from samples").fetchone() == (3, 1)
 
 
-def test_what_was_scraped_unasked_is_written_unless_another_collector_has_the_target(world: World) -> None:
+def test_samples_of_provisional_targets_are_written_unless_another_collector_has_them(world: World) -> None:
     rows = {name: TargetRow(name, "node", f"{name}:1", f"http://{name}:1") for name in ("free", "held")}
     claim_targets(world.connection, "another", "elsewhere", 1, [rows["held"]])
     start = time.time() - 60

@@ -28,7 +28,7 @@ LOGIN = f"Basic {base64.b64encode(b'me:hunter2').decode()}"
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers who knows what the path asks for."""
+    """Server whose paths need different credentials."""
 
     def do_GET(self) -> None:
         wanted = {"/basic": LOGIN, "/bearer": "Bearer hunter2", "/token": "Token hunter2"}
@@ -61,7 +61,7 @@ class Server:
 
 @pytest.fixture(scope="module")
 def server(new_folder: NewFolder) -> Iterator[Server]:
-    """A server with a certificate for n1.example of an authority of its own, which asks for a client's."""
+    """Server with a certificate for n1.example from its own authority, which requires one of clients."""
     if (openssl := shutil.which("openssl")) is None:
         pytest.skip("openssl, which makes the certificates, is not installed")
     folder = new_folder()
@@ -97,7 +97,7 @@ def tls(server: Server) -> TLS:
     return TLS(server.file("n1.example.pem"), server.file("client.pem"), server.file("client.key"), "n1.example")
 
 
-def test_credentials_as_they_are_and_from_files(server: Server) -> None:
+def test_credentials_inline_and_from_files(server: Server) -> None:
     secret = server.folder / "secret"
     secret.write_text("hunter2\n")
     for password in (Secret("hunter2"), Secret(file=secret)):
@@ -112,7 +112,7 @@ def test_credentials_as_they_are_and_from_files(server: Server) -> None:
     assert refused.value.reason == "status"
 
 
-def test_certificates_as_they_are(server: Server) -> None:
+def test_inline_certificates(server: Server) -> None:
     ca, cert, key = (Secret(server.file(name).read() + "\n") for name in ("n1.example.pem", "client.pem", "client.key"))
     inline = TLS(ca, cert, key, "n1.example")
     assert fetch(f"{server.url}/", Access(tls=inline)) == b"a 1\n"
@@ -129,7 +129,7 @@ def test_certificates_as_they_are(server: Server) -> None:
         ({"key": Secret("hunter2")}, "credentials"),
     ],
 )
-def test_whom_tls_trusts(server: Server, changed: dict[str, Any], reason: str | None) -> None:
+def test_trusted_servers(server: Server, changed: dict[str, Any], reason: str | None) -> None:
     of = tls(server)
     given = {name: getattr(of, name) for name in ("ca", "cert", "key", "server_name")} | changed
     access = Access(tls=TLS(**given))
@@ -143,7 +143,7 @@ def test_whom_tls_trusts(server: Server, changed: dict[str, Any], reason: str | 
         assert refused.value.reason == reason
 
 
-def test_redirects_are_followed_where_wanted_and_take_no_secret_elsewhere(server: Server) -> None:
+def test_redirects_carry_no_secret_to_another_origin(server: Server) -> None:
     of = tls(server)
     trusting = TLS(of.ca, of.cert, of.key, None, insecure_skip_verify=True)
     access = Access(credentials=Secret("hunter2"), tls=trusting)
@@ -155,7 +155,7 @@ def test_redirects_are_followed_where_wanted_and_take_no_secret_elsewhere(server
 
 @pytest.fixture
 def hung(tmp_path: Path) -> Iterator[Path]:
-    """A file of which nobody gets to read anything, as on a file server that is gone."""
+    """File whose reads hang, as on an unreachable file server."""
     os.mkfifo(path := tmp_path / "hung")
     yield path
     for fifo in tmp_path.iterdir():
@@ -163,7 +163,7 @@ def hung(tmp_path: Path) -> Iterator[Path]:
             os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))  # lets go of those who wait
 
 
-def test_a_secret_that_hangs_delays_nobody_else(server: Server, hung: Path, tmp_path: Path) -> None:
+def test_a_hanging_secret_file_delays_no_other_target(server: Server, hung: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hunter2")
     other = Access(credentials=Secret(file=tmp_path / "secret"), tls=tls(server))
 
@@ -182,7 +182,7 @@ def test_a_secret_that_hangs_delays_nobody_else(server: Server, hung: Path, tmp_
     assert message.startswith(f"credentials: {hung} cannot be read within ")
 
 
-def test_a_secret_that_was_read_serves_while_its_file_hangs(
+def test_a_cached_secret_is_used_while_its_file_hangs(
     server: Server, hung: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hypergauge.collector.http.authentication._CREDENTIALS_SECONDS", 0.0)
@@ -213,7 +213,7 @@ def test_a_secret_that_was_read_serves_while_its_file_hangs(
 
 
 @pytest.mark.parametrize("content", [None, "a\nb", "\udcff"])
-def test_a_secret_that_cannot_be_used_fails_the_scrape_and_does_not_show(tmp_path: Path, content: str | None) -> None:
+def test_an_unusable_secret_fails_the_scrape_and_is_not_shown(tmp_path: Path, content: str | None) -> None:
     file = tmp_path / "secret"
     if content is not None:
         file.write_bytes(content.encode(errors="surrogateescape"))
@@ -223,13 +223,13 @@ def test_a_secret_that_cannot_be_used_fails_the_scrape_and_does_not_show(tmp_pat
     assert content is None or content not in str(refused.value)
 
 
-def test_a_name_that_there_is_not() -> None:
+def test_an_unknown_host_name() -> None:
     with pytest.raises(FetchFailed) as refused:
         fetch("http://nowhere.invalid:1/", Access())
-    assert refused.value.reason in ("name", "timeout"), "the latter where no server of names answers"
+    assert refused.value.reason in ("name", "timeout"), "a timeout if no DNS server answers"
 
 
-def test_an_answer_that_has_come_is_read_though_the_loop_was_held_up() -> None:
+def test_an_arrived_response_is_read_after_a_delay_of_the_loop() -> None:
     timeout = 2.0
     loops: list[asyncio.AbstractEventLoop] = []
     held = threading.Event()
@@ -252,7 +252,7 @@ def test_an_answer_that_has_come_is_read_though_the_loop_was_held_up() -> None:
         assert asyncio.run(held_up(address)) == b"a 1\n"
 
 
-def test_an_answer_that_does_not_come_is_not_waited_for() -> None:
+def test_a_missing_response_times_out() -> None:
     asked_enough = threading.Event()
 
     def answer() -> bytes:

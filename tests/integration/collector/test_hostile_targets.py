@@ -1,4 +1,4 @@
-"""Hostile targets: they cost themselves alone, each fault is counted, and no sample is lost."""
+"""Hostile targets: they cost no other target, each fault is counted, and no sample is lost."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OUTCOMES = {
 
 
 @pytest.mark.slow
-def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+def test_hostile_targets_cost_no_other(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad, black_hole() as hole:
         address = f"127.0.0.1:{bad.port}"
         paths = [*HOSTILE, "repeat", "jump", "large", *(f"good/{number}" for number in range(5))]
@@ -74,7 +74,7 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFold
             )
             wait_for(lambda: all(bad.asked[path] >= count for path, count in wanted.items()), "9 rounds")
             wait_for(
-                lambda: all(collector.metric("scrapes_total").get(one) for one in OUTCOMES), "each outcome, counted"
+                lambda: all(collector.metric("scrapes_total").get(one) for one in OUTCOMES), "the count of each outcome"
             )
             outcomes = collector.metric("scrapes_total")
             dropped = collector.metric("dropped_lines_total")
@@ -90,11 +90,11 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFold
 
     found = rows(dsn)
     for path in [f"good/{number}" for number in range(5)]:
-        assert len(found[path]) == len(bad.served[f"/{path}"]), "each body that was given away is there"
-        assert longest_gap(found[path]) <= 2 * INTERVAL, "none was late by more than an interval"
-    assert len(found["repeat"]) == len(bad.served["/repeat"]), "a series that is repeated counts once"
-    assert max(found["jump"]) <= bad.served["/jump"][-1] + 1, "no sample lies ahead"
-    assert len(found["jump"]) >= len(bad.served["/jump"]) * 2 // 3, "and none silences what follows"
+        assert len(found[path]) == len(bad.served[f"/{path}"]), "each served exposition is stored"
+        assert longest_gap(found[path]) <= 2 * INTERVAL, "no scrape is more than an interval late"
+    assert len(found["repeat"]) == len(bad.served["/repeat"]), "a duplicate series counts once"
+    assert max(found["jump"]) <= bad.served["/jump"][-1] + 1, "no sample is in the future"
+    assert len(found["jump"]) >= len(bad.served["/jump"]) * 2 // 3, "no sample blocks later ones"
     assert not rows(dsn, "half")
     assert not rows(dsn, "huge")
     with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
@@ -103,7 +103,7 @@ def test_targets_that_go_bad_cost_themselves_alone(dsn: str, new_folder: NewFold
 
 
 @pytest.mark.slow
-def test_a_thousand_targets_of_which_half_are_dead(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+def test_a_thousand_targets_half_of_them_dead(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     interval = 5.0
     with BadExporters() as bad, black_hole() as hole:
         closed = free_port()
@@ -123,9 +123,7 @@ def test_a_thousand_targets_of_which_half_are_dead(dsn: str, new_folder: NewFold
                 "four rounds of all that live",
                 110,
             )
-            wait_for(
-                lambda: collector.metric("targets") == {"up": 500, "down": 500, "taken": 0}, "all states to be known"
-            )
+            wait_for(lambda: collector.metric("targets") == {"up": 500, "down": 500, "taken": 0}, "all states")
             memory = collector.peak_memory()
             collector.stop()
     assert memory < 400 << 20

@@ -1,4 +1,4 @@
-"""Two collectors on the same targets: the second one is told so, and takes over when the first ends."""
+"""Two collectors on the same targets: the second one reports a conflict, and takes over when the first ends."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def write(path: Path, groups: list[dict[str, Any]]) -> Path:
     return path
 
 
-def test_a_target_is_one_collectors_until_its_lease_is_over(database: Database) -> None:
+def test_a_target_belongs_to_one_collector_until_its_lease_expires(database: Database) -> None:
     with database.session() as connection:
         first = targets.claim_targets(connection, "a", "h1", 11, [ONE])
-        assert targets.claim_targets(connection, "a", "h1", 12, [ONE]) == first, "started again, it goes on at once"
+        assert targets.claim_targets(connection, "a", "h1", 12, [ONE]) == first, (
+            "a restarted collector continues at once"
+        )
         again, other = targets.claim_targets(connection, "b", "h2", 21, [ONE, TWO])
         assert again is None
         assert other is not None
@@ -55,13 +57,15 @@ def test_a_target_is_one_collectors_until_its_lease_is_over(database: Database) 
         assert targets.claim_targets(connection, "b", "h2", 21, [ONE]) == first
         [mine] = first
         assert mine is not None
-        assert targets.report_targets(connection, {mine: TargetState(True, 1.0)}, "a") == [mine], "the first is told"
+        assert targets.report_targets(connection, {mine: TargetState(True, 1.0)}, "a") == [mine], (
+            "the first learns of it"
+        )
         assert targets.report_targets(connection, {mine: TargetState(True, 5.0)}, "b") == []
         targets.release_targets(connection, "b")
         assert targets.claim_targets(connection, "a", "h1", 12, [ONE, TWO]) == [mine, other]
 
 
-def test_a_stack_leaves_a_hosts_listener_to_a_collector_that_has_it_by_address(database: Database) -> None:
+def test_a_stack_leaves_an_exporter_to_a_collector_that_has_it_by_address(database: Database) -> None:
     stack, own = (
         TargetRow("n1", "host", "", "http://127.0.0.1:5/metrics"),
         TargetRow("n1", "nvml", "/home/x", "http://x"),
@@ -79,16 +83,16 @@ def test_a_stack_leaves_a_hosts_listener_to_a_collector_that_has_it_by_address(d
         )
         assert targets.report_targets(connection, {mine: TargetState(True, 1.0)}, "stack") == []
         assert targets.claim_targets(connection, "site", "s", 21, [addressed]) != [None]
-        assert targets.report_targets(connection, {mine: TargetState(True, 2.0)}, "stack") == [mine], "it is told"
+        assert targets.report_targets(connection, {mine: TargetState(True, 2.0)}, "stack") == [mine], "it learns of it"
         assert targets.claim_targets(connection, "stack", "n1", 11, [stack, other]) == [None, None]
         assert targets.holders(connection, [stack])["n1", "host", ""].host in ("s", "n1")
         targets.release_targets(connection, "stack")
         assert targets.holders(connection, [stack])["n1", "host", ""].host == "s"
         targets.release_targets(connection, "site")
-        assert targets.claim_targets(connection, "stack", "n1", 11, [stack]) == [mine], "and has it again"
+        assert targets.claim_targets(connection, "stack", "n1", 11, [stack]) == [mine], "it has the lease again"
 
 
-def test_a_lease_that_lapsed_while_nobody_came_is_renewed(database: Database) -> None:
+def test_an_expired_unclaimed_lease_is_renewed(database: Database) -> None:
     with database.session() as connection:
         [mine] = targets.claim_targets(connection, "a", "h1", 11, [ONE])
         assert mine is not None
@@ -97,7 +101,7 @@ def test_a_lease_that_lapsed_while_nobody_came_is_renewed(database: Database) ->
         assert targets.claim_targets(connection, "b", "h2", 21, [ONE]) == [None]
 
 
-def test_what_is_reported_of_a_target(database: Database) -> None:
+def test_reports_of_a_target(database: Database) -> None:
     with database.session() as connection:
         [mine] = targets.claim_targets(connection, "a", "h1", 11, [ONE])
         assert mine is not None
@@ -112,13 +116,13 @@ def test_what_is_reported_of_a_target(database: Database) -> None:
 
         assert report(TargetState()) == (False, None, None, None)
         assert report(TargetState(True, 100.0, 0.25, 0.001)) == (True, 100.0, 0.25, 0.001)
-        assert report(TargetState(False)) == (False, 100.0, 0.25, 0.001), "what is not known anew stays"
-        assert targets.clock_offsets(connection) == [], "nothing was seen for long"
+        assert report(TargetState(False)) == (False, 100.0, 0.25, 0.001), "unknown values stay"
+        assert targets.clock_offsets(connection) == [], "last_seen is too old"
         connection.execute("update targets set last_seen = now()")
         assert targets.clock_offsets(connection) == [ClockOffset("n1", 0.25, 0.001)]
 
 
-def test_a_target_that_is_not_scraped_yet_is_kept_all_the_same(database: Database) -> None:
+def test_the_lease_of_an_unscraped_target_is_renewed(database: Database) -> None:
     slow = Target("http://n1:1/metrics", "n1", "node", "n1:1", interval=60.0)
     leases = Leases(database, "a", CollectorMetrics())
     leases.claim({slow.key: slow})
@@ -130,7 +134,7 @@ def test_a_target_that_is_not_scraped_yet_is_kept_all_the_same(database: Databas
 
 
 @pytest.mark.slow
-def test_a_killed_collector_goes_on_at_once(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+def test_a_restarted_collector_keeps_its_leases(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad:
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
         first = Collecting(dsn, new_folder() / "first", write(tmp_path / "targets.json", groups))
@@ -146,7 +150,7 @@ def test_a_killed_collector_goes_on_at_once(dsn: str, new_folder: NewFolder, tmp
 
 
 @pytest.mark.slow
-def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+def test_a_later_conflict_costs_no_other_target(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad:
         one, two = (
             group(f"127.0.0.1:{bad.port}", __metrics_path__=f"/good/{number}", instance=f"n{number}", job="x")
@@ -169,8 +173,8 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, new_fol
                 connection.execute(
                     "update targets set collector = 'another', lease_until = now() + interval '7 s' where instance = 'n0'"
                 )
-            wait_for(lambda: second.metric("targets")["taken"] == 1, "the loss to be seen")
-            wait_for(lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it again")
+            wait_for(lambda: second.metric("targets")["taken"] == 1, "the loss")
+            wait_for(lambda: second.metric("targets") == {"up": 2, "down": 0, "taken": 0}, "taking it back")
             second.stop()
     with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
         twice = connection.execute("select series_id, time from samples group by 1, 2 having count(*) > 1").fetchall()
@@ -178,7 +182,7 @@ def test_a_conflict_that_comes_later_costs_those_targets_alone(dsn: str, new_fol
 
 
 @pytest.mark.slow
-def test_the_database_away_holds_up_no_scrape(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+def test_scrapes_continue_without_the_database(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     with BadExporters() as bad:
         groups = [group(f"127.0.0.1:{bad.port}", __metrics_path__="/good/0", instance="n1")]
         collector = Collecting(dsn, new_folder() / "away", write(tmp_path / "targets.json", groups))
@@ -195,7 +199,7 @@ def test_the_database_away_holds_up_no_scrape(dsn: str, new_folder: NewFolder, t
             collector.stop()
 
 
-def test_what_is_left_to_the_sites_collector_is_no_error(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_target_of_the_sites_collector_is_no_warning(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     addressed = TargetRow("n1", "host", "n1:9701", "http://n1:9701/metrics")
     ours = Target("http://127.0.0.1:5/metrics", "n1", "host", "")
     with database.session() as connection:
@@ -211,10 +215,10 @@ def test_what_is_left_to_the_sites_collector_is_no_error(database: Database, cap
     )  # fmt: skip
 
 
-def test_a_report_that_the_database_refuses_ages(database: Database, tmp_path: Path) -> None:
+def test_a_refused_report_ages(database: Database, tmp_path: Path) -> None:
     metrics = CollectorMetrics()
     metrics.reported_at = long_ago = time.monotonic() - 100
-    Leases(Database(replace(database.settings, dsn=f"host={tmp_path} dbname=gone")), "me", metrics).keep({}, {})
+    Leases(Database(replace(database.settings, dsn=f"host={tmp_path} dbname=away")), "me", metrics).keep({}, {})
     assert metrics.reported_at == long_ago
     kept = Leases(database, "me", metrics)
     kept.keep({}, {})
@@ -223,12 +227,14 @@ def test_a_report_that_the_database_refuses_ages(database: Database, tmp_path: P
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_without_a_database_what_others_had_is_left_to_them(database: Database, tmp_path: Path, shared: bool) -> None:
-    """One that shares its targets has none then: any may have been another's for long."""
-    gone = Database(replace(database.settings, dsn=f"host={tmp_path} dbname=gone"))
+def test_without_the_database_other_collectors_targets_are_not_scraped(
+    database: Database, tmp_path: Path, shared: bool
+) -> None:
+    """With shared targets none is scraped: any may belong to another collector by now."""
+    away = Database(replace(database.settings, dsn=f"host={tmp_path} dbname=away"))
     wanted = {one.key: one for one in (target("a"), target("b"))}
     memory = tmp_path / "others.json"
-    fresh = Leases(gone, "me", CollectorMetrics(), shared=shared, memory=memory)
+    fresh = Leases(away, "me", CollectorMetrics(), shared=shared, memory=memory)
     fresh.begin(wanted)
     assert fresh.held == {-1: target("a"), -2: target("b")}
     fresh.keep({**wanted, target("c").key: target("c")}, {})
@@ -240,15 +246,13 @@ def test_without_a_database_what_others_had_is_left_to_them(database: Database, 
     before.begin(wanted)
     before.close()
     other.close()
-    again = Leases(gone, "me", CollectorMetrics(), shared=shared, memory=memory)
+    again = Leases(away, "me", CollectorMetrics(), shared=shared, memory=memory)
     again.begin(wanted)
     assert list(again.held.values()) == ([] if shared else [target("b")])
 
 
 @pytest.mark.parametrize("outdated", [False, True])
-def test_where_a_database_is_read_only_at_the_start_targets_are_scraped_and_claimed_later(
-    database: Database, outdated: bool
-) -> None:
+def test_with_a_read_only_database_targets_are_scraped_and_claimed_later(database: Database, outdated: bool) -> None:
     wanted = {target("a").key: target("a")}
 
     def do(statement: str) -> None:

@@ -20,37 +20,37 @@ pytestmark = pytest.mark.flavours
 
 @pytest.fixture
 def now() -> float:
-    """The second that has just passed."""
+    """The last full second."""
     return float(int(time.time()))
 
 
 def last_minute() -> float:
-    """Return the end of the last minute of which nothing is on its way any more, see `target_scrapes`."""
+    """Return the end of the last complete minute, see `target_scrapes`."""
     return (time.time() - 10) // 60 * 60
 
 
 def asked(world: World, statement: str, *parameters: object) -> list[Any]:
-    """Ask with the rights of those who look at dashboards."""
+    """Query with the rights of dashboards."""
     with world.connection.transaction():
         world.connection.execute("set local role bench_reader")
         return world.connection.execute(statement.encode(), parameters).fetchall()
 
 
-def hold(world: World, *listeners: str) -> None:
-    """Have a collector hold targets, all of which answer."""
-    rows = [TargetRow(HOST, listener, "", f"http://{listener}") for listener in listeners]
+def hold(world: World, *exporters: str) -> None:
+    """Register targets of a collector; all are up."""
+    rows = [TargetRow(HOST, exporter, "", f"http://{exporter}") for exporter in exporters]
     ids = targets.claim_targets(world.connection, "mine", HOST, 1, rows)
     states = {one: TargetState(True, time.time(), 0.002, 0.001) for one in ids if one is not None}
     targets.report_targets(world.connection, states, "mine")
 
 
-def up(world: World, listener: str, times: Iterable[float], interval: float = 1.0) -> None:
+def up(world: World, exporter: str, times: Iterable[float], interval: float = 1.0) -> None:
     moments = list(times)
-    labels = {"exporter": listener}
-    world.write(world.gauge("bench_exporter_up", moments, [1.0] * len(moments), labels, listener, interval))
+    labels = {"exporter": exporter}
+    world.write(world.gauge("bench_exporter_up", moments, [1.0] * len(moments), labels, exporter, interval))
 
 
-def test_a_collectors_own_figures_are_no_runs(world: World, now: float) -> None:
+def test_a_collectors_own_metrics_belong_to_no_run(world: World, now: float) -> None:
     run = world.run(now - 60)
     metrics = CollectorMetrics()
     expositions = []
@@ -91,7 +91,7 @@ def test_a_collectors_own_figures_are_no_runs(world: World, now: float) -> None:
     )
 
 
-def test_scrapes_that_did_not_come_are_counted(world: World) -> None:
+def test_missing_scrapes_are_counted(world: World) -> None:
     start = last_minute() - 600
     hold(world, "host", "nvml")
     up(world, "host", (start + at for at in range(600) if not 120 <= at < 150))
@@ -111,11 +111,11 @@ def test_scrapes_that_did_not_come_are_counted(world: World) -> None:
     assert [row for row in rows if row[4] < 1] == [("host", start + 120, 30, pytest.approx(60), pytest.approx(0.5))]
 
 
-def test_while_nothing_was_scraped_nothing_was_missed(world: World) -> None:
+def test_without_a_collector_no_scrape_is_missed(world: World) -> None:
     start = last_minute() - 1200
     hold(world, "host")
     up(world, "host", (start + at for at in range(1200) if not 300 <= at < 900))
-    up(world, "gone", (start + at for at in range(240)))
+    up(world, "removed", (start + at for at in range(240)))
     world.refresh()
     rows = asked(
         world,
@@ -124,10 +124,10 @@ def test_while_nothing_was_scraped_nothing_was_missed(world: World) -> None:
         start,
         start + 1200,
     )
-    assert rows == [("gone", 2, 1.0), ("host", 9, 1.0)]
+    assert rows == [("removed", 2, 1.0), ("host", 9, 1.0)]
 
 
-def test_a_target_is_as_late_as_its_newest_sample(world: World, now: float) -> None:
+def test_lateness_is_the_age_of_the_newest_sample(world: World, now: float) -> None:
     hold(world, "host", "nvml")
     up(world, "host", (now - 30 + at for at in range(30)))
     up(world, "nvml", [now - 7200])
@@ -141,15 +141,15 @@ def test_a_target_is_as_late_as_its_newest_sample(world: World, now: float) -> N
     assert rows[1][2] is None
 
 
-def test_targets_of_one_listener_are_told_apart(world: World) -> None:
-    for host, listener, instance in [("a", "host", ""), ("b", "host", ""), ("a", "nvml", "/x"), ("a", "nvml", "/y")]:
-        targets.register_target(world.connection, host=host, listener=listener, instance=instance, url="http://x")
+def test_targets_of_one_exporter_are_distinguished(world: World) -> None:
+    for host, exporter, instance in [("a", "host", ""), ("b", "host", ""), ("a", "nvml", "/x"), ("a", "nvml", "/y")]:
+        targets.register_target(world.connection, host=host, listener=exporter, instance=instance, url="http://x")
     targets.register_target(world.connection, host="a", listener="dcgm", instance="a:9400", url="http://x")
     rows = asked(world, "select target from target_names order by 1")
     assert [name for (name,) in rows] == ["dcgm", "host a", "host b", "nvml a /x", "nvml a /y"]
 
 
-def test_jobs_and_sizes_are_told(world: World, flavour: Flavour, now: float) -> None:
+def test_jobs_and_sizes(world: World, flavour: Flavour, now: float) -> None:
     up(world, "host", (now - 100 + at for at in range(100)))
     world.connection.execute("analyze samples")
     jobs = {(job, relation) for job, relation in asked(world, "select job, relation from storage_jobs")}

@@ -37,7 +37,7 @@ one_flavour = pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=
 
 
 def program(name: str, package: str) -> str:
-    """Return where a program is, or skip."""
+    """Return the path of a program, or skip."""
     if (found := shutil.which(name)) is None:
         pytest.skip(f"{name} is not installed; Debian has it in the package {package}")
     return found
@@ -91,7 +91,7 @@ def active(address: str) -> list[dict[str, Any]]:
     return list(ask(address, "targets", state="active")["activeTargets"])
 
 
-def test_a_prometheus_yml_means_the_same_to_us(tmp_path: Path) -> None:
+def test_a_prometheus_yml_gives_the_same_targets(tmp_path: Path) -> None:
     ours = {
         (one.url, frozenset(one.labels.items()), one.interval, one.timeout)
         for one in read_targets(CONFIGURATION / "prometheus.yml", default_interval=1.0)
@@ -112,8 +112,8 @@ def test_a_prometheus_yml_means_the_same_to_us(tmp_path: Path) -> None:
     assert sorted(ours - theirs, key=str) == sorted(theirs - ours, key=str)
 
 
-def test_a_real_prometheus_scrapes_our_listener_over_tls_with_certificates_on_both_sides(tmp_path: Path) -> None:
-    """Once with a certificate, once with a password instead, and once with neither; the web.yml is one that it knows."""
+def test_prometheus_scrapes_an_exporter_over_mutual_tls(tmp_path: Path) -> None:
+    """With a certificate, with a password, and with neither; the web.yml is in Prometheus's format."""
     promtool, site, port = program("promtool", "prometheus"), Site(tmp_path / "site"), free_port()
     site.issue("localhost", "127.0.0.1", stem="server")
     site.issue("prometheus", stem="client")
@@ -130,7 +130,7 @@ def test_a_real_prometheus_scrapes_our_listener_over_tls_with_certificates_on_bo
     jobs = {
         "certificate": {"tls_config": {**tls, **certificate}},
         "password": {"tls_config": tls, "basic_auth": {"username": "ann", "password": "hunter2"}},
-        "nobody": {"tls_config": tls},
+        "neither": {"tls_config": tls},
     }
     ports = dict(zip(jobs, [*webs, port], strict=True))
     configuration = tmp_path / "prometheus.yml"
@@ -160,7 +160,7 @@ def test_a_real_prometheus_scrapes_our_listener_over_tls_with_certificates_on_bo
         with prometheus(tmp_path, configuration) as address:
             for job in ("certificate", "password"):
                 wait_for(partial(answer, address, f'rate(node_cpu_seconds_total{{job="{job}"}}[10s])'), job)
-            [refused] = [one for one in active(address) if one["labels"]["job"] == "nobody"]
+            [refused] = [one for one in active(address) if one["labels"]["job"] == "neither"]
     assert "certificate" in refused["lastError"]
 
 
@@ -170,18 +170,16 @@ def _seconds(text: str) -> float:
 
 
 @one_flavour
-def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
-    dsn: str, new_folder: NewFolder, tmp_path: Path
-) -> None:
+def test_prometheus_scrapes_exporters_and_the_collector(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     program("prometheus", "prometheus")
     port = free_port()
-    listener = [sys.executable, "-P", "-m", "hypergauge.cli", "exporter", "run"]
+    exporter = [sys.executable, "-P", "-m", "hypergauge.cli", "exporter", "run"]
     process_port = free_port()
     with (
         BadExporters() as bad,
-        running([*listener, "host", "--port", str(port)], f"http://127.0.0.1:{port}/metrics", tmp_path / "host.txt"),
+        running([*exporter, "host", "--port", str(port)], f"http://127.0.0.1:{port}/metrics", tmp_path / "host.txt"),
         running(
-            [*listener, "process", "--port", str(process_port)],
+            [*exporter, "process", "--port", str(process_port)],
             f"http://127.0.0.1:{process_port}/metrics",
             tmp_path / "process.txt",
         ),
@@ -209,18 +207,18 @@ def test_a_real_prometheus_scrapes_our_listeners_and_our_collector(
                     wait_for(partial(answer, address, query), query)
 
 
-def test_ended_runs_cost_a_real_prometheus_no_sample(new_folder: NewFolder, tmp_path: Path) -> None:
-    """Their last totals are shown for a minute: none is out of order, and Prometheus has them as they were."""
+def test_ended_runs_cost_prometheus_no_sample(new_folder: NewFolder, tmp_path: Path) -> None:
+    """Their last totals are exposed for a minute: none is out of order, and Prometheus stores them unchanged."""
     program("prometheus", "prometheus")
     port, home = free_port(), new_folder() / "home"
     url = f"http://127.0.0.1:{port}/metrics"
     configuration = tmp_path / "prometheus.yml"
     job = {"job_name": "process", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}
     configuration.write_text(json.dumps({"global": {"scrape_interval": "200ms"}, "scrape_configs": [job]}))
-    listener = [sys.executable, "-P", "-m", "hypergauge.cli", "exporter", "run", "process", "--port", str(port)]
+    exporter = [sys.executable, "-P", "-m", "hypergauge.cli", "exporter", "run", "process", "--port", str(port)]
     environment = {**os.environ, "BENCH_HOME": str(home)}
     with (
-        running(listener, url, tmp_path / "process.txt", environment),
+        running(exporter, url, tmp_path / "process.txt", environment),
         prometheus(tmp_path, configuration) as address,
     ):
         for _ in range(3):
@@ -239,7 +237,7 @@ def test_ended_runs_cost_a_real_prometheus_no_sample(new_folder: NewFolder, tmp_
             wait_for(
                 partial(answer, address, f"count_over_time(up[10m]) > {before} + 5"), "scrapes of the ended run", 60
             )
-            assert answer(address, f"max_over_time({seconds}[10m]) == 12.5"), "its last total"
+            assert answer(address, f"max_over_time({seconds}[10m]) == 12.5"), "the run's last total"
         with urllib.request.urlopen(f"{address}/metrics", timeout=HUNG_SECONDS) as metrics:
             lines = metrics.read().decode().splitlines()
     refused = ("sample_out_of_order", "sample_duplicate_timestamp", "sample_out_of_bounds")
@@ -253,7 +251,7 @@ def test_ended_runs_cost_a_real_prometheus_no_sample(new_folder: NewFolder, tmp_
 
 
 @one_flavour
-def test_a_real_node_exporter_is_scraped(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
+def test_node_exporter_is_scraped(dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     binary = program("prometheus-node-exporter", "prometheus-node-exporter")
     port = free_port()
     url = f"http://127.0.0.1:{port}/metrics"

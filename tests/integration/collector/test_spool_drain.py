@@ -22,20 +22,20 @@ SERIES = 300
 
 @pytest.fixture
 def home(new_folder: NewFolder) -> Path:
-    """A home of the test's own."""
+    """Home of the test."""
     return new_folder() / "home"
 
 
 @contextmanager
 def collecting(home: Path, dsn: str) -> Iterator[tuple[ScriptedExporter, Collector]]:
-    """Yield an exporter and a collector on it, which has begun to scrape."""
+    """Yield an exporter and a collector that scrapes it."""
     with scripted(home, dsn) as (exporter, collector):
         collector.start()
         collector.wait_for_scrapes(exporter, 1)
         yield exporter, collector
 
 
-def test_an_hour_without_a_database_arrives_behind_what_is_live(dsn: str, home: Path) -> None:
+def test_live_samples_precede_an_hours_backlog(dsn: str, home: Path) -> None:
     account = Account(dsn)
     begin = fill_spool(dsn, home, HOUR, SERIES)
     marks = [f"'{begin + second:.0f}'::float8" for second in range(0, HOUR, 100)]
@@ -62,19 +62,19 @@ def test_an_hour_without_a_database_arrives_behind_what_is_live(dsn: str, home: 
     ) == [(SERIES, float(SERIES))]
 
 
-def test_damage_to_the_spool_costs_what_it_hits(dsn: str, home: Path) -> None:
+def test_damage_to_the_spool_costs_only_the_damaged_records(dsn: str, home: Path) -> None:
     account, count, wide = Account(dsn), 1000, 500
     fill_spool(dsn, home, count, wide)
     segments = sorted((home / "spool").glob("*.spool"))
     assert len(segments) > 1  # one to be damaged in the middle, and one to be torn
     content = bytearray(segments[0].read_bytes())
     record = wide * 24
-    for place in (0.25, 0.5, 0.75):  # behind the definitions, and apart
-        content[int(len(content) * place)] ^= 0xFF
+    for position in (0.25, 0.5, 0.75):  # after the definitions, in different records
+        content[int(len(content) * position)] ^= 0xFF
     segments[0].write_bytes(content)
     segments[-1].write_bytes(segments[-1].read_bytes()[: -record // 2])
     with collecting(home, dsn) as (exporter, collector):
-        wait_for(lambda: account.count() >= (count - 4) * wide, "what is whole")
+        wait_for(lambda: account.count() >= (count - 4) * wide, "undamaged records")
         wait_for(lambda: collector.metrics()["bench_collector_damaged_records_total"] == 4, "the count of the damage")
         account.wait_for_scrapes(exporter)
         collector.stop()

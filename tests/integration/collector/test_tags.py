@@ -1,4 +1,4 @@
-"""Tags of samples: by their own time, whatever became known when, in both flavours."""
+"""Tags of samples by their own time, in whatever order starts and ends become known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPAN = 120
 
 
 def mistagged(world: World) -> list[tuple[float, int]]:
-    """Return the samples whose tag is not that of their time and place."""
+    """Return the samples whose tag does not match their time and resource."""
     return world.connection.execute(
         """
         select extract(epoch from time)::float8, runset_id from samples join series using (series_id)
@@ -29,7 +29,7 @@ def mistagged(world: World) -> list[tuple[float, int]]:
 
 
 def counts(world: World, run_id: str) -> dict[str, int]:
-    """Return how many samples a run has, by relation."""
+    """Return the number of a run's samples, by relation."""
     raw = world.connection.execute("select count(*) from run_samples where run_id = %s", (run_id,)).fetchone()
     assert raw is not None
     answer = {"run_samples": raw[0]}
@@ -67,7 +67,7 @@ def test_a_run_has_the_samples_between_its_start_and_its_end(world: World, scrap
     assert mistagged(world) == []
 
 
-def test_an_end_that_becomes_known_late_takes_samples_back(world: World) -> None:
+def test_a_late_end_removes_later_samples_from_the_run(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
     run_id = world.run(start + 5)
     world.write(world.gauge("node_load1", [start + at for at in range(SPAN)], [1.0] * SPAN))
@@ -79,7 +79,7 @@ def test_an_end_that_becomes_known_late_takes_samples_back(world: World) -> None
     assert mistagged(world) == []
 
 
-def test_edges_are_half_open_to_the_microsecond(world: World) -> None:
+def test_runs_are_half_open_to_the_microsecond(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
     run_id = world.run(start + 1.000001, start + 2.000001)
     times = [start + 1.0, start + 1.000001, start + 2.0, start + 2.000001, start + 2.000002]
@@ -87,7 +87,7 @@ def test_edges_are_half_open_to_the_microsecond(world: World) -> None:
     agree(world, run_id, 2)
 
 
-def test_runs_that_overlap_share_each_host_sample_and_have_their_own(world: World) -> None:
+def test_overlapping_runs_share_host_samples_and_have_their_own(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
     one, two = world.run(start + 10, start + 60), world.run(start + 40, start + 90, position=2)
     every = [start + at for at in range(SPAN)]
@@ -111,7 +111,7 @@ def test_runs_that_overlap_share_each_host_sample_and_have_their_own(world: Worl
     assert shared == (True,)
 
 
-def test_a_gpu_is_a_runs_own_until_it_is_shared(world: World) -> None:
+def test_a_gpu_is_exclusive_until_it_is_shared(world: World) -> None:
     start = time.time() // 10 * 10 - 3600
     one = world.run(start, start + 60, gpu="GPU-1")
     world.run(start + 20, start + 40, position=2, gpu="GPU-1")
@@ -139,7 +139,7 @@ def test_a_mig_run_sees_its_own_instance_and_no_other(world: World) -> None:
         assert rows == [("instance", value)]
 
 
-def test_a_lost_run_ends_at_its_last_sign_of_life(world: World) -> None:
+def test_a_lost_run_ends_at_its_last_sample(world: World) -> None:
     now = time.time()
     run_id = world.run(now - 120)
     times = [now - 120 + at for at in range(60)]
@@ -153,7 +153,7 @@ def test_a_lost_run_ends_at_its_last_sign_of_life(world: World) -> None:
     assert row == ("failed", pytest.approx(times[-1], abs=1e-5))
 
 
-def test_a_run_that_still_shows_life_is_not_given_up(world: World) -> None:
+def test_a_run_with_new_samples_is_not_lost(world: World) -> None:
     now = time.time()
     run_id = world.run(now - 120)
     world.write(world.gauge("bench_process_processes", [now - 5], [2.0], {"run_id": run_id}, "process"))
@@ -189,7 +189,7 @@ def test_run_sets_are_the_same_in_whatever_order_they_become_known(world: World)
     ).fetchone() == (1,)
 
 
-def test_what_the_database_refuses_costs_itself_and_nothing_else(world: World) -> None:
+def test_refused_samples_cost_no_other(world: World) -> None:
     now = time.time()
     good = world.gauge("node_load1", [now - 3], [1.0])
     bad = [

@@ -27,7 +27,7 @@ LINE = 'DCGM_FI_DEV_FB_USED{{gpu="0",UUID="{gpu}",device="nvidia0",{label}="{pod
 
 
 def scrape(world: World, folder: Path, start: float, labels: str, label: str = "Hostname") -> None:
-    """Scrape a pod for 30 s as a collector does that has read of it in a file."""
+    """Scrape a pod from a targets file for 30 s."""
     file = folder / "targets.yml"
     file.write_text(f"- targets: ['10.0.3.7:9400']\n  labels: {labels}\n")
     [target] = read_targets(file, default_interval=1.0)
@@ -73,7 +73,7 @@ def start() -> float:
         (f"{{job: dcgm, host: {HOST}, instance: 'https://{POD}:9400/metrics'}}", "hostname"),
     ],
 )
-def test_the_host_of_the_labels_goes_before_that_of_a_line(
+def test_the_targets_host_label_precedes_that_of_a_line(
     world: World, tmp_path: Path, start: float, labels: str, label: str
 ) -> None:
     run = world.run(start, start + 60, gpu=GPU)
@@ -83,13 +83,13 @@ def test_the_host_of_the_labels_goes_before_that_of_a_line(
     assert rows == [(HOST, POD)], "the label of the line is kept"
 
 
-def test_a_line_names_the_host_where_no_label_does(world: World, tmp_path: Path, start: float) -> None:
+def test_without_a_label_the_line_names_the_host(world: World, tmp_path: Path, start: float) -> None:
     scrape(world, tmp_path, start, f"{{job: dcgm, instance: '{HOST}:9400'}}")
     assert hosts(world) == [(POD, POD)]
 
 
-def test_a_label_that_is_added_later_moves_what_comes_from_then_on(world: World, tmp_path: Path, start: float) -> None:
-    """The same target with the same labels of its series: only who names the host has changed."""
+def test_an_added_label_moves_later_samples(world: World, tmp_path: Path, start: float) -> None:
+    """Target and series labels stay the same; only the source of the host name changes."""
     run = world.run(start, start + 120, gpu=GPU)
     scrape(world, tmp_path, start, f"{{job: dcgm, instance: '{HOST}:9400'}}")
     assert mean(world, run) == []

@@ -1,4 +1,4 @@
-"""Several collectors with the same targets: each has a part, and a killed one leaves no target out."""
+"""Several collectors with the same targets: each has a part, and the targets of a killed one are reassigned."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LEFT_SECONDS = 3.0
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """A targets file with exporters that answer."""
+    """Targets file with running exporters."""
     with BadExporters() as exporters:
         path = tmp_path / "targets.json"
         groups = [
@@ -47,23 +47,23 @@ def file(tmp_path: Path) -> Iterator[Path]:
 
 
 def all_are_shared(*collectors: Collecting) -> bool:
-    """Whether each has some of the targets, and together they have all."""
+    """Return whether each collector has targets, and together they have all."""
     shares = [one.metric("targets") for one in collectors]
     return min(share["up"] for share in shares) > 0 and sum(share["up"] for share in shares) == TARGETS
 
 
 def longest_gap(times: list[float], since: float) -> float:
-    """Return the longest that nothing was scraped from `since` on."""
+    """Return the longest gap between scrapes from `since` on."""
     kept = [since, *(at for at in times if at > since)]
     return max(later - sooner for sooner, later in itertools.pairwise(kept))
 
 
-def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFolder, file: Path) -> None:
+def test_a_killed_collector_is_replaced(dsn: str, new_folder: NewFolder, file: Path) -> None:
     one, two, three = (Collecting(dsn, new_folder() / name, file) for name in ("one", "two", "three"))
     with one:
-        wait_for(lambda: one.metric("targets")["up"] == TARGETS, "all targets, while it is alone")
+        wait_for(lambda: one.metric("targets")["up"] == TARGETS, "all targets at one collector")
         with two:
-            wait_for(lambda: all_are_shared(one, two), "both at work")
+            wait_for(lambda: all_are_shared(one, two), "two collectors")
             killed = time.time()
             two.process.kill()
             two.process.wait()
@@ -72,11 +72,11 @@ def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFol
             connection.execute(f"update targets set {soon} where collector_pid = %s".encode(), (two.process.pid,))
             connection.execute(f"update collectors set {soon} where pid = %s".encode(), (two.process.pid,))
         with three:
-            wait_for(lambda: all_are_shared(one, three), "the other at work")
+            wait_for(lambda: all_are_shared(one, three), "the new collector")
             taken_over = time.time()
             time.sleep(2)
             with two:  # what it had in its spool is written, and no sample of it twice
-                wait_for(lambda: all_are_shared(one, two, three), "all three at work")
+                wait_for(lambda: all_are_shared(one, two, three), "three collectors")
                 for collector in (one, two, three):
                     collector.stop()
     with psycopg.connect(dsn, options="-csearch_path=bench,bench_internal,bench_dashboard,public") as connection:
@@ -92,11 +92,11 @@ def test_one_of_two_is_killed_and_another_one_comes(dsn: str, new_folder: NewFol
     assert len(times) == TARGETS
     # Until the lease is over, and all are scraped again; then nothing is missed, also while a third one comes back.
     assert max(longest_gap(at, killed - 3) for at in times.values()) < taken_over - killed + 5
-    assert "its lease expires" not in one.output() + two.output() + three.output(), "nobody is told of a conflict"
+    assert "its lease expires" not in one.output() + two.output() + three.output(), "no conflict is logged"
 
 
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
-def test_those_with_other_targets_are_no_peers(database: Database) -> None:
+def test_collectors_with_other_targets_are_no_peers(database: Database) -> None:
     given = {
         key: Target(f"http://{key[0]}:1/metrics", *key) for key in (("n1", "node", "n1:1"), ("n2", "node", "n2:1"))
     }
@@ -105,30 +105,30 @@ def test_those_with_other_targets_are_no_peers(database: Database) -> None:
     with database.session() as connection:
         assert first.of(connection, given, renew=True).keys() == given.keys()
         assert second.of(connection, fewer, renew=True).keys() == fewer.keys(), (
-            "given to it, and to nobody with the same"
+            "assigned to it, and to no other one with the same targets"
         )
         theirs = second.of(connection, given, renew=False)
         mine = first.of(connection, given, renew=False)
         assert mine.keys() | theirs.keys() == given.keys()
         assert mine.keys() & theirs.keys() == set()
         connection.execute("update collectors set lease_until = now() - interval '1 s' where source = 'b'")
-        assert first.of(connection, given, renew=False).keys() == given.keys(), "it has died"
+        assert first.of(connection, given, renew=False).keys() == given.keys(), "its peer has died"
         assert [peer.source for peer in first.peers] == ["a"]
         connection.execute("update collectors set lease_until = now() - interval '2 days' where source = 'b'")
         collectors.renew_collector(connection, Peer("a", "h", 1), "x")
-        assert connection.execute("select source from collectors").fetchall() == [("a",)], "and is forgotten"
+        assert connection.execute("select source from collectors").fetchall() == [("a",)], "its row is deleted"
         first.leave(connection)
         assert connection.execute("select source from collectors").fetchall() == []
 
 
-def test_what_another_collector_scrapes_by_now_is_not_written_again(world: World) -> None:
+def test_samples_after_a_takeover_are_not_written(world: World) -> None:
     now = time.time()
     row = TargetRow("n1", "node", "n1:9100", "http://n1:9100/metrics")
     other = TargetRow("n2", "node", "n2:9100", "http://n2:9100/metrics")
     spool = Spool(world.folder)
     spool.close()
     ids = targets.claim_targets(world.connection, spool.source, "h1", 11, [row, other])
-    # It was cut off from the database: its lease is over, and somebody else has one of the two.
+    # It lost the database: its lease has expired, and another collector has one of the two targets.
     world.connection.execute("update targets set lease_until = now() - interval '1 s'")
     targets.claim_targets(world.connection, "another", "h2", 22, [row])
     definitions = {ref: SeriesDefinition(int(target or 0), "up", "gauge", {}) for ref, target in enumerate(ids)}

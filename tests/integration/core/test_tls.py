@@ -34,7 +34,7 @@ LOGIN = "  ann: $2b$04$LVaUT0TLTqjRpQwt1ti/xu8XWqn4bdQgUhZcoszP/g80zIlN1Wrp6\n" 
 
 @pytest.fixture(scope="module")
 def site(new_folder: NewFolder) -> Site:
-    """A server, a client, and all that can be wrong with either."""
+    """Certificates of a server and a client, valid and invalid."""
     made = Site(new_folder() / "site")
     made.issue("localhost", "127.0.0.1", stem="server")
     made.issue("node7", stem="elsewhere")
@@ -45,8 +45,8 @@ def site(new_folder: NewFolder) -> Site:
 
 
 @pytest.fixture(scope="module")
-def strangers(new_folder: NewFolder) -> Site:
-    made = Site(new_folder() / "strangers", "somebody else")
+def other_site(new_folder: NewFolder) -> Site:
+    made = Site(new_folder() / "other", "another authority")
     made.issue("collector", stem="client")
     made.issue("localhost", "127.0.0.1", stem="server")
     return made
@@ -65,7 +65,7 @@ def fetch(url: str, access: Access) -> bytes:
 
 
 def why_not(url: str, access: Access) -> str:
-    """Return what a collector says of a scrape that fails."""
+    """Return the collector's message for a failing scrape."""
     with pytest.raises(FetchFailed) as failed:
         fetch(url, access)
     assert failed.value.reason in ("tls", "status")
@@ -73,14 +73,14 @@ def why_not(url: str, access: Access) -> str:
 
 
 @pytest.mark.parametrize("version", ["TLS12", "TLS13"])
-def test_who_is_let_in(site: Site, strangers: Site, version: str) -> None:
+def test_client_certificates(site: Site, other_site: Site, version: str) -> None:
     web = site.web("server", extra=f"  min_version: {version}\n  max_version: {version}\n")
-    theirs = strangers.tls("client")
+    theirs = other_site.tls("client")
     with serving(web) as server:
         assert server.url.startswith("https://127.0.0.1:")
         assert fetch(server.url, Access(tls=site.tls("client"))) == BODY
-        nobodys = why_not(server.url, Access(tls=site.tls()))
-        assert nobodys.startswith("it refuses our certificate (cert_file and key_file of tls_config)")
+        without = why_not(server.url, Access(tls=site.tls()))
+        assert without.startswith("it refuses our certificate (cert_file and key_file of tls_config)")
         known_to_others = dataclasses.replace(theirs, ca=site.tls().ca)
         assert why_not(server.url, Access(tls=known_to_others)).endswith("unknown ca")
         assert why_not(server.url, Access(tls=site.tls("former"))).endswith("certificate expired")
@@ -89,7 +89,7 @@ def test_who_is_let_in(site: Site, strangers: Site, version: str) -> None:
         assert plain.endswith("it speaks only HTTPS (scheme: https)")
 
 
-def test_whom_the_collector_trusts(site: Site) -> None:
+def test_server_certificates(site: Site) -> None:
     access = Access(tls=site.tls("client"))
     with serving(site.web("expired")) as server:
         assert why_not(server.url, access) == "its certificate is not trusted: certificate has expired"
@@ -107,7 +107,7 @@ def test_only_certificates_for_certain_names(site: Site) -> None:
         assert why_not(server.url, Access(tls=site.tls("server"))) == "it answered 403 Forbidden"
 
 
-def test_names_and_passwords(site: Site) -> None:
+def test_basic_authentication(site: Site) -> None:
     with serving(site.web("server", clients=False, users=LOGIN)) as server:
         for name, password, right in (
             ("ann", "hunter2", True), ("ann", "hunter2", True), ("ann", "hunter3", False), ("bob", "hunter2", False),
@@ -123,8 +123,8 @@ def test_names_and_passwords(site: Site) -> None:
         assert "401" in why_not(server.url, Access(tls=site.tls()))
 
 
-def test_clients_of_others(site: Site) -> None:
-    """Python's own, and OpenSSL's."""
+def test_other_clients(site: Site) -> None:
+    """Python and OpenSSL."""
     with serving(site.web("server")) as server:
         with urllib.request.urlopen(server.url, context=site.client_context("client"), timeout=HUNG_SECONDS) as answer:
             assert answer.read() == BODY
@@ -140,7 +140,7 @@ def test_clients_of_others(site: Site) -> None:
         assert done.stdout.endswith(BODY)
 
 
-def test_who_connects_and_says_nothing_keeps_nobody_waiting(site: Site) -> None:
+def test_a_silent_client_delays_no_other(site: Site) -> None:
     with serving(site.web("server")) as server:
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
         silent[0].sendall(b"\x16\x03\x01")  # the beginning of a greeting
@@ -150,11 +150,11 @@ def test_who_connects_and_says_nothing_keeps_nobody_waiting(site: Site) -> None:
 
 
 def shown(port: int) -> list[str]:
-    """Return the names of the certificate that a server shows."""
+    """Return the names in a server's certificate."""
     return names_of(x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", port)).encode()))
 
 
-def test_a_renewed_certificate_is_taken_up(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_renewed_certificate_is_loaded(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.issue("before", stem="renewed")
     site.issue("after", stem="new")
     web = site.web("renewed", clients=False, users=LOGIN)
@@ -219,7 +219,9 @@ def test_a_web_yml_with_an_error_is_refused(site: Site, content: str, message: s
         (False, LOGIN, False, "there is no TLS in "),
     ],
 )
-def test_who_may_bind_where_others_come(site: Site, clients: bool, users: str, tls: bool, missing: str | None) -> None:
+def test_binding_a_public_address_needs_tls_and_authentication(
+    site: Site, clients: bool, users: str, tls: bool, missing: str | None
+) -> None:
     web = site.web("server", clients=clients, users=users)
     if not tls:
         web.write_text(web.read_text()[web.read_text().index("basic_auth") :])
@@ -232,7 +234,9 @@ def test_who_may_bind_where_others_come(site: Site, clients: bool, users: str, t
 
 
 @pytest.mark.parametrize("command", ["exporter run host", "collector run", "rules run"])
-def test_no_command_serves_others_without(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_binds_a_public_address_without_protection(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, [*command.split(), "--bind", "0.0.0.0"])
     assert isinstance(done.exception, BadRequest)
@@ -240,9 +244,7 @@ def test_no_command_serves_others_without(command: str, tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("flavour", [Flavour.POSTGRESQL], indirect=True, ids=["postgresql"])
-def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
-    site: Site, dsn: str, new_folder: NewFolder, tmp_path: Path
-) -> None:
+def test_a_collector_scrapes_and_serves_over_tls(site: Site, dsn: str, new_folder: NewFolder, tmp_path: Path) -> None:
     site.issue("localhost", "127.0.0.1", since_days=40, stem="due")
     targets = tmp_path / "targets.json"
     tls = {
@@ -262,7 +264,7 @@ def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
         targets.write_text(json.dumps({"scrape_configs": jobs}))
         options = ["--web-config", str(site.web("server")), "--bind", "0.0.0.0"]
         with Collecting(dsn, new_folder() / "over-tls", targets, options, web=site) as collector:
-            wait_for(lambda: collector.metric("targets") == {"up": 1, "down": 1, "taken": 0}, "both to be asked")
+            wait_for(lambda: collector.metric("targets") == {"up": 1, "down": 1, "taken": 0}, "both scrapes")
             assert "its certificate is not trusted: certificate has expired" in collector.output()
             variables = {"BENCH_DSN": dsn, "BENCH_HOME": str(tmp_path / "home")}
 
@@ -270,9 +272,9 @@ def test_a_collector_scrapes_over_tls_and_shows_its_own_figures_so(
                 done = CliRunner().invoke(app, ["status", "--json"], env=variables)
                 return list(json.loads(done.stdout)["failing"])
 
-            [one] = wait_for(failing, "what bench status says of it")
+            [one] = wait_for(failing, "the error in bench status")
             assert (one["listener"], one["error"]) == ("due", "its certificate is not trusted: certificate has expired")
             site.issue("localhost", "127.0.0.1", stem="due")
             wait_for(lambda: collector.metric("targets")["up"] == 2, "the renewed certificate")
-            wait_for(lambda: not failing(), "that nothing is wrong any more")
+            wait_for(lambda: not failing(), "the end of the error")
             collector.stop()

@@ -20,7 +20,7 @@ def record(samples: int) -> SpoolRecord:
     return SpoolRecord(np.zeros(samples), refs, np.zeros(samples), np.ones(samples, np.float32), definitions)
 
 
-def test_what_the_spool_gives_up_counts_at_once(tmp_path: Path) -> None:
+def test_dropped_samples_are_counted_at_once(tmp_path: Path) -> None:
     metrics = CollectorMetrics()
     spool = Spool(tmp_path, max_bytes=10_000)
 

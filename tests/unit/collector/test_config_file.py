@@ -24,7 +24,7 @@ def job(text: str) -> str:
     return f"scrape_configs:\n  - job_name: x\n{lines}"
 
 
-def test_what_a_job_says(tmp_path: Path) -> None:
+def test_a_jobs_settings(tmp_path: Path) -> None:
     text = """\
 global:
   scrape_interval: 10s
@@ -67,17 +67,17 @@ scrape_configs:
     assert (bare.metrics_path, bare.scheme, bare.scraping.honor_labels) == ("/metrics", "http", False)
 
 
-def test_without_an_interval_it_is_the_collectors(tmp_path: Path) -> None:
+def test_the_default_interval_is_the_collectors(tmp_path: Path) -> None:
     [one] = read(tmp_path, job(""))
     assert (one.interval, one.timeout) == (2.0, None)
 
 
-def test_sections_that_are_not_about_scraping_are_passed_over(tmp_path: Path) -> None:
+def test_other_sections_are_ignored(tmp_path: Path) -> None:
     text = "global: {evaluation_interval: 1m, external_labels: {a: b}}\nrule_files: [x]\nremote_write: [{url: 'http://x'}]\n"
     assert len(read(tmp_path, text + job(""))) == 1
 
 
-def test_no_secret_shows(tmp_path: Path) -> None:
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
     text = job(
         "basic_auth: {username: me, password: hunter2}\nhttp_sd_configs: [{url: 'http://sd', bearer_token: hunter2}]\n"
         "tls_config: {cert: hunter2, key: hunter2, ca: hunter2}\nstatic_configs: [{targets: ['n1:1']}]"
@@ -115,7 +115,7 @@ PROMETHEUS = Path(__file__).parents[2] / "data" / "prometheus"
         ),
     ],
 )  # fmt: skip
-def test_a_file_of_todays_prometheus_is_read_with_one_notice(file: str, targets: int, ignored: set[str]) -> None:
+def test_ignored_fields_give_one_notice(file: str, targets: int, ignored: set[str]) -> None:
     notices: list[str] = []
     found = read_targets(PROMETHEUS / f"{file}.good.yml", 1.0, notices.append)
     assert len(found) == targets
@@ -125,7 +125,7 @@ def test_a_file_of_todays_prometheus_is_read_with_one_notice(file: str, targets:
     assert set(named.split(", ")) == ignored
 
 
-def test_a_file_without_such_fields_gives_no_notice(tmp_path: Path) -> None:
+def test_without_ignored_fields_there_is_no_notice(tmp_path: Path) -> None:
     notices: list[str] = []
     path = tmp_path / "prometheus.yml"
     path.write_text(job("static_configs: [{targets: [a:1]}]"))
@@ -133,7 +133,7 @@ def test_a_file_without_such_fields_gives_no_notice(tmp_path: Path) -> None:
     assert notices == []
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     path = PROMETHEUS / "conf.bad.yml"
     with pytest.raises(BadRequest) as refused:
         read_targets(path, 1.0)
@@ -153,7 +153,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_all_that_is_wrong_in_the_files_that_it_names_is_told_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_named_files_are_reported_together(tmp_path: Path) -> None:
     (tmp_path / "one.yml").write_text("- targets: [a/b, 'c:x', d:1]\n- targets: [e:1]\n  lables: {}\n")
     (tmp_path / "two.yml").write_text("[{target: [e]}]")
     path = tmp_path / "targets" / "prometheus.yml"
@@ -211,7 +211,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "where", "message"), BAD)
-def test_what_is_wrong_is_refused_where_it_stands(tmp_path: Path, text: str, where: str, message: str) -> None:
+def test_errors_have_their_position(tmp_path: Path, text: str, where: str, message: str) -> None:
     path = tmp_path / "prometheus.yml"
     path.write_text(text)
     with pytest.raises(BadRequest) as refused:

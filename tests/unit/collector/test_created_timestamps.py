@@ -25,7 +25,7 @@ def energy(joules: float, run_id: str = RUN, labels: str = "") -> str:
 @pytest.mark.parametrize(
     "metric", ["bench_process_start_time_seconds", "bench_gpu_run_start_time_seconds", "bench_x_start_time_seconds"]
 )
-def test_a_runs_counters_began_with_it(metric: str) -> None:
+def test_a_runs_counters_start_with_the_run(metric: str) -> None:
     scraped = Scraped(target(), began=990)
     assert scraped.take("up 1\n", 1000).keys() == {"up{}"}
     assert scraped.take(start(1000.5, metric=metric) + energy(3), 1001)[ENERGY] == (1001, 6)
@@ -45,7 +45,7 @@ def test_a_runs_counters_began_with_it(metric: str) -> None:
         (990, 999, float("nan"), False),
     ],
 )
-def test_the_counters_of_an_older_run_go_on(
+def test_the_counters_of_an_older_run_continue(
     began: float, before: float | None, started_at: float, counts: bool
 ) -> None:
     scraped = Scraped(target(), began=began)
@@ -56,13 +56,13 @@ def test_the_counters_of_an_older_run_go_on(
         assert scraped.take(start(started_at) + energy(5), 1001)[ENERGY][1] == pytest.approx(2)
 
 
-def test_a_counter_that_a_run_shows_late_began_with_it_too() -> None:
+def test_a_runs_late_counter_starts_with_the_run() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
     assert scraped.take(start(1000.5), 1001).keys() == {f"bench_gpu_run_start_time_seconds{{run_id={RUN}}}"}
     for at in range(1002, 1010):
         scraped.take(start(1000.5), at)
-    assert scraped.take(start(1000.5) + energy(38), 1010)[ENERGY] == (1010, 4), "over all of the 9.5 s"
+    assert scraped.take(start(1000.5) + energy(38), 1010)[ENERGY] == (1010, 4), "over all 9.5 s"
     assert scraped.take(start(1000.5) + energy(48) + energy(21, labels=',method="b"'), 1011) == {
         ENERGY: (1011, 10),
         ENERGY.replace("{", "{method=b,"): (1011, 2),
@@ -70,13 +70,13 @@ def test_a_counter_that_a_run_shows_late_began_with_it_too() -> None:
     }
 
 
-def test_of_a_run_that_is_not_followed_from_its_start_no_counter_is_born() -> None:
+def test_an_older_runs_counters_have_no_created_timestamp() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n" + start(980), 1000)
     assert ENERGY not in scraped.take(start(980) + energy(300), 1001)
 
 
-def test_a_run_is_born_for_itself_alone() -> None:
+def test_a_start_time_applies_to_its_run_alone() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
     exposition = start(1000.5) + energy(3) + energy(500, OTHER) + "requests_total 7\n" + 'requests_total{run_id=""} 8\n'
@@ -92,13 +92,13 @@ def test_a_run_is_born_for_itself_alone() -> None:
         "bench_process_start_time_seconds_total",
     ],
 )
-def test_what_else_is_called_so_tells_of_no_birth(line: str) -> None:
+def test_other_lines_are_no_start_time(line: str) -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
     assert ENERGY not in scraped.take(start(1000.5, metric=line) + energy(3), 1001)
 
 
-def test_a_counter_that_was_forgotten_is_not_counted_twice() -> None:
+def test_a_forgotten_counter_is_not_counted_twice() -> None:
     scraped = Scraped(target(), began=990)
     scraped.scraped.parser = Parser(forget_after=2)
     scraped.take("up 1\n", 1000)
@@ -108,10 +108,10 @@ def test_a_counter_that_was_forgotten_is_not_counted_twice() -> None:
     assert ENERGY not in scraped.take(start(1000.5) + energy(4), 1007)
     for at in range(1008, 1013):
         scraped.take("up 1\n", at)
-    assert ENERGY not in scraped.take(start(1000.5) + energy(5), 1013), "nor with the run"
+    assert ENERGY not in scraped.take(start(1000.5) + energy(5), 1013), "not from the run's start either"
 
 
-def test_a_target_that_is_met_anew_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cleared_cache_counts_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_CACHED", 100)
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
@@ -122,7 +122,7 @@ def test_a_target_that_is_met_anew_counts_nothing_twice(monkeypatch: pytest.Monk
         assert found.get(ENERGY, (0, 10))[1] == pytest.approx(10 if number else 0, rel=1e-3)
 
 
-def test_births_outlast_a_scrape_that_failed_for_a_limit() -> None:
+def test_created_timestamps_survive_a_scrape_beyond_a_limit() -> None:
     scraped = Scraped(target(limits=Limits(sample_limit=2)), began=990)
     scraped.take("up 1\n", 1000)
     with pytest.raises(LimitExceeded):

@@ -79,7 +79,7 @@ def seconds(sample: Sample) -> float | None:
         "ns:rule:sum 3",
     ],
 )
-def test_a_line_reads_as_the_reference_reads_it_at_first_and_ever_after(line: str) -> None:
+def test_a_line_equals_the_reference_at_first_and_when_cached(line: str) -> None:
     parser = Parser()
     first = rows(parser, parser.parse(line.encode()))
     again = parser.parse(line.encode())
@@ -116,7 +116,7 @@ def test_a_line_reads_as_the_reference_reads_it_at_first_and_ever_after(line: st
         'up{"a\x00"="b"} 1',
     ],
 )
-def test_a_malformed_line_costs_itself_alone(line: str) -> None:
+def test_a_malformed_line_costs_no_other(line: str) -> None:
     parser = Parser()
     scrape = parser.parse(f'before 1\n{line}\nup{{a="b"}} 2\nafter 3'.encode())
     assert rows(parser, scrape) == [("before", (), 1, None), ("up", (("a", "b"),), 2, None), ("after", (), 3, None)]
@@ -125,12 +125,12 @@ def test_a_malformed_line_costs_itself_alone(line: str) -> None:
         Parser().parse(line.encode())
 
 
-def test_bytes_that_are_no_text_are_malformed() -> None:
+def test_invalid_utf8_is_malformed() -> None:
     scrape = Parser().parse(b'up{a="\xff"} 1\nup 2\n')
     assert (scrape.values.tolist(), scrape.malformed) == ([2.0], 1)
 
 
-def test_a_known_series_can_be_malformed_for_once() -> None:
+def test_a_cached_series_can_be_malformed() -> None:
     parser = Parser()
     parser.parse(b'up{a="b"} 1\nload 2')
     scrape = parser.parse(b'up{a="b"} oops\nload 3')
@@ -142,7 +142,7 @@ def test_a_known_series_can_be_malformed_for_once() -> None:
 
 
 @pytest.mark.parametrize("line", ["up} 2", 'load{a="b" 2', "up 1\x0b5"])
-def test_a_line_that_resembles_a_known_series_is_none_of_it(line: str) -> None:
+def test_a_line_similar_to_a_cached_series_is_another(line: str) -> None:
     parser = Parser()
     parser.parse(b'up 1\nload{a="b"} 1\nload{} 1\n')
     with pytest.raises(GarbageExposition):
@@ -150,13 +150,13 @@ def test_a_line_that_resembles_a_known_series_is_none_of_it(line: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\n\n", b"# HELP up {nothing} yet\n", b"# EOF\n"])
-def test_a_body_without_lines_is_an_empty_scrape(exposition: bytes) -> None:
+def test_an_exposition_without_lines_is_an_empty_scrape(exposition: bytes) -> None:
     scrape = Parser().parse(exposition)
     assert (len(scrape.refs), len(scrape.values), len(scrape.timestamps), scrape.malformed) == (0, 0, 0, 0)
     assert (scrape.refs.dtype, scrape.values.dtype) == (np.dtype("u4"), np.dtype("f8"))
 
 
-def test_the_first_of_a_repeated_series_counts_however_it_is_spelled() -> None:
+def test_the_first_line_of_a_duplicate_series_counts() -> None:
     parser = Parser()
     scrape = parser.parse(b'up{a="b",c="d"} broken\nup{a="b",c="d"} 1\nload 5\nup{c="d",a="b"} 2\nload 6\n')
     assert scrape.values.tolist() == [1, 5]
@@ -203,13 +203,13 @@ def test_the_kind_comes_from_the_type_line_and_the_name_stays(type_line: str, me
     assert (series.metric, series.labels, series.kind) == (metric, (("gpu", "0"),), kind)
 
 
-def test_a_quoted_name_has_its_type_too() -> None:
+def test_a_quoted_name_has_its_type() -> None:
     parser = Parser()
     parser.parse(b'# TYPE "my.rpc" counter\n{"my.rpc"} 1\n')
     assert parser.series[0].kind == "counter"
 
 
-def test_new_series_are_told_once_and_refs_stay() -> None:
+def test_new_series_are_reported_once_and_refs_stay() -> None:
     parser = Parser()
     first = parser.parse(b'up{a="1"} 1\nup{a="2"} 2\n')
     second = parser.parse(b'up{a="3"} 3\nup{a="2"} 4\n')
@@ -229,7 +229,7 @@ def test_ever_new_labels_cost_bounded_memory() -> None:
     assert len(parser.series) <= 22
 
 
-def test_a_series_away_for_less_is_not_forgotten() -> None:
+def test_a_series_missing_for_less_is_not_forgotten() -> None:
     parser = Parser(forget_after=10)
     parser.parse(b"seldom 1\nup 1")
     for _ in range(9):
@@ -237,7 +237,7 @@ def test_a_series_away_for_less_is_not_forgotten() -> None:
     assert parser.parse(b"seldom 2\nup 1").new == {}
 
 
-def test_labels_in_ever_another_order_are_one_series() -> None:
+def test_labels_in_any_order_are_one_series() -> None:
     parser = Parser(forget_after=5)
     names = [f"l{n}" for n in range(7)]
     for turn in range(100):
@@ -257,7 +257,7 @@ def registry() -> CollectorRegistry:
     return made
 
 
-def test_a_real_registry_reads_as_the_reference_reads_it() -> None:
+def test_a_real_registry_equals_the_reference() -> None:
     exposition = generate_latest(registry())
     parser = Parser()
     parsed = [rows(parser, parser.parse(exposition)) for _ in range(2)]
@@ -312,7 +312,7 @@ def expected(exposition: list[str]) -> list[Row]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(lines(), min_size=1, max_size=5), min_size=1, max_size=4))
-def test_whatever_the_bodies_the_result_is_the_reference_s(expositions: list[list[str]]) -> None:
+def test_any_expositions_equal_the_reference(expositions: list[list[str]]) -> None:
     parser = Parser()
     for exposition in expositions:
         wanted = expected(exposition)
@@ -325,7 +325,7 @@ def test_whatever_the_bodies_the_result_is_the_reference_s(expositions: list[lis
             assert len(scrape.refs) + scrape.repeated + scrape.malformed == len(exposition)
 
 
-def test_a_line_where_none_was_is_read() -> None:
+def test_a_line_in_place_of_a_comment_is_parsed() -> None:
     parser = Parser()
     for exposition in (
         b"a 1\nb 1",

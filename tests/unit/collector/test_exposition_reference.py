@@ -96,7 +96,7 @@ expositions = st.lists(st.one_of(samples(), comments.map(lambda text: (text, Non
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(expositions, min_size=1, max_size=4), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.randoms())
-def test_bodies_read_as_the_reference_reads_them_at_first_and_ever_after(
+def test_expositions_equal_the_reference_at_first_and_when_cached(
     drawn: list[list[tuple[str, str | None]]], newline: str, last: bool, chance: Callable[..., object]
 ) -> None:
     parser = Parser(forget_after=3)
@@ -120,7 +120,7 @@ soup = st.text(st.sampled_from('ab{}"\\=,# \t1.5eN-+_:'), max_size=14)
 @settings(max_examples=500, deadline=None)
 @example(["a", "a1"])
 @given(st.lists(st.one_of(soup, soup.map(lambda text: f"a{text}"), soup.map(lambda text: f'a{{b="{text}')), max_size=4))
-def test_what_the_reference_refuses_is_malformed_before_and_after_it_is_known(lines: list[str]) -> None:
+def test_lines_that_the_reference_refuses_are_malformed(lines: list[str]) -> None:
     parser = Parser()
     parser.parse(b'a 1\na{b="1"} 1\na{} 1\nb 1\nb{a="",b="1"} 5\n')
     for line in lines:
@@ -159,7 +159,7 @@ def registry() -> CollectorRegistry:
 
 
 @pytest.mark.parametrize("kind", ["text", "openmetrics"])
-def test_each_type_of_metric_reads_as_its_reference_reads_it(registry: CollectorRegistry, kind: str) -> None:
+def test_each_type_of_metric_equals_the_reference(registry: CollectorRegistry, kind: str) -> None:
     if kind == "text":
         exposition, families = generate_latest(registry), text_families
     else:
@@ -184,7 +184,7 @@ om_exemplars = st.one_of(
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 2), any_text, floats, om_times, om_exemplars), max_size=8), st.booleans())
-def test_openmetrics_reads_as_its_reference_reads_it(lines: list[tuple[int, str, str, str, str]], last: bool) -> None:
+def test_openmetrics_equals_the_reference(lines: list[tuple[int, str, str, str, str]], last: bool) -> None:
     text = "# TYPE c counter\n"
     wire = []
     for which, value, number, time, exemplar in lines:

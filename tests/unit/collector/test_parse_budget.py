@@ -1,4 +1,4 @@
-"""The parse budget: deferrable work beside urgent work."""
+"""The parse budget: parsing next to urgent work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from hypergauge.collector.scrape.parse_budget import ParseBudget
 
 
-def test_whoever_works_long_together_lets_the_loop_look_at_what_has_arrived() -> None:
+def test_the_event_loop_polls_between_budgets() -> None:
     async def work(budget: ParseBudget, number: int) -> None:
         await budget.acquire(50_000)
         time.sleep(0.001)  # noqa: ASYNC251 - blocks the loop, like parsing

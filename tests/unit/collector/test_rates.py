@@ -67,13 +67,11 @@ def run(scrapes: list[tuple[float, str]], interval: float = 1.0) -> list[list[tu
         pytest.param([(10, "g 1 611000"), (11, "g 2")], [NONE, [(11, 2, 1)]], id="a clock far ahead silences nothing"),
     ],
 )
-def test_what_a_sample_stands_for(
-    scrapes: list[tuple[float, str]], samples: list[list[tuple[float, float, float]]]
-) -> None:
+def test_samples_of_scrapes(scrapes: list[tuple[float, str]], samples: list[list[tuple[float, float, float]]]) -> None:
     assert run(scrapes) == samples
 
 
-def test_a_gauge_that_loses_its_figure_says_so_once() -> None:
+def test_a_gauge_without_a_value_has_one_nan_sample() -> None:
     expositions = ["g NaN", "g 5", "g NaN", "g NaN", "g 6", "g +Inf", "g 7"]
     values = [
         [value for _, value, _ in samples]
@@ -90,13 +88,13 @@ def test_a_gauge_that_loses_its_figure_says_so_once() -> None:
     ]
 
 
-def test_lines_left_out_for_their_time_are_counted() -> None:
+def test_stale_lines_are_counted() -> None:
     target = Target()
     assert target.scrape("a 1\nb 1 5000\nc 1 9999000", 10).dropped == 1
     assert target.scrape("a 2\nb 2 5000\nc 2", 11).dropped == 1
 
 
-def test_arrays_keep_the_order_and_have_the_types_that_travel() -> None:
+def test_arrays_keep_the_order_and_have_the_spools_types() -> None:
     target = Target()
     target.scrape("c_total 1\na 1\nb 1", 10)
     samples = target.scrape("b 2\nc_total 3\na 4", 11)
@@ -106,30 +104,30 @@ def test_arrays_keep_the_order_and_have_the_types_that_travel() -> None:
     assert types == (np.dtype("f8"), np.dtype("u4"), np.dtype("f8"), np.dtype("f4"))
 
 
-def test_a_counter_with_a_birth_counts_from_there() -> None:
+def test_a_counter_counts_from_its_created_timestamp() -> None:
     target = Target()
     assert target.triples("cpu_seconds_total 3\ng 1", 12, {0: 10, 1: 10}) == [(12, 1.5, 2), (12, 1, 1)]
     assert target.triples("cpu_seconds_total 4\ng 1", 13) == [(13, 1, 1), (13, 1, 1)]
-    assert target.triples("cpu_seconds_total 2\ng 1", 14, {0: 10}) == [(14, 1, 1)], "a reset is no birth"
+    assert target.triples("cpu_seconds_total 2\ng 1", 14, {0: 10}) == [(14, 1, 1)], "a reset has no created timestamp"
 
 
-def test_a_birth_outlasts_a_first_line_without_a_figure_and_a_clock_behind() -> None:
+def test_a_created_timestamp_survives_a_first_line_without_a_value() -> None:
     target = Target()
     assert target.triples("a_total NaN\nb_total 1", 9, {0: 10, 1: 10}) == []
     assert target.triples("a_total 4\nb_total 8", 12) == [(12, 2, 2), (12, 4, 2)]
 
 
-def test_a_ref_used_again_starts_anew() -> None:
+def test_a_reused_ref_starts_again() -> None:
     target = Target(forget_after=5)
     target.scrape('up 1\na_total{pod="x"} 5', 0)
     for time in range(1, 11):
         target.scrape("up 1", time)
     scrape = target.parser.parse(b'up 1\na_total{pod="y"} 900')
-    assert list(scrape.new) == [1], "the ref of the one forgotten"
+    assert list(scrape.new) == [1], "the ref of the forgotten series"
     assert target.rates.samples(scrape, 11).refs.tolist() == [0]
 
 
-def test_many_series_of_both_kinds_in_one_body() -> None:
+def test_many_series_of_both_kinds() -> None:
     target = Target()
     names = [f"g{n}" if n % 2 else f"c{n}_total" for n in range(1000)]
     target.scrape("\n".join(f"{name} {n}" for n, name in enumerate(names)), 10)
@@ -150,7 +148,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_value_times_dt_summed_up_is_the_increase_within_one_rounding(history: list[tuple[float, float, str]]) -> None:
+def test_the_sum_of_value_times_dt_is_the_increase(history: list[tuple[float, float, str]]) -> None:
     target = Target()
     time = seen_at = 1_700_000_000.0
     count = seen = 100.0
@@ -173,7 +171,7 @@ def test_value_times_dt_summed_up_is_the_increase_within_one_rounding(history: l
         assert area == pytest.approx(increase, rel=1e-12, abs=largest * 2**-24 + 1e-9)
 
 
-def test_what_rounding_leaves_over_counts_in_the_next_sample() -> None:
+def test_the_rounding_residual_counts_in_the_next_sample() -> None:
     target = Target()
     target.scrape("cpu_seconds_total 1000\nup 1", 10)
     ticks = np.random.default_rng(0).integers(0, 100, 5000)
@@ -183,15 +181,17 @@ def test_what_rounding_leaves_over_counts_in_the_next_sample() -> None:
         assert samples.values[0] == np.float32(samples.values[0])
         area += float(samples.values[0] * samples.dts[0])
         assert area == pytest.approx(total - 1000, rel=1e-12, abs=2**-24)
-    assert sum(float(np.float32(tick / 100)) for tick in ticks) != pytest.approx(area, rel=1e-12), "it would add up"
+    assert sum(float(np.float32(tick / 100)) for tick in ticks) != pytest.approx(area, rel=1e-12), (
+        "rounding errors would add up"
+    )
 
 
-def test_a_counter_that_stands_is_zero_whatever_rounding_has_left_over() -> None:
+def test_an_idle_counter_is_zero_despite_a_residual() -> None:
     target = Target()
     target.scrape("c_total 0", 10)
     assert target.triples("c_total 0.1", 11) == [(11, float(np.float32(0.1)), 1)]
     assert target.triples("c_total 0.1", 12) == [(12, 0, 1)]
-    assert target.triples("c_total 0.1000000001", 13) == [(13, 0, 1)], "less than what was told too much"
+    assert target.triples("c_total 0.1000000001", 13) == [(13, 0, 1)], "less than the residual"
     [(_, value, _)] = target.triples("c_total 0.2", 14)
     assert value + np.float32(0.1) == pytest.approx(0.2, rel=1e-8)
 
@@ -210,18 +210,18 @@ def test_a_counter_that_stands_is_zero_whatever_rounding_has_left_over() -> None
         ("0", 0),
     ],
 )
-def test_gauges_have_single_precision_or_all_their_digits(read: str, stored: float) -> None:
+def test_gauges_have_single_or_full_precision(read: str, stored: float) -> None:
     assert Target().triples(f"g {read}", 10) == [(10, stored, 1)]
 
 
-def test_rates_beyond_single_precision_are_no_infinity() -> None:
+def test_rates_beyond_single_precision_are_finite() -> None:
     target = Target()
     target.scrape("a_total 0\nb_total 0", 10)
     assert target.scrape("a_total 1e300\nb_total 1e-300", 11).values.tolist() == [1e300, 1e-300]
 
 
 @given(st.lists(st.floats(0.01, 30), min_size=1, max_size=30), st.sampled_from([0.1, 1.0, 10.0]))
-def test_a_gauge_never_claims_more_time_than_there_was(gaps: list[float], interval: float) -> None:
+def test_a_gauge_never_covers_more_than_the_elapsed_time(gaps: list[float], interval: float) -> None:
     target = Target(interval)
     time = 1_700_000_000.0
     claimed = float(target.scrape("g 1", time).dts[0])
@@ -232,7 +232,7 @@ def test_a_gauge_never_claims_more_time_than_there_was(gaps: list[float], interv
     assert claimed <= (time - 1_700_000_000.0) * (1 + 1e-6) + interval * 1.001
 
 
-def test_what_another_collector_was_shown_is_not_told_again() -> None:
+def test_lines_dated_before_the_start_are_dropped() -> None:
     # An exporter exposes an ended run's last values for a minute, dated to its end. A collector that starts within
     # that minute would write them twice.
     parser, rates = Parser(), Rates(1.0, since=1000.0)

@@ -99,7 +99,7 @@ CASES: list[tuple[dict[str, str], list[dict[str, Any]], dict[str, str] | None]] 
 
 
 @pytest.mark.parametrize(("labels", "rules", "expected"), CASES)
-def test_as_prometheus_relabels(
+def test_prometheus_own_cases(
     labels: dict[str, str], rules: list[dict[str, Any]], expected: dict[str, str] | None
 ) -> None:
     try:
@@ -110,7 +110,7 @@ def test_as_prometheus_relabels(
     assert relabel(labels, made) == expected
 
 
-def test_shards_are_prometheus_shards() -> None:
+def test_hashmod_gives_prometheus_shards() -> None:
     """A shard is the last 8 bytes of MD5, big-endian. Prometheus's own tests have the values above."""
     for text in ("", "n1:9100", "ß"):
         digest = hashlib.md5(text.encode()).digest()
@@ -120,7 +120,7 @@ def test_shards_are_prometheus_shards() -> None:
         assert int(found["shard"]) == int.from_bytes(digest[8:], "big") % (1 << 60)
 
 
-def test_a_dropped_one_goes_through_no_further_rule() -> None:
+def test_rules_after_a_drop_are_skipped() -> None:
     rules = [Rule(action="drop", source_labels=("a",), regex="x"), Rule(target_label="b", replacement="y")]
     assert relabel({"a": "x"}, rules) is None
 
@@ -143,18 +143,18 @@ def test_a_dropped_one_goes_through_no_further_rule() -> None:
         ({"target_label": "a", "regex": r"(a)\1"}, "regex", "not a regular expression of RE2"),
     ],
 )
-def test_rules_that_mean_nothing_are_refused(rule: dict[str, Any], field: str, message: str) -> None:
+def test_invalid_rules_are_refused(rule: dict[str, Any], field: str, message: str) -> None:
     with pytest.raises(RuleRefused) as refused:
         Rule(**rule)
     assert refused.value.field == field
     assert message in str(refused.value)
 
 
-def test_no_text_takes_long() -> None:
+def test_matching_is_linear() -> None:
     """Python's regular expressions would take longer than the age of the universe."""
     rule = Rule(action="keep", source_labels=("a",), regex="(a+)+b")
     assert relabel({"a": "a" * 5000}, [rule]) is None
 
 
-def test_there_are_all_of_prometheus_actions() -> None:
+def test_all_actions_of_prometheus_exist() -> None:
     assert len(ACTIONS) == 11

@@ -29,7 +29,7 @@ def of(metric: str, run_id: str = RUN) -> str:
 
 @pytest.mark.parametrize("metric", [PROCESS, GPU, "bench_x_end_time_seconds"])
 @pytest.mark.parametrize("honored", [True, False])
-def test_they_get_the_runs_last_millisecond(metric: str, honored: bool) -> None:
+def test_last_totals_get_the_runs_last_millisecond(metric: str, honored: bool) -> None:
     scraped = Scraped(target(honor_timestamps=honored))
     scraped.take(line(SECONDS, 1), 1000)
     found: Any = scraped.take("up 1\n" + line(metric, 1000.75) + line(SECONDS, 4), 1001)
@@ -43,7 +43,7 @@ def test_they_get_the_runs_last_millisecond(metric: str, honored: bool) -> None:
         assert scraped.take("up 1\n" + line(metric, 1000.75) + line(SECONDS, 4), at).keys() == {"up{}"}
 
 
-def test_they_are_told_once_whatever_becomes_of_the_collectors_clock() -> None:
+def test_last_totals_are_stored_once_despite_clock_steps() -> None:
     scraped = Scraped(target())
     exposition = "up 1\n" + line(PROCESS, 5000.75) + line(SECONDS, 4)
     scraped.take("up 1\n" + line(SECONDS, 1), 5000, 0)
@@ -54,7 +54,7 @@ def test_they_are_told_once_whatever_becomes_of_the_collectors_clock() -> None:
     assert scraped.take(ended, 5006, 0).keys() == {"up{}", of(PROCESS, OTHER)}
 
 
-def test_of_a_run_too_short_for_a_scrape_too() -> None:
+def test_last_totals_of_a_run_between_two_scrapes() -> None:
     scraped = Scraped(target(), began=990)
     scraped.take("up 1\n", 1000)
     exposition = line("bench_process_start_time_seconds", 1000.25) + line(PROCESS, 1000.75) + line(SECONDS, 4)
@@ -62,7 +62,7 @@ def test_of_a_run_too_short_for_a_scrape_too() -> None:
     assert found[of(SECONDS)] == (about(1000.749), pytest.approx(4 / 0.499, rel=1e-6))
 
 
-def test_other_runs_go_on() -> None:
+def test_other_runs_continue() -> None:
     scraped = Scraped(target())
     scraped.take(line(SECONDS, 1) + line(SECONDS, 1, OTHER), 1000)
     found = scraped.take(line(PROCESS, 1000.5) + line(SECONDS, 2) + line(SECONDS, 3, OTHER), 1001)
@@ -71,20 +71,20 @@ def test_other_runs_go_on() -> None:
 
 
 @pytest.mark.parametrize("millisecond", range(0, 1000, 37))
-def test_the_moment_is_exact(millisecond: int) -> None:
+def test_the_end_is_exact(millisecond: int) -> None:
     ended_at = 1_700_000_000 + millisecond / 1000 + 2e-7
     found = Scraped(target()).take(line(PROCESS, repr(ended_at)), 1_700_000_002)
     assert round(found[of(PROCESS)][0] * 1000) == 1_700_000_000_000 + millisecond - 1
 
 
 @pytest.mark.parametrize("end", ["NaN", "+Inf"])
-def test_an_end_that_is_no_time_ends_nothing(end: str) -> None:
+def test_an_invalid_end_time_ends_no_run(end: str) -> None:
     assert Scraped(target()).take(line(PROCESS, end) + line("bench_process_threads", 3), 1000) == {
         of("bench_process_threads"): (1000, 3)
     }
 
 
-def test_an_end_in_the_future_is_that_of_the_scrape() -> None:
+def test_an_end_in_the_future_gets_the_scrapes_time() -> None:
     scraped = Scraped(target())
     assert scraped.take(line(PROCESS, 1010) + line("bench_process_threads", 3), 1000)[of("bench_process_threads")] == (
         1000,
@@ -92,7 +92,7 @@ def test_an_end_in_the_future_is_that_of_the_scrape() -> None:
     )
 
 
-def test_a_rule_may_drop_the_line_that_tells() -> None:
+def test_a_rule_may_drop_the_line_with_the_end() -> None:
     scraped = Scraped(target(metric_relabel=(Rule(action="drop", source_labels=("__name__",), regex=".*_time_.*"),)))
     found = scraped.take(line(PROCESS, 999.5) + line("bench_process_threads", 3), 1000)
     assert found == {of("bench_process_threads"): (about(999.499), 3)}

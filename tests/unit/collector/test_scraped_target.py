@@ -42,7 +42,7 @@ def test_labels_of_target_and_series(
     assert dict(name.labels) == expected
 
 
-def test_series_are_renamed_and_dropped_once_for_all() -> None:
+def test_series_are_relabeled_once() -> None:
     rules = (
         Rule(action="drop", source_labels=("__name__",), regex="go_.*"),
         Rule(source_labels=("__name__",), regex="old_(.*)", target_label="__name__", replacement="new_$1"),
@@ -63,15 +63,15 @@ def test_series_are_renamed_and_dropped_once_for_all() -> None:
     assert len(scraped.scraped.definitions.by_ref) == 2
 
 
-def test_of_two_series_that_rules_make_one_the_first_counts() -> None:
+def test_the_first_of_two_merged_series_counts() -> None:
     scraped = Scraped(target(metric_relabel=(Rule(action="labeldrop", regex="pod"),)))
     for _ in range(2):
         assert scraped.take('a{pod="x"} 1\na{pod="y"} 2\n')["a{}"][1] == 1
-    assert scraped.take('a{pod="z"} 3\n')["a{}"][1] == 3, "one that follows another is it"
+    assert scraped.take('a{pod="z"} 3\n')["a{}"][1] == 3, "a series that replaces another continues it"
     assert scraped.dropped("relabel") == 2
 
 
-def test_what_a_record_on_its_way_needs_is_not_let_go_of() -> None:
+def test_definitions_of_unspooled_records_are_kept() -> None:
     async def follow() -> None:
         scraped = Scraped(target(metric_relabel=(Rule(action="labeldrop", regex="pod"),)))
         scraped.take('a{pod="x"} 1\n')
@@ -86,7 +86,7 @@ def test_what_a_record_on_its_way_needs_is_not_let_go_of() -> None:
     asyncio.run(follow())
 
 
-def test_without_a_name_there_is_no_series() -> None:
+def test_a_series_needs_a_name() -> None:
     scraped = Scraped(target(metric_relabel=(Rule(action="labelkeep", regex="b"),)))
     assert scraped.take('a{b="1"} 1\n') == {}
 
@@ -111,23 +111,23 @@ def test_a_scrape_beyond_a_limit_fails_as_a_whole(limits: Limits, reason: str) -
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(3, 2, 3, 10, 5)])
-def test_a_scrape_at_its_limits_is_whole(limits: Limits) -> None:
+def test_a_scrape_at_its_limits_is_stored(limits: Limits) -> None:
     assert len(Scraped(target(limits=limits)).take('a{b="12345",c="1"} 1\nb 2\n')) == 2
 
 
-def test_what_rules_drop_counts_for_no_limit() -> None:
+def test_dropped_series_count_for_no_limit() -> None:
     rules = (Rule(action="drop", source_labels=("__name__",), regex="b.*"),)
     scraped = Scraped(target(metric_relabel=rules, limits=Limits(sample_limit=1, label_value_length_limit=1)))
     assert list(scraped.take('a 1\nb{c="12345"} 2\nbb 3\n')) == ["a{}"]
 
 
-def test_counters_go_on_over_a_scrape_that_failed_for_a_limit() -> None:
+def test_counters_continue_after_a_scrape_beyond_a_limit() -> None:
     scraped = Scraped(target(limits=Limits(sample_limit=1)))
     scraped.take("a_total 10\n", 1000)
     with pytest.raises(LimitExceeded):
         scraped.take("a_total 20\nb_total 1\n", 1001)
     assert scraped.take("a_total 30\n", 1002)["a_total{}"] == (1002, 10.0)
-    assert scraped.take("b_total 5\n", 1003) == {}, "what was new in the failed scrape is known, and begins now"
+    assert scraped.take("b_total 5\n", 1003) == {}, "new series of the failed scrape start now"
     assert scraped.take("b_total 6\n", 1004)["b_total{}"] == (1004, 1.0)
 
 
@@ -140,11 +140,11 @@ def test_lines_from_the_future_get_the_scrapes_time() -> None:
     assert value(scraped.metrics.registry, "bench_collector_retimed_lines_total") == 1
 
 
-def test_timestamps_that_are_not_honored() -> None:
+def test_timestamps_are_ignored_unless_honored() -> None:
     assert Scraped(target(honor_timestamps=False)).take("a 1 990000\n", 1000) == {"a{}": (1000, 1)}
 
 
-def test_the_clock_is_read() -> None:
+def test_the_hosts_clock_is_read() -> None:
     scraped = Scraped(target())
     scrape = scraped.scraped.parse(b"node_time_seconds 1003.5\n")
     scraped.scraped.take(scrape, 1000, 1000.0, 1000.2)
@@ -153,7 +153,7 @@ def test_the_clock_is_read() -> None:
     assert state.clock_uncertainty == pytest.approx(0.1)
 
 
-def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_from_there() -> None:
+def test_samples_of_a_host_with_a_wrong_clock_get_its_time() -> None:
     scraped = Scraped(target(), began=999)
     run = '{run_id="' + "a" * 32 + '"}'
     gauge, counter, of_run = "g{}", "c_total{}", f"bench_x_seconds_total{{run_id={'a' * 32}}}"
@@ -161,22 +161,20 @@ def test_samples_of_a_host_whose_clock_is_off_get_its_time_and_counters_count_fr
     def exposition(now: float, more: str = "") -> str:
         return f"# TYPE c_total counter\nc_total {now * 2}\nnode_time_seconds {now}\ng 5\n{more}"
 
-    assert scraped.take(exposition(1300), 1000)[gauge] == (1000, 5), "who knows whether that clock stands still"
+    assert scraped.take(exposition(1300), 1000)[gauge] == (1000, 5), "one reading does not show a stopped clock"
     assert scraped.take(exposition(1301), 1001).keys() == {gauge, "node_time_seconds{}"}, (
-        "counted anew by another clock"
+        "counters restart on the new time"
     )
     begun = f"bench_run_start_time_seconds{run} 1301.5\n# TYPE bench_x_seconds_total counter\nbench_x_seconds_total{run} 0.25\n"
     found = scraped.take(exposition(1302, begun), 1002)
     assert (found[gauge], found[counter], found[of_run]) == ((1302, 5), (1302, 2), (1302, 0.5))
-    assert scraped.scraped.state.last_seen == 1002, "when we have seen it is ours"
+    assert scraped.scraped.state.last_seen == 1002, "last_seen is by the collector's clock"
     scraped.take(exposition(1003), 1003)
-    assert scraped.take(exposition(1004), 1004)[gauge] == (1004, 5), (
-        "the clock was set, and what it says now is no older"
-    )
+    assert scraped.take(exposition(1004), 1004)[gauge] == (1004, 5), "the clock was corrected"
 
 
 @pytest.mark.parametrize("step", [-3600, 3600, -5])
-def test_a_clock_that_is_set_costs_no_sample(step: int) -> None:
+def test_a_clock_step_costs_no_sample(step: int) -> None:
     """The step affects the clock of the collector and its host."""
     scraped = Scraped(target(), began=990)
     run = '{run_id="' + "a" * 32 + '"}'
@@ -199,7 +197,7 @@ def test_a_clock_that_is_set_costs_no_sample(step: int) -> None:
 
 @pytest.mark.parametrize("ahead", [0, 300])
 @pytest.mark.parametrize("step", [-3600, 3600])
-def test_another_hosts_time_goes_on_where_the_collectors_clock_is_set(step: int, ahead: int) -> None:
+def test_another_hosts_time_continues_after_a_step_of_the_collectors_clock(step: int, ahead: int) -> None:
     scraped = Scraped(target(), began=990)
 
     def take(even: int, step: int) -> dict[str, tuple[float, float]]:
@@ -215,7 +213,7 @@ def test_another_hosts_time_goes_on_where_the_collectors_clock_is_set(step: int,
     assert scraped.dropped("stale") == 0
 
 
-def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
+def test_ever_changing_series_cost_bounded_memory() -> None:
     scraped = Scraped(target())
     known = []
     for number in range(17):
@@ -226,14 +224,14 @@ def test_ever_new_series_cost_a_bounded_amount_of_memory() -> None:
     assert min(known[1:]) < max(known)
 
 
-def test_a_target_that_goes_takes_its_series_along() -> None:
+def test_a_removed_targets_series_are_forgotten() -> None:
     scraped = Scraped(target())
     scraped.take("a 1\nb 2\n")
     scraped.scraped.forget()
     assert scraped.scraped.definitions.by_ref == {}
 
 
-def test_a_series_that_was_forgotten_and_comes_again_is_the_same() -> None:
+def test_a_forgotten_series_returns_as_the_same() -> None:
     scraped = Scraped(target())
     scraped.scraped.parser = Parser(forget_after=2)
     scraped.take("a 1\nb 1\n")
@@ -244,7 +242,7 @@ def test_a_series_that_was_forgotten_and_comes_again_is_the_same() -> None:
 
 
 @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "a", "b"), ("c", "b", "a")])
-def test_a_series_may_come_again_after_its_ref_was_given_away(order: tuple[str, ...]) -> None:
+def test_a_series_may_return_after_its_ref_was_reused(order: tuple[str, ...]) -> None:
     scraped = Scraped(target())
     scraped.scraped.parser = Parser(forget_after=2)
     scraped.take("a 1\nb 1\n")
@@ -265,7 +263,7 @@ DCGM = 'DCGM_FI_DEV_X{{gpu="{gpu}"}} {number}\n'
         *(f"{140737488355328 + more}.000000" for more in range(4)),
     ],
 )
-def test_dcgms_words_for_no_figure_are_none(number: str) -> None:
+def test_dcgms_sentinels_are_no_values(number: str) -> None:
     scraped = Scraped(target())
     exposition = DCGM.format(gpu=0, number=number) + DCGM.format(gpu=1, number=50)
     for _ in range(2):
@@ -275,19 +273,19 @@ def test_dcgms_words_for_no_figure_are_none(number: str) -> None:
     assert scraped.dropped("sentinel") == 2
     assert scraped.take(DCGM.format(gpu=0, number=7))["DCGM_FI_DEV_X{gpu=0}"][1] == 7
     assert scraped.take(DCGM.format(gpu=0, number=number)) == {}
-    assert len(scraped.take(f"x_bytes {number}\n")) == 1, "what others show is a number"
+    assert len(scraped.take(f"x_bytes {number}\n")) == 1, "other metrics have no sentinels"
 
 
 @pytest.mark.parametrize(
     "number", [2147483631, 2147483636, 140737488355327, 140737488355332, 9223372036854773760, -2147483632]
 )
-def test_figures_beside_them_are_some(number: int) -> None:
+def test_numbers_next_to_the_sentinels_are_values(number: int) -> None:
     scraped = Scraped(target())
     assert scraped.take(DCGM.format(gpu=0, number=number))["DCGM_FI_DEV_X{gpu=0}"][1] == number
     assert scraped.dropped("sentinel") == 0
 
 
-def test_a_counter_goes_on_over_a_blank() -> None:
+def test_a_counter_continues_after_a_sentinel() -> None:
     scraped = Scraped(target())
     name = "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"
     for at, number, rate in ((1000, 1000, None), (1001, 9223372036854775794, None), (1002, 1600, 300)):
@@ -295,18 +293,18 @@ def test_a_counter_goes_on_over_a_blank() -> None:
         assert found == ({} if rate is None else {f"{name}{{}}": (at, rate)})
 
 
-def test_series_that_follow_others_under_their_refs_are_looked_at_anew() -> None:
+def test_sentinels_follow_reused_refs() -> None:
     scraped = Scraped(target())
     scraped.scraped.parser = Parser(forget_after=2)
-    blank = 2147483632
+    sentinel = 2147483632
     for _ in range(5):
-        scraped.take("up 1\n" + "".join(DCGM.format(gpu=gpu, number=blank) for gpu in range(100)))
+        scraped.take("up 1\n" + "".join(DCGM.format(gpu=gpu, number=sentinel) for gpu in range(100)))
     for _ in range(5):
         scraped.take("up 1\n")
-    assert len(scraped.take("up 1\n" + "".join(f'x{{n="{number}"}} {blank}\n' for number in range(200)))) == 201
+    assert len(scraped.take("up 1\n" + "".join(f'x{{n="{number}"}} {sentinel}\n' for number in range(200)))) == 201
 
 
-def test_refs_stay_few_however_many_series_come_and_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_refs_stay_few_with_ever_changing_series(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """One target keeps changing its series; the writer and the segments keep state by ref."""
     monkeypatch.setattr("hypergauge.collector.convert.definitions._MOST_GONE", 500)
     monkeypatch.setattr("hypergauge.collector.scrape.scraped_target._MOST_CACHED", 100)

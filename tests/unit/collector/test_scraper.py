@@ -21,7 +21,7 @@ from tests.support.waiting import wait_for
 
 
 @pytest.mark.parametrize(("interval", "most"), [(1.0, 4), (0.2, 0)])
-def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
+def test_a_hanging_disk_costs_no_scrape_until_too_many_records_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, most: int
 ) -> None:
     monkeypatch.setattr("hypergauge.collector.scrape.scraper._UNSPOOLED", 3)
@@ -49,7 +49,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
                 await asyncio.sleep(3 * interval)
                 held = len(asked) - before
                 assert held <= most + 1
-            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes after the disk has answered")
+            await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes after the disk")
             await scraper.stop()
 
     lock, spool = threading.Lock(), Spool(tmp_path)
@@ -60,7 +60,7 @@ def test_a_disk_that_stands_still_costs_no_scrape_until_too_many_wait_for_it(
 
 
 @pytest.mark.parametrize(("interval", "lines", "most"), [(1.0, 1, 3), (1.0, 10_000, 0), (0.2, 1, 0)])
-def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
+def test_unparsed_responses_cost_no_scrape_until_too_many_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval: float, lines: int, most: int
 ) -> None:
     monkeypatch.setattr("hypergauge.collector.scrape.scrape_tasks.UNPARSED", 2)
@@ -93,7 +93,9 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
             await asyncio.to_thread(wait_for, lambda: len(asked) > before + held, "scrapes thereafter")
             core.clear()
             cleared = time.monotonic()
-            await asyncio.to_thread(wait_for, lambda: metrics.unread_seconds > 1.2 * interval, "what is unread to age")
+            await asyncio.to_thread(
+                wait_for, lambda: metrics.unread_seconds > 1.2 * interval, "the age of unparsed responses"
+            )
             assert metrics.unread_seconds < time.monotonic() - cleared + interval
             scraper.follow({})  # responses of a removed target are kept
             core.set()
@@ -108,7 +110,7 @@ def test_what_waits_to_be_read_costs_no_scrape_until_too_much_does(
 
 
 @pytest.mark.parametrize("step", [-3600, 3600])
-def test_a_clock_that_is_set_costs_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+def test_a_clock_step_costs_no_response(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     clock, ahead = time.time, 0
     monkeypatch.setattr(time, "time", lambda: clock() + ahead)
     answers: list[int] = []
@@ -131,18 +133,18 @@ def test_a_clock_that_is_set_costs_no_answer(tmp_path: Path, monkeypatch: pytest
     metrics, spool = CollectorMetrics(), Spool(tmp_path)
     with exporter(exposition) as address:
         asyncio.run(scrape(address))
-    told: list[float] = []
+    stored: list[float] = []
     while (record := spool.take()) is not None:
-        told += record.values.tolist()
-    assert told == answers
+        stored += record.values.tolist()
+    assert stored == answers
     missed = metrics.registry.get_sample_value("bench_collector_missed_scrapes_total")
     assert missed is not None
-    assert missed < abs(step), "no time has passed in which one was missed"
+    assert missed < abs(step), "the step itself misses no scrape"
     spool.close()
 
 
 @pytest.mark.parametrize("known", [0, 1000])
-def test_a_hundred_thousand_new_series_hold_the_loop_up_for_moments(tmp_path: Path, known: int) -> None:
+def test_a_hundred_thousand_new_series_block_the_loop_briefly(tmp_path: Path, known: int) -> None:
     """The measure is the CPU time of the loop's thread, which excludes other load on the machine."""
     text = b"".join(b'known{line="%06d"} 1\n' % number for number in range(known))
     many = text + b"".join(

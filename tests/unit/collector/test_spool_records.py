@@ -39,7 +39,7 @@ def test_segments_are_larger_if_definitions_would_fill_them(tmp_path: Path, monk
     spool = Spool(tmp_path)
     for _ in range(100):
         spool.append(record(range(1000), definitions))
-    assert spool.size < 1.5 * 100 * 1000 * 24, "samples take most of it"
+    assert spool.size < 1.5 * 100 * 1000 * 24, "samples take most of the space"
     assert len(list(tmp_path.glob("*.spool"))) > 1
     while (taken := spool.take()) is not None:
         assert len(taken) == 1000

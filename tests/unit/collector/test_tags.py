@@ -20,14 +20,14 @@ SEGMENTS = [
 ]
 
 
-def parts(place: int, time: float, dt: float, *, counter: bool = True) -> list[Part]:
+def parts(resource: int, time: float, dt: float, *, counter: bool = True) -> list[Part]:
     return Tags(SEGMENTS, 0.0, 1).parts(
-        np.array([place], np.int32), np.array([time]), np.array([dt], np.float32), np.array([counter], np.int32)
+        np.array([resource], np.int32), np.array([time]), np.array([dt], np.float32), np.array([counter], np.int32)
     )
 
 
 @pytest.mark.parametrize(
-    ("place", "time", "dt", "wanted"),
+    ("resource", "time", "dt", "wanted"),
     [
         pytest.param(HOST, 130, 10, [], id="within a run"),
         pytest.param(HOST, 110, 10, [], id="from the very start"),
@@ -41,8 +41,8 @@ def parts(place: int, time: float, dt: float, *, counter: bool = True) -> list[P
         ),
     ],
 )
-def test_a_counters_sample_is_divided(place: int, time: float, dt: float, wanted: list[tuple[float, float]]) -> None:
-    found = parts(place, time, dt)
+def test_a_counters_sample_is_divided(resource: int, time: float, dt: float, wanted: list[tuple[float, float]]) -> None:
+    found = parts(resource, time, dt)
     assert [part.time for part in found] == pytest.approx([time for time, _ in wanted], abs=2e-6)
     assert [part.dt for part in found] == pytest.approx([dt for _, dt in wanted], abs=1e-3)
     # Parts end before a boundary, as runs do, except those that end with the sample.
@@ -53,15 +53,15 @@ def test_a_counters_sample_is_divided(place: int, time: float, dt: float, wanted
     ("time", "dt", "kept"),
     [(130, 10, None), (110, 10, None), (110, 60, 10), (100.5, 1, None), (100.5, 60, 1), (155, 60, 5), (155, 4, None)],
 )
-def test_a_gauge_stands_for_a_second_before_a_run_at_most(time: float, dt: float, kept: float | None) -> None:
+def test_a_gauge_covers_at_most_a_second_before_a_boundary(time: float, dt: float, kept: float | None) -> None:
     wanted = [] if kept is None else [Part(0, time, kept)]
     assert parts(HOST, time, dt, counter=False) == wanted
 
 
 @given(time=st.floats(90, 300), dt=st.floats(0.5, 250))
-def test_what_is_divided_adds_up(time: float, dt: float) -> None:
+def test_parts_sum_up_to_the_sample(time: float, dt: float) -> None:
     if found := parts(HOST, time, dt):
         assert sum(part.dt for part in found) == pytest.approx(dt, rel=1e-6)
         assert [part.time for part in found] == sorted(part.time for part in found)
         tags = Tags(SEGMENTS, 0.0, 1).tag(np.full(len(found), HOST, np.int32), np.array([part.time for part in found]))
-        assert len(set(tags.tolist())) >= len(found) - 1, "each of another set, and nobody may be there twice"
+        assert len(set(tags.tolist())) >= len(found) - 1, "each part has another run set, or none"

@@ -20,7 +20,7 @@ def read(tmp_path: Path, text: str, name: str = "nodes.yml") -> list[Target]:
     return read_targets(path, default_interval=2.0)
 
 
-def test_a_file_as_prometheus_has_it(tmp_path: Path) -> None:
+def test_a_file_of_prometheus(tmp_path: Path) -> None:
     text = """\
 - targets: ['n1:9100', n2:9101]
   labels:
@@ -55,7 +55,7 @@ def test_json_with_tabs_and_a_label_in_any_script(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "- targets: []\n", "- targets: []\n  labels: {}\n"])
-def test_a_file_may_list_nothing(tmp_path: Path, text: str) -> None:
+def test_an_empty_file(tmp_path: Path, text: str) -> None:
     assert read(tmp_path, text) == []
 
 
@@ -95,7 +95,7 @@ def test_a_file_may_list_nothing(tmp_path: Path, text: str) -> None:
         ("'[::1]:9100'", "{}", socket.gethostname(), "http://[::1]:9100/metrics"),
     ],
 )
-def test_the_host_that_figures_are_about(tmp_path: Path, address: str, labels: str, host: str, url: str) -> None:
+def test_the_host_of_a_target(tmp_path: Path, address: str, labels: str, host: str, url: str) -> None:
     [target] = read(tmp_path, f"- targets: [{address}]\n  labels: {labels}\n")
     assert (target.host, target.url) == (host, url)
 
@@ -163,7 +163,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "where", "message"), BAD)
-def test_a_bad_file_is_refused_where_it_is_bad(tmp_path: Path, text: str, where: str, message: str) -> None:
+def test_errors_of_a_file_have_their_position(tmp_path: Path, text: str, where: str, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
         read(tmp_path, text)
     assert str(refused.value).startswith(f"{tmp_path / 'nodes.yml'}:{where}")
@@ -171,14 +171,14 @@ def test_a_bad_file_is_refused_where_it_is_bad(tmp_path: Path, text: str, where:
     assert refused.value.exit_status == 2
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary.yml").write_bytes(b"\xff\xfe\x00")
     for name, message in [("absent.yml", "No such file"), ("binary.yml", "UTF-8"), (".", "Is a directory")]:
         with pytest.raises(BadRequest, match=message):
             check_targets(tmp_path / name)
 
 
-def test_offsets_are_spread_over_the_interval_and_stay() -> None:
+def test_offsets_are_constant_and_spread_over_the_interval() -> None:
     targets = [Target(f"http://n{n}:9100/metrics", f"n{n}", "node", f"n{n}:9100", {}, 5.0) for n in range(1000)]
     offsets = sorted(offset(target) for target in targets)
     assert offsets == sorted(offset(target) for target in targets)
@@ -214,5 +214,5 @@ def test_a_scrape_near_its_schedule_has_the_scheduled_time(actual: float, interv
         (12.6, 13),
     ],
 )
-def test_a_scrape_whose_time_has_just_passed_is_begun_late(by_now: float, following: int) -> None:
+def test_a_slightly_late_scrape_is_not_skipped(by_now: float, following: int) -> None:
     assert slot_after(7, by_now) == following

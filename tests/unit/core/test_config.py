@@ -11,13 +11,13 @@ from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest
 
 
-def test_defaults_need_nothing(tmp_path: Path) -> None:
+def test_defaults(tmp_path: Path) -> None:
     settings = Settings.load({}, tmp_path)
     assert (settings.dsn, settings.tracking_uri, settings.simulate, settings.interval) == (None, None, None, 1.0)
     assert settings.home.name == "hypergauge"
 
 
-def test_flag_goes_before_environment_before_file(tmp_path: Path) -> None:
+def test_flags_precede_the_environment_and_the_file(tmp_path: Path) -> None:
     (tmp_path / "bench.toml").write_text('dsn = "file"\nread_dsn = "file"\nsimulate = "file"\ninterval = 5\n')
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)

@@ -29,6 +29,6 @@ def test_a_duration_is_read_and_written(text: str, seconds: float, words: str) -
         ("soon", "write it like 10 s"), ("-1 s", "write it like"), ("", "write it like"),
     ],
 )  # fmt: skip
-def test_what_is_no_duration_is_refused(text: str, complaint: str) -> None:
+def test_an_invalid_duration_is_refused(text: str, complaint: str) -> None:
     with pytest.raises(BadRequest, match=complaint):
         durations.parse(text)

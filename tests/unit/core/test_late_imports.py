@@ -1,4 +1,4 @@
-"""Late imports: what a run or a local stack starts does without pydantic, which takes longer than a short command."""
+"""Late imports: runs and local stacks start without pydantic, whose import takes longer than a short command."""
 
 from __future__ import annotations
 

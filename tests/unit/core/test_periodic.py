@@ -12,7 +12,7 @@ from hypergauge.core.system.periodic import Periodic
 from tests.support.waiting import wait_for
 
 
-class Turns:
+class Calls:
     """Periodic function with scripted failures."""
 
     def __init__(self, *errors: Exception | None) -> None:
@@ -24,10 +24,10 @@ class Turns:
             raise error
 
 
-def test_no_failure_ends_it(caplog: pytest.LogCaptureFixture) -> None:
-    turns = Turns(BenchError("away"), BenchError("still away"), None, TypeError("of ours"), KeyError("too"))
-    with Periodic("work", turns, 0.001):
-        wait_for(lambda: turns.count > 8, "turns")
+def test_it_survives_failures(caplog: pytest.LogCaptureFixture) -> None:
+    calls = Calls(BenchError("away"), BenchError("still away"), None, TypeError("of ours"), KeyError("too"))
+    with Periodic("work", calls, 0.001):
+        wait_for(lambda: calls.count > 8, "calls")
     logged = [(record.levelname, record.getMessage(), record.exc_info is not None) for record in caplog.records]
     assert logged == [
         ("WARNING", "work: failed, and is tried again: away", False),
@@ -37,22 +37,22 @@ def test_no_failure_ends_it(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_what_people_are_told_otherwise_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
-    turns = Turns(OSError("gone"))
-    with Periodic("work", turns, 0.001, level=logging.INFO):
-        wait_for(lambda: turns.count > 1, "turns")
+def test_the_level_of_messages_can_be_lowered(caplog: pytest.LogCaptureFixture) -> None:
+    calls = Calls(OSError("away"))
+    with Periodic("work", calls, 0.001, level=logging.INFO):
+        wait_for(lambda: calls.count > 1, "calls")
     assert caplog.records == []
 
 
-def test_its_owner_sees_how_it_is() -> None:
-    turns = Turns(None, BenchError("away"))
+def test_problem_and_worked_at_show_its_state() -> None:
+    calls = Calls(None, BenchError("away"))
     gate = threading.Semaphore(0)
 
-    def turn() -> None:
+    def call() -> None:
         gate.acquire()
-        turns()
+        calls()
 
-    periodic = Periodic("work", turn, 0.001).start()
+    periodic = Periodic("work", call, 0.001).start()
     began = periodic.worked_at
     gate.release()
     wait_for(lambda: periodic.worked_at > began)
@@ -61,20 +61,20 @@ def test_its_owner_sees_how_it_is() -> None:
     wait_for(lambda: periodic.problem == "away")
     gate.release()
     wait_for(lambda: periodic.problem is None)
-    assert not periodic.end(timeout=0), "its turn hangs"
+    assert not periodic.end(timeout=0), "the call hangs"
     gate.release()
     assert periodic.end()
 
 
-def test_failures_make_it_rarer_and_a_turn_may_say_when_the_next_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_lengthen_the_interval_and_a_call_may_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    turns = Turns(*[BenchError("away")] * 4)
+    calls = Calls(*[BenchError("away")] * 4)
 
-    def turn() -> float | None:
-        turns()
-        return 7.0 if turns.count == 5 else None
+    def call() -> float | None:
+        calls()
+        return 7.0 if calls.count == 5 else None
 
-    periodic = Periodic("work", turn, 1.0, longest=5.0, at_once=True)
+    periodic = Periodic("work", call, 1.0, longest=5.0, at_once=True)
 
     def wait(pause: float) -> bool:
         pauses.append(pause)
@@ -87,7 +87,7 @@ def test_failures_make_it_rarer_and_a_turn_may_say_when_the_next_one_is(monkeypa
     assert pauses[:7] == [0.0, 2.0, 4.0, 5.0, 5.0, 7.0, 1.0]
 
 
-def test_it_may_be_ended_before_it_begins_and_twice() -> None:
-    periodic = Periodic("work", Turns(), 1.0)
+def test_it_may_be_ended_before_the_start_and_twice() -> None:
+    periodic = Periodic("work", Calls(), 1.0)
     assert periodic.end()
     assert periodic.end()

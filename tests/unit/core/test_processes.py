@@ -49,7 +49,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def until(condition: Callable[[], bool], seconds: float = HUNG_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "it did not come about in time"
+        assert time.monotonic() < deadline, "timeout"
         time.sleep(0.02)
 
 
@@ -91,7 +91,7 @@ def test_a_process_is_alive_while_pid_and_start_agree() -> None:
     assert not is_alive(process.pid, created)
 
 
-def test_a_name_with_parentheses_and_blanks_is_read_past(tmp_path: Path) -> None:
+def test_a_name_with_parentheses_and_spaces_is_skipped(tmp_path: Path) -> None:
     program = tmp_path / "a) S 1 (b"
     program.symlink_to("/bin/sleep")
     process = start(str(program), "60")
@@ -133,18 +133,18 @@ def test_a_cleared_environment_is_attributed_by_tree(run_id: str, age: float) ->
     stop(process)
 
 
-def test_what_was_once_below_a_run_stays_with_it(run_id: str) -> None:
+def test_an_orphan_stays_with_its_run(run_id: str) -> None:
     process = shell("env -i setsid sleep 60; :", BENCH_RUN_ID=run_id)
     processes = RunProcesses()
     tree_of(processes, run_id, "sh", "sleep")
     stop(process)
     tree = tree_of(processes, run_id, "sleep")
-    assert run_id not in RunProcesses().scan(), "who has not seen it there cannot know"
+    assert run_id not in RunProcesses().scan(), "a later observer cannot know"
     os.kill(tree.members[0].pid, signal.SIGKILL)
     tree_of(processes, run_id)
 
 
-def test_an_environment_that_comes_late_is_noticed(run_id: str) -> None:
+def test_a_late_environment_is_noticed(run_id: str) -> None:
     process = shell(f"sleep 1.3; exec env BENCH_RUN_ID={run_id} sleep 60")
     processes = RunProcesses()
     time.sleep(1.1)
@@ -153,7 +153,7 @@ def test_an_environment_that_comes_late_is_noticed(run_id: str) -> None:
     stop(process)
 
 
-def test_a_supervisor_is_no_member_and_its_orphans_are(run_id: str) -> None:
+def test_orphans_of_a_supervisor_belong_to_the_run_and_it_does_not(run_id: str) -> None:
     script = "(env -i setsid sleep 60 &) ; exec sleep 61"
     process = start(sys.executable, "-c", SUPERVISOR, "sh", "-c", script, BENCH_SUPERVISOR=run_id)
     processes = RunProcesses()
@@ -163,9 +163,9 @@ def test_a_supervisor_is_no_member_and_its_orphans_are(run_id: str) -> None:
     assert tree.supervisor is not None
     assert tree.supervisor.pid == process.pid
     assert {member.parent for member in tree.members} == {process.pid}
-    assert RunProcesses().scan()[run_id].by_tree == 1, "the orphan is found below the supervisor at the first look too"
+    assert RunProcesses().scan()[run_id].by_tree == 1, "the orphan is found below the supervisor at the first scan too"
     assert end_run(run_id) == 2
-    assert process.poll() is None, "the supervisor is left alone"
+    assert process.poll() is None, "the supervisor continues"
     process.communicate()
 
 
@@ -195,7 +195,7 @@ def test_end_run_catches_forks_during_the_killing(run_id: str) -> None:
     assert run_id not in RunProcesses().scan()
 
 
-def test_end_run_of_no_processes_is_nothing_to_do() -> None:
+def test_end_run_without_processes() -> None:
     started = time.process_time()
     assert end_run(uuid.uuid4().hex) == 0
     assert time.process_time() - started < 1

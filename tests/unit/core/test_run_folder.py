@@ -38,7 +38,7 @@ def write(request: pytest.FixtureRequest) -> Write:
     return way
 
 
-def test_threads_that_write_the_same_file_leave_one_of_theirs(tmp_path: Path, write: Write) -> None:
+def test_concurrent_writes_leave_one_of_the_contents(tmp_path: Path, write: Write) -> None:
     path = tmp_path / "file"
     contents = [bytes([65 + number]) * 100_000 for number in range(4)]
     failed: list[OSError] = []
@@ -61,7 +61,7 @@ def test_threads_that_write_the_same_file_leave_one_of_theirs(tmp_path: Path, wr
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_was_written_is_on_the_disk_with_its_name(
+def test_a_written_file_and_its_folder_are_synced(
     tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The content is synced first, then the folder; a test cannot cut the power in between."""
@@ -77,7 +77,7 @@ def test_a_file_that_was_written_is_on_the_disk_with_its_name(
     assert synced == [(False, False), (True, True)]
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path, write: Write) -> None:
+def test_a_failed_write_leaves_nothing(tmp_path: Path, write: Write) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(OSError, match="file"):
         write(tmp_path / "file", b"content")
@@ -99,7 +99,7 @@ def many_descriptors() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_descriptors")
-def test_a_supervisor_is_heard_whatever_the_number_of_its_descriptor(tmp_path: Path) -> None:
+def test_a_supervisors_descriptor_may_exceed_1023(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "print('ready', flush=True); input()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -109,12 +109,12 @@ def test_a_supervisor_is_heard_whatever_the_number_of_its_descriptor(tmp_path: P
 
 
 @pytest.mark.usefixtures("many_descriptors")
-def test_a_command_is_heard_whatever_the_number_of_its_descriptor(tmp_path: Path) -> None:
+def test_a_commands_descriptor_may_exceed_1023(tmp_path: Path) -> None:
     action = Action("tell", command=(sys.executable, "-c", "print('told')"), folder=tmp_path)
     assert send(action, {"id": "1", "rule": "idle"}) == "exit status 0: told"
 
 
-def test_a_run_is_stopped_though_its_disk_has_no_room_for_the_reason(tmp_path: Path) -> None:
+def test_a_run_is_stopped_on_a_full_disk(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
         folder = RunFolder(disk / ("0" * 32))
         folder.create({})

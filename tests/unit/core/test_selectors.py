@@ -30,6 +30,6 @@ def test_good_selectors(text: str, expected: Selector) -> None:
 @pytest.mark.parametrize(
     "text", ["", "20/", "/1", "20/1/3/4", "20@1", "20/1@1", "-1", "abcde", "g" * 8, "a" * 33, "1.5"]
 )
-def test_bad_selectors_say_what_would_be_good(text: str) -> None:
+def test_bad_selectors_are_refused_with_the_format(text: str) -> None:
     with pytest.raises(BadRequest, match=r"selects nothing: write EXPERIMENT"):
         Selector.parse(text)

@@ -26,7 +26,7 @@ def test_a_port_is_the_same_at_each_start(tmp_path: Path) -> None:
     assert messages == []
 
 
-def test_a_port_that_is_taken_is_left_for_another_which_is_said_once(tmp_path: Path) -> None:
+def test_a_taken_port_is_replaced_with_one_message(tmp_path: Path) -> None:
     messages: list[str] = []
     stack = Stack(Settings(home=tmp_path))
     port = stack.lasting_port("mlflow", messages.append)
@@ -40,8 +40,8 @@ def test_a_port_that_is_taken_is_left_for_another_which_is_said_once(tmp_path: P
 
 
 @pytest.fixture
-def innocent() -> Iterator[subprocess.Popen[bytes]]:
-    """Yield a foreign process with a session of its own."""
+def other_process() -> Iterator[subprocess.Popen[bytes]]:
+    """Yield another process, in its own session."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
         yield process
         process.kill()
@@ -60,22 +60,22 @@ import pathlib, sys
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.services import Stack
 stack = Stack(Settings(home=pathlib.Path(sys.argv[1])))
-stack.start("listener", sys.argv[2:], url="http://127.0.0.1:1", health="", environment={})
+stack.start("exporter", sys.argv[2:], url="http://127.0.0.1:1", health="", environment={})
 """
 
 
 def started(home: Path, *words: str) -> Service:
     """Start a service that outlives its starting command."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", START, str(home), *words], check=True)
-    return Stack(Settings(home=home)).recorded()["listener"]
+    return Stack(Settings(home=home)).recorded()["exporter"]
 
 
 def record(tmp_path: Path, service: Service, **more: object) -> None:
-    (tmp_path / "stack" / "listener.service").write_text(json.dumps(asdict(service) | more))
+    (tmp_path / "stack" / "exporter.service").write_text(json.dumps(asdict(service) | more))
 
 
 @pytest.mark.parametrize("why", ["held", "kept", None])
-def test_what_a_killed_command_has_left_is_stopped(tmp_path: Path, stack: Stack, why: str | None) -> None:
+def test_services_of_a_killed_command_are_stopped(tmp_path: Path, stack: Stack, why: str | None) -> None:
     service = started(tmp_path, "sleep", "600")
     other = Stack(Settings(home=tmp_path))
     if why == "held":
@@ -87,35 +87,37 @@ def test_what_a_killed_command_has_left_is_stopped(tmp_path: Path, stack: Stack,
 
 
 @pytest.mark.parametrize("change", [{"created": -1.0}, {"world": "before the host was restarted"}])
-def test_a_process_that_has_its_pid_now_is_left_alone(
-    tmp_path: Path, stack: Stack, innocent: subprocess.Popen[bytes], change: dict[str, object]
+def test_another_process_with_its_pid_is_not_ended(
+    tmp_path: Path, stack: Stack, other_process: subprocess.Popen[bytes], change: dict[str, object]
 ) -> None:
-    service = Service("listener", innocent.pid, identity(innocent.pid) or 0.0, "http://127.0.0.1:1", "", None, None)
+    service = Service(
+        "exporter", other_process.pid, identity(other_process.pid) or 0.0, "http://127.0.0.1:1", "", None, None
+    )
     record(tmp_path, service, **change)
     assert stack.services() == {}
-    stack.port("listener")
-    assert stack.stop_all() == ["listener"]
+    stack.port("exporter")
+    assert stack.stop_all() == ["exporter"]
     with contextlib.suppress(subprocess.TimeoutExpired):
-        innocent.wait(0.2)
-    assert innocent.poll() is None
+        other_process.wait(0.2)
+    assert other_process.poll() is None
 
 
-def test_what_a_service_has_left_is_ended(tmp_path: Path, stack: Stack) -> None:
+def test_remaining_processes_of_a_service_are_ended(tmp_path: Path, stack: Stack) -> None:
     service = started(tmp_path, "sh", "-c", "sleep 60 & echo $!; exec sleep 60")
-    log = tmp_path / "log" / "listener.log"
+    log = tmp_path / "log" / "exporter.log"
     left = int(wait_for(lambda: log.read_text().removesuffix("\n"), "the pid of its child"))
     assert identity(left) is not None
-    assert stack.stop_all() == ["listener"]
+    assert stack.stop_all() == ["exporter"]
     assert not service.alive
     wait_for(lambda: (stat := read_stat(left)) is None or stat.zombie, "the end of its child")
 
 
-def test_what_another_release_has_written_is_read_as_far_as_it_is_known(tmp_path: Path, stack: Stack) -> None:
+def test_files_of_other_releases_are_read(tmp_path: Path, stack: Stack) -> None:
     service = started(tmp_path, "sleep", "60")
     record(tmp_path, service, added="later")
-    assert stack.services() == {"listener": service}
+    assert stack.services() == {"exporter": service}
     record(tmp_path, replace(service, world=None))
-    assert stack.services()["listener"].alive
+    assert stack.services()["exporter"].alive
     (tmp_path / "stack" / "broken.service").write_text("{")
     (tmp_path / "stack" / "other.service").write_text('{"name": "other"}')
-    assert list(stack.services()) == ["listener"]
+    assert list(stack.services()) == ["exporter"]
