@@ -127,7 +127,7 @@ def model_of(name: str, memory_bytes: int) -> Model | None:
 
 
 def compute_left(profiles: Sequence[Profile], there: Sequence[tuple[Profile, int]]) -> int:
-    """Return the free compute slices beside the instances `there`. The largest of a GPU's `profiles` has all slices."""
+    """Return the compute slices that the instances `there` leave free. The largest of a GPU's `profiles` has all slices."""
     return max((profile.compute for profile in profiles), default=0) - sum(one.compute for one, _ in there)
 
 

@@ -10,7 +10,7 @@ from hypergauge.collector.spool.records import SeriesDefinition
 __all__ = ["Definitions", "Numbering"]
 
 # Refs of deleted series, beyond four times the existing ones. Arrays by ref (20 bytes each in the writer, four in each
-# segment that is read) stay as small, however many series come and go.
+# segment that is read) stay small, however many series come and go.
 _MOST_GONE = 250_000
 
 

@@ -197,7 +197,7 @@ class Parser:
         return all_refs, tails, malformed
 
     def _meet(self, line: bytes, types: dict[str, str], new: dict[int, Series]) -> tuple[int, bytes]:
-        """Return the ref and the value of a line whose spelling is new."""
+        """Return the ref and the value of a line with a new prefix."""
         match = _PREFIX.match(line)
         prefix = match.group().rstrip() if match else b""
         tail = line[len(prefix) :].partition(_EXEMPLAR)[0]

@@ -37,7 +37,7 @@ class Resolver(AbstractResolver):
     """DNS resolver with the system's rules, in threads: one lookup per name at a time, with a cache.
 
     aiohttp's resolver shares some six threads with everything else, and looks up a dead name again at each scrape.
-    Names whose servers do not answer would delay all others.
+    Unresponsive DNS servers of some names would delay all others.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Assignment of shared targets to several collectors.
 
-Each collector computes the assignment by rendezvous hashing. A host's targets belong to the collector whose name, hashed
-with the host's, gives the highest value. They stay together, since one of them shows the host's clock offset. Collectors
+Each collector computes the assignment by rendezvous hashing. A host's targets belong to the collector with the highest hash of
+its name and the host's. They stay together, since one of them shows the host's clock offset. Collectors
 agree as soon as they know of each other, without configuration or a coordinator. The targets of a collector that ends
 move to all others evenly. A new collector receives some from each, and no other target moves.
 """

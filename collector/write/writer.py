@@ -43,8 +43,8 @@ _LONGEST_READ_SECONDS = 300.0
 _SETTLED_SECONDS = 2.0
 # If nothing older than this waits in the parse queue or in the spool, all scraped samples are written.
 _WRITTEN_SECONDS = 1.5
-# After a silence this long, the whole collector may have been suspended, and the last reports of runs are still to
-# come; unless the silence exceeds the longest scrape interval.
+# After a silence this long, the collector may have been suspended, and the last reports of runs may still come. A silence
+# beyond the longest scrape interval has another cause.
 _ASLEEP_SECONDS, _GIVEN_UP_SECONDS = 3.0, 90.0
 
 
@@ -241,7 +241,7 @@ class Writer(threading.Thread):
         dts: npt.NDArray[np.float32],
         tags: npt.NDArray[np.int32],
     ) -> None:
-        """Request retagging of samples whose run sets changed during the write; the start of a run never waits for it."""
+        """Request retagging of samples if run sets changed during the write: starts of runs do not wait for writes."""
         version, lowest = samples.end_write(connection), float((times - dts).min())
         if version == self._tags.version:
             return

@@ -28,7 +28,7 @@ Key = tuple[str, int]
 class Dmon:
     """One child process, from its start to its end.
 
-    It creates a group and a field group of its own in the host engine, which drops them when the child ends.
+    It creates its own group and field group in the host engine, which drops them when the child ends.
 
     Parameters
     ----------

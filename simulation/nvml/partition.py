@@ -16,7 +16,7 @@ from hypergauge.simulation.nvml.session import ComputeInstance, GpuInstance, Phy
 
 __all__ = ["Partition"]
 
-# A compute instance here is all of its GPU instance, so the profiles of both have the same number of slices.
+# A simulated compute instance is all of its GPU instance, so the profiles of both have the same number of slices.
 _COMPUTE = {
     1: pynvml.NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE,
     2: pynvml.NVML_COMPUTE_INSTANCE_PROFILE_2_SLICE,
