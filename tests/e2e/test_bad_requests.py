@@ -52,9 +52,9 @@ def nowhere(home: Home, tmp_path: Path) -> Home:
 def test_a_bad_file_is_refused(nowhere: Home, content: bytes, message: str) -> None:
     file = nowhere.folder / "experiments.csv"
     file.write_bytes(content)
-    said = nowhere.bench("schedule", file, status=2)
-    assert said.startswith(f"error: {file}:")
-    assert message in said
+    printed = nowhere.bench("schedule", file, status=2)
+    assert printed.startswith(f"error: {file}:")
+    assert message in printed
     assert file.read_bytes() == content
     assert not nowhere.path.exists()
 
@@ -63,8 +63,8 @@ def test_a_file_that_may_not_be_written_is_refused(nowhere: Home) -> None:
     file = nowhere.folder / "experiments.csv"
     file.write_text(f"{HEADER}1,1,,{SCRIPT},,\n")
     file.chmod(0o444)
-    said = nowhere.bench("schedule", file, status=2)
-    assert said.startswith(f"error: {file}: the file may not be written")
+    printed = nowhere.bench("schedule", file, status=2)
+    assert printed.startswith(f"error: {file}: the file may not be written")
     assert (file.read_text(), file.stat().st_mode & 0o777) == (f"{HEADER}1,1,,{SCRIPT},,\n", 0o444)
     assert not nowhere.path.exists()
 

@@ -67,10 +67,10 @@ def test_the_server_is_started_again_while_a_run_goes_on(home: Away) -> None:
     home.server.stop("immediate")
     try:
         first.touch()
-        wait_for(lambda: not processes_of(run["run_id"]), "its end, while nobody can be told")
+        wait_for(lambda: not processes_of(run["run_id"]), "its end without the database")
     finally:
         home.server.start()
-    wait_for(lambda: ends(home, 1)[:1] == [("finished", 0)], "its end, told")
+    wait_for(lambda: ends(home, 1)[:1] == [("finished", 0)], "its stored end")
     home.running(1)
     second.touch()
     schedule.wait()

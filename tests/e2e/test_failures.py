@@ -77,7 +77,7 @@ def ends(home: Home, experiment: int) -> list[tuple[str, int, str, str | None]]:
 
 
 def test_what_failed_is_repeated_alone(home: Home, scenes: dict[int, Scene]) -> None:
-    said = scenes[640].schedule.wait()
+    printed = scenes[640].schedule.wait()
     assert ends(home, 640) == [
         ("flaky", 1, "failed", "exit status 3"),
         ("flaky", 2, "finished", None),
@@ -88,17 +88,17 @@ def test_what_failed_is_repeated_alone(home: Home, scenes: dict[int, Scene]) -> 
     assert max(flaky["ended"], good["ended"]) <= again["started"] < again["ended"] <= later["started"]
     assert scenes[640].sheet.column("Status") == ["finished"] * 3
     assert scenes[640].sheet.column("Run") == [again["run_id"], good["run_id"], later["run_id"]]
-    assert "failed runs are repeated: flaky (retry 1 of 2)" in said
+    assert "flaky (retry 1 of 2)" in printed
 
 
 def test_the_first_failure_ends_what_runs_beside_it_and_nothing_follows(home: Home, scenes: dict[int, Scene]) -> None:
-    said = scenes[641].schedule.wait(status=1)
+    printed = scenes[641].schedule.wait(status=1)
     assert ends(home, 641) == [
         ("waits", 1, "stopped", "stopped: bad failed"),
         ("bad", 1, "failed", "exit status 3"),
     ]
     assert scenes[641].sheet.column("Status") == ["stopped", "failed", ""]
-    assert "the remaining workload is not started" in said
+    assert "the remaining workload is not started" in printed
 
 
 def test_the_time_of_a_workload_ends_all_its_runs(home: Home, scenes: dict[int, Scene]) -> None:
@@ -158,12 +158,12 @@ def test_a_run_that_the_kernel_kills_says_so(home: Home) -> None:
         wait_for(lambda: home.runs(645)[0]["status"] != "running", "the run's end")
     [run] = home.runs(645)
     assert (run["status"], run["exit_code"]) == ("failed", 137)
-    said = re.fullmatch(
+    printed = re.fullmatch(
         r"killed by the kernel for lack of memory; the peak of its largest process was (\d+) MiB of the cgroup's 700 MiB",
         run["reason"],
     )
-    assert said, run["reason"]
-    assert 100 < int(said[1]) <= 700
+    assert printed, run["reason"]
+    assert 100 < int(printed[1]) <= 700
 
 
 @contextlib.contextmanager

@@ -40,9 +40,9 @@ def test_radts_own_example_runs_unchanged(place: Home) -> None:
     place.bench("schedule", sheet.path)
     runs = place.runs(1)
     assert [run["status"] for run in runs] == ["finished"] * 5
-    said = [json.loads(place.output(run["run_id"]).splitlines()[0]) for run in runs]
-    assert [one["arguments"] for one in said] == [["--batch-size=128"]] * 4 + [["--batch-size=256"]]
-    seen = [one["variables"]["CUDA_VISIBLE_DEVICES"].partition("-")[0] for one in said]
+    printed = [json.loads(place.output(run["run_id"]).splitlines()[0]) for run in runs]
+    assert [one["arguments"] for one in printed] == [["--batch-size=128"]] * 4 + [["--batch-size=256"]]
+    seen = [one["variables"]["CUDA_VISIBLE_DEVICES"].partition("-")[0] for one in printed]
     assert seen == ["GPU", "GPU", "MIG", "MIG", "GPU"]
 
 
@@ -50,8 +50,8 @@ def test_the_papers_figure_runs_but_for_its_misprint(place: Home) -> None:
     text = (EXPERIMENTS / "deem23.csv").read_text()
     path = place.folder / "deem23.csv"
     path.write_text(text)
-    said = place.bench("schedule", path, status=2)
-    assert f"{path}:5:10: Collocation: unknown collocation 'PPS' (did you mean 'MPS'?)" in said
+    printed = place.bench("schedule", path, status=2)
+    assert f"{path}:5:10: Collocation: unknown collocation 'PPS' (did you mean 'MPS'?)" in printed
     path.write_text(text.replace("PPS", "MPS"))
     place.bench("schedule", path)
     runs = place.runs(20)

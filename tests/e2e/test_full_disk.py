@@ -49,7 +49,7 @@ def test_a_full_disk_under_the_spool_loses_the_oldest_and_counts_them(flavour: F
 
         def newer() -> int | None:
             """Return how many scrapes of the backlog are kept, once all the others are counted."""
-            # Those that were being written as the server stopped count when it has said that it has not got them.
+            # Records in flight at the stop are counted after the database has reported them missing.
             kept = scrapes - int(lost(collector)) // series
             return kept if account.ask(backlog) == [(kept * series, scrapes - kept)] else None
 

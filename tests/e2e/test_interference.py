@@ -67,6 +67,6 @@ def test_slowdowns_and_makespan_are_those_of_clocks_outside(home: Home) -> None:
     rates = pair["throughput"]["steps_per_second"]
     assert rates["together"] == pytest.approx(10 * sum(SECONDS.values()) / makespan, rel=0.2)
 
-    said = home.bench("interference", "85", "--metric", "step_time", "-o", "steps.svg")
-    assert "Wrote steps.svg" in said
+    printed = home.bench("interference", "85", "--metric", "step_time", "-o", "steps.svg")
+    assert "Wrote steps.svg" in printed
     assert (home.folder / "steps.svg").stat().st_size > 1000

@@ -46,9 +46,7 @@ def test_of_much_output_the_beginning_and_the_end_are_kept(home: Home) -> None:
 
 
 def test_a_limit_that_is_none_is_refused(home: Home) -> None:
-    assert "output_limit is 'much', but must be a size such as 512MiB" in home.bench(
-        "run", "--output-limit", "much", "--", "true", status=2
-    )
+    assert "output_limit is 'much'" in home.bench("run", "--output-limit", "much", "--", "true", status=2)
 
 
 def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
@@ -60,8 +58,8 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
         assert command.stdout is not None
         assert command.stdout.readline() == b"at the gate\n", "it comes while the run goes on"
         open_gate(gate, 3)
-        said, beside = command.communicate()
-    assert (command.returncode, said) == (1, b"")
+        printed, beside = command.communicate()
+    assert (command.returncode, printed) == (1, b"")
     [label] = home.ask("select run_id from runs where name = 'passed' and exit_code = 3")
     assert home.output(label["run_id"]) == b"at the gate\n"
     assert b"failed" in beside
@@ -70,12 +68,12 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
 
 def test_who_watches_is_told_what_to_do_next(home: Home) -> None:
     terminal = Terminal(
-        [*COMMAND, "run", "--name", "told", "--", "printf", "no end of line"], home.environment, home.folder
+        [*COMMAND, "run", "--name", "passed", "--", "printf", "no end of line"], home.environment, home.folder
     )
-    said = terminal.wait(0)
-    [run] = home.ask("select run_id from runs where name = 'told'")
-    assert "no end of line\r\n" in said
-    assert f"Next: bench compare {run['run_id'][:8]}" in " ".join(said.split())
+    printed = terminal.wait(0)
+    [run] = home.ask("select run_id from runs where name = 'passed'")
+    assert "no end of line\r\n" in printed
+    assert f"Next: bench compare {run['run_id'][:8]}" in " ".join(printed.split())
     compared = home.json("compare", run["run_id"])
     assert [one["status"] for one in compared["runs"]] == ["finished"]
     [done] = home.ask("select summarised from runs where run_id = %s", run["run_id"])

@@ -18,14 +18,14 @@ def test_workloads_take_turns_and_each_repetition_is_an_attempt(home: Home) -> N
     planned = home.bench("schedule", sheet.path, "--repeat", "2", "--dry-run")
     assert planned.count("1-2") == 3
     assert "The workloads run in turn, 2 times each." in planned
-    said = home.bench("schedule", sheet.path, "--repeat", "2")
+    printed = home.bench("schedule", sheet.path, "--repeat", "2")
     runs = home.runs(80)
     order = [(run["workload"], run["attempt"]) for run in sorted(runs, key=lambda run: run["started"])]
     assert order == [(1, 1), (2, 1), (2, 1), (1, 2), (2, 2), (2, 2)]
     starts = {(run["workload"], run["attempt"]): run["started"] for run in runs}
     assert all(starts[run["workload"], run["attempt"]] == run["started"] for run in runs)
-    assert "80/1/1@2 first started" in said
-    assert "bench compare 80 --by row" in said
+    assert "80/1/1@2 first started" in printed
+    assert "bench compare 80 --by row" in printed
     assert sheet.column("Status") == ["finished"] * 3
     assert sheet.column("Run") == [run["run_id"] for run in runs if run["attempt"] == 2]
     first, again = (home.mlflow_run(run["mlflow_run_id"])["tags"] for run in runs[:2])
@@ -50,8 +50,8 @@ def test_columns_of_the_users_own_are_named_once(home: Home) -> None:
     sheet = home.sheet("columns", f"{HEADER},Notes,Date", rows)
     notice = "Unknown columns, kept unchanged: Notes, Date\n"
     for words in (["--dry-run"], []):
-        said = home.bench("schedule", sheet.path, *words)
-        assert said.count(notice) == said.count("Date") == 1
+        printed = home.bench("schedule", sheet.path, *words)
+        assert printed.count(notice) == printed.count("Date") == 1
     assert (sheet.column("Notes"), sheet.column("Date")) == (["warm", "cold"], ["today", "today"])
 
 

@@ -45,22 +45,22 @@ SLOW = """\
 select now() as started_at, now() as ended_at, '{}'::jsonb as evidence from pg_sleep(60) where %(run)s <> ''
 """
 BROKEN = SLOW.replace("Slow", "Broken").replace("pg_sleep(60)", "generate_series(1, 1 / length(left(%(run)s, 0)))")
-# A program that writes down what it was told; it is none of ours, and neither a shell nor standard input helps it.
+# Program of the user that records its input; it gets neither a shell nor standard input.
 TELLING = """
 import json, os, sys
-told = {name: value for name, value in os.environ.items() if name.startswith("BENCH_")}
+notified = {name: value for name, value in os.environ.items() if name.startswith("BENCH_")}
 with open(sys.argv[1], "a") as file:
-    file.write(json.dumps([sys.argv[2:], sys.stdin.read(), told]) + "\\n")
-print("told", "x" * 100_000)
+    file.write(json.dumps([sys.argv[2:], sys.stdin.read(), notified]) + "\\n")
+print("notified", "x" * 100_000)
 """
 
 
 @dataclass
 class Receiver:
-    """A real server that is told of firings; it says at first that it cannot hear."""
+    """Real server for webhooks, which fails at first."""
 
     server: ThreadingHTTPServer
-    told: list[dict[str, Any]] = field(default_factory=list)
+    notified: list[dict[str, Any]] = field(default_factory=list)
     tries: int = 0
 
     @property
@@ -68,7 +68,7 @@ class Receiver:
         return f"http://127.0.0.1:{self.server.server_address[1]}/hook?token=s3cret"
 
     def of(self, name: str) -> list[dict[str, Any]]:
-        return [one for one in self.told if one["name"] == name]
+        return [one for one in self.notified if one["name"] == name]
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def receiver() -> Iterator[Receiver]:
             received.tries += 1
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if received.tries > 1:
-                received.told.append({**body, "path": self.path})
+                received.notified.append({**body, "path": self.path})
             self.send_response(200 if received.tries > 1 else 503)
             self.end_headers()
 
@@ -96,7 +96,7 @@ def receiver() -> Iterator[Receiver]:
 
 @dataclass
 class Scene:
-    """A workload of which one run is to be stopped, one only told about, and one left alone."""
+    """A workload of which one run is to be stopped, one only notified about, and one left alone."""
 
     home: Home
     sheet: Sheet
@@ -154,7 +154,7 @@ def scene(project: Home) -> Scene:
     rows = [
         "95,1,busy,{scripts}/clocked.py,--seconds 600,Busy:stop-run+Busy:tell-us",
         f"95,1,idle,{{scripts}}/gate.py,{gate},Busy:stop-workload",
-        "95,1,told,{scripts}/clocked.py,--seconds 600,Busy : tell-us",
+        "95,1,notified,{scripts}/clocked.py,--seconds 600,Busy : tell-us",
         "95,2,short,{scripts}/clocked.py,--seconds 9,Busy:stop-run",
     ]
     sheet = project.sheet("rules", HEADER, rows)
@@ -172,10 +172,10 @@ class Seen:
 @pytest.fixture(scope="module")
 def seen(scene: Scene, receiver: Receiver) -> Seen:
     scene.ended("busy")
-    beside = [scene.run(name)["status"] for name in ("idle", "told")]
-    wait_for(lambda: receiver.of("told"), "the webhook of the run that goes on")
-    scene.actions("told")
-    [running] = [run for run in scene.home.json("status")["runs"] if run["name"] == "told"]
+    beside = [scene.run(name)["status"] for name in ("idle", "notified")]
+    wait_for(lambda: receiver.of("notified"), "the webhook of the running run")
+    scene.actions("notified")
+    [running] = [run for run in scene.home.json("status")["runs"] if run["name"] == "notified"]
     os.kill(json.loads((scene.home.path / "stack" / "rules.service").read_text())["pid"], signal.SIGKILL)
     scene.home.bench("up")
     wait_for(lambda: figures(scene.home).get("evaluated_runs_total", 0) >= 4, "rounds of the new process")
@@ -215,26 +215,31 @@ def test_what_was_done_is_on_record_with_its_evidence(scene: Scene) -> None:
 def test_a_command_gets_the_facts_and_no_shell(scene: Scene) -> None:
     scene.actions("busy")
     run = scene.run("busy")
-    told = [json.loads(line) for line in scene.notes.read_text().splitlines()]
-    [(words, stdin, facts)] = [one for one in told if one[2]["BENCH_RULE_NAME"] == "busy"]
+    notified = [json.loads(line) for line in scene.notes.read_text().splitlines()]
+    [(words, stdin, facts)] = [one for one in notified if one[2]["BENCH_RULE_NAME"] == "busy"]
     assert (words, stdin) == (["$HOME; echo", "*"], "")
     assert {"BENCH_DSN", "BENCH_RUN_ID"}.isdisjoint(facts)
     assert (facts["BENCH_RULE"], facts["BENCH_RULE_RUN"]) == ("Busy", "95/1/1@1")
     assert (facts["BENCH_RULE_RUN_ID"], facts["BENCH_RULE_EXPERIMENT"]) == (run["run_id"], "95")
     assert json.loads(facts["BENCH_RULE_EVIDENCE"])["cores"] > 0.1
     [note] = [one for one in scene.actions("busy") if one["action"] == "note"]
-    assert note["detail"].startswith("exit status 0: told xxx")
+    assert note["detail"].startswith("exit status 0: notified xxx")
     assert len(note["detail"]) < 5000
 
 
 def test_a_webhook_is_told_once_also_when_the_process_dies(scene: Scene, seen: Seen, receiver: Receiver) -> None:
     assert seen.firing == ["Busy"]
-    [busy], [told] = receiver.of("busy"), receiver.of("told")
-    assert (busy["rule"], busy["run"], told["run"], told["severity"]) == ("Busy", "95/1/1@1", "95/1/3@1", "warning")
-    assert told["path"] == "/hook?token=s3cret"
-    assert told["text"].startswith("Busy (warning) fired in 95/1/3@1 told: cores ")
+    [busy], [notified] = receiver.of("busy"), receiver.of("notified")
+    assert (busy["rule"], busy["run"], notified["run"], notified["severity"]) == (
+        "Busy",
+        "95/1/1@1",
+        "95/1/3@1",
+        "warning",
+    )
+    assert notified["path"] == "/hook?token=s3cret"
+    assert notified["text"].startswith("Busy (warning) fired in 95/1/3@1 notified: cores ")
     assert receiver.tries == 3  # the first was not heard, and was made again
-    assert len(scene.actions("told")) == 2
+    assert len(scene.actions("notified")) == 2
 
 
 def test_a_rule_that_is_slow_or_fails_is_skipped_and_counted(scene: Scene) -> None:
@@ -251,10 +256,10 @@ def test_a_run_is_judged_as_a_whole_when_it_has_ended(over: Scene) -> None:
     judged = "select count(*) as n from runs where evaluated and run_id = any(%s)"
     wait_for(lambda: scene.home.ask(judged, ids)[0]["n"] == 4, "verdict")
     found = scene.home.ask("select * from rule_firings where rule = 'Busy' and run_id = any(%s)", ids)
-    assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "told", "short")}
+    assert {one["run_id"] for one in found} == {scene.run(name)["run_id"] for name in ("busy", "notified", "short")}
     assert all(one["ended_at"] for one in found)
-    told = "select count(distinct run_id) as n from highlights where run_id = any(%s)"
-    assert wait_for(lambda: scene.home.ask(told, ids)[0]["n"], "highlights")
+    notified = "select count(distinct run_id) as n from highlights where run_id = any(%s)"
+    assert wait_for(lambda: scene.home.ask(notified, ids)[0]["n"], "highlights")
     assert {one["action"] for one in scene.actions("short")} == {"note", "stop-run"}
 
 
@@ -288,9 +293,10 @@ def test_what_the_operator_does_not_list_is_refused(tmp_path: Path, actions: str
 def test_settings_that_are_wrong_are_refused_before_anything_starts(tmp_path: Path) -> None:
     nowhere = Home(tmp_path / "home", tmp_path)
     (tmp_path / "bench.toml").write_text("[rules.IdleDevise]\nenabled = false\n")
-    said = nowhere.bench("run", "--", "true", status=2)
+    printed = nowhere.bench("run", "--", "true", status=2)
     assert (
-        f"{tmp_path}/bench.toml: [rules.IdleDevise]: there is no rule 'IdleDevise' (did you mean 'IdleDevice'?)" in said
+        f"{tmp_path}/bench.toml: [rules.IdleDevise]: there is no rule 'IdleDevise' (did you mean 'IdleDevice'?)"
+        in printed
     )
     assert not nowhere.path.exists()
 

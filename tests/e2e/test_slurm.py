@@ -231,7 +231,7 @@ def test_a_controller_may_be_away(site: Site) -> None:
     site.cluster.stop_controller()
     other = site.schedule(meanwhile)
     for started in (schedule, other):
-        wait_for(lambda: "does not answer" in started.output.read_text(), "that it is said")  # noqa: B023
+        wait_for(lambda: "does not answer" in started.output.read_text(), "the message")  # noqa: B023
     (site.folder / "away").touch()
     wait_for(lambda: site.runs(303)[0]["status"] == "finished", "its end, which needs no controller")
     time.sleep(5)
@@ -266,7 +266,7 @@ def test_what_is_refused_is_said_before_anything_starts(site: Site, bad: dict[tu
 
 
 @pytest.mark.parametrize(
-    ("variable", "value", "said"),
+    ("variable", "value", "printed"),
     [
         ("PATH", "/nowhere", "there is no sbatch on PATH"),
         ("SLURM_CONF", "", "Slurm is not configured on this host"),
@@ -274,11 +274,11 @@ def test_what_is_refused_is_said_before_anything_starts(site: Site, bad: dict[tu
         ("MLFLOW_TRACKING_URI", "", "MLFLOW_TRACKING_URI"),
     ],
 )
-def test_what_this_host_lacks_is_said(site: Site, variable: str, value: str, said: str) -> None:
+def test_a_missing_requirement_of_this_host_is_reported(site: Site, variable: str, value: str, printed: str) -> None:
     sheet = site.sheet("lacking", HEADER, ["306,1,run,,,{scripts}/clocked.py,--seconds 0"])
     variables = {name: text for name, text in {**site.variables, variable: value}.items() if text}
     lacking = replace(site, variables=variables)
-    assert said in lacking.bench("schedule", sheet.path, "--executor", "slurm", status=2)
+    assert printed in lacking.bench("schedule", sheet.path, "--executor", "slurm", status=2)
 
 
 def test_what_a_failed_node_had_not_written_its_next_job_writes(site: Site, sheet: Sheet) -> None:

@@ -230,4 +230,4 @@ def test_announcements_need_a_database(tmp_path: Path) -> None:
     environment["BENCH_HOME"] = str(tmp_path)
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 2
-    assert "--announce needs a database that other hosts use too: set BENCH_DSN" in " ".join(done.stderr.split())
+    assert "BENCH_DSN" in done.stderr
