@@ -149,7 +149,7 @@ def test_a_line_similar_to_a_cached_series_is_another(line: str) -> None:
         parser.parse(line.encode())
 
 
-@pytest.mark.parametrize("body", [b"", b"\n\n", b"# HELP up {nothing} yet\n", b"# EOF\n"])
+@pytest.mark.parametrize("exposition", [b"", b"\n\n", b"# HELP up {nothing} yet\n", b"# EOF\n"])
 def test_an_exposition_without_lines_is_an_empty_scrape(exposition: bytes) -> None:
     scrape = Parser().parse(exposition)
     assert (len(scrape.refs), len(scrape.values), len(scrape.timestamps), scrape.malformed) == (0, 0, 0, 0)

@@ -67,7 +67,7 @@ def test_all_rows_of_the_page_are_checked() -> None:
     assert len(rows()) == sum(line.startswith("| `") for line in PAGE.read_text().splitlines())
 
 
-@pytest.mark.parametrize(("is_openmetrics", "body", "reference", "ours"), rows())
+@pytest.mark.parametrize(("is_openmetrics", "exposition", "reference", "ours"), rows())
 def test_the_parsers_differ_as_documented(is_openmetrics: bool, exposition: str, reference: str, ours: str) -> None:
     assert there(openmetrics_families if is_openmetrics else text_families, exposition) == reference
     assert here(exposition) == ours
