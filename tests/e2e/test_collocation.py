@@ -124,7 +124,7 @@ def test_an_instance_that_is_there_is_used_and_stays(place: HomeWithGpus) -> Non
     assert inventory(SPECIFICATION, place.path).gpus[2].mig == (before,)
 
 
-def test_what_does_not_fit_is_refused_before_anything_starts(place: HomeWithGpus) -> None:
+def test_instances_that_do_not_fit_are_refused_before_the_start(place: HomeWithGpus) -> None:
     sheet, _, schedule = scene(place, 52, "2,4g.20gb")
     printed = schedule.wait(status=2)
     assert f"{sheet.path}:2:12: Collocation: 4g.20gb " in printed
@@ -150,7 +150,7 @@ def test_rows_under_mps_share_a_daemon_of_their_workload(place: HomeWithGpus) ->
     assert not folder.exists()
 
 
-def test_a_killed_scheduler_takes_up_what_it_had_made(place: HomeWithGpus) -> None:
+def test_a_restarted_scheduler_uses_its_provisioned_devices(place: HomeWithGpus) -> None:
     sheet, gate, schedule = scene(place, 54, "0,3g.20gb", "0,4g.20gb", "3,MPS")
     before = place.running(54, 3)
     schedule.kill()
@@ -167,7 +167,7 @@ def test_a_killed_scheduler_takes_up_what_it_had_made(place: HomeWithGpus) -> No
     assert [run["run_id"] for run in place.runs(54)] == [run["run_id"] for run in before]
 
 
-def test_runs_that_nobody_schedules_any_more_leave_nothing(place: HomeWithGpus) -> None:
+def test_orphaned_runs_leave_no_devices(place: HomeWithGpus) -> None:
     _, gate, schedule = scene(place, 56, "0,2g.10gb", "1,7g.40gb", "3,MPS:10")
     place.running(56, 3)
     schedule.kill()
@@ -176,7 +176,7 @@ def test_runs_that_nobody_schedules_any_more_leave_nothing(place: HomeWithGpus) 
     place.nothing_is_left()
 
 
-def test_what_was_lost_with_its_supervisors_is_made_anew(place: HomeWithGpus) -> None:
+def test_devices_lost_with_their_supervisors_are_created_again(place: HomeWithGpus) -> None:
     sheet, gate, schedule = scene(place, 57, "0,7g.40gb", "3,MPS")
     before = place.running(57, 2)
     schedule.kill()

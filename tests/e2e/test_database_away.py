@@ -60,7 +60,7 @@ def ends(home: Home, experiment: int) -> list[tuple[str, int | None]]:
     return [(run["status"], run["exit_code"]) for run in home.runs(experiment)]
 
 
-def test_the_server_is_started_again_while_a_run_goes_on(home: Away) -> None:
+def test_a_restart_of_the_server_during_a_run(home: Away) -> None:
     sheet, (first, second) = home.gates(1)
     schedule = home.start("schedule", sheet.path)
     [run] = home.running(1)

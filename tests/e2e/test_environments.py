@@ -201,18 +201,21 @@ def test_a_container_ends_with_its_run(equipped: Home, elsewhere: object) -> Non
     assert b"No such container" in gone.stderr
 
 
-# --- the record -------------------------------------------------------------------------------------------------------
+# --- the manifest -------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_run_began_with_is_kept_with_it(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
+def test_a_run_keeps_its_manifest(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
     run = elsewhere["docker"]
-    record = json.loads(equipped.artifact(run["mlflow_run_id"], "manifest.json"))
-    assert (record["image"], record["command"]) == (IMAGE, f"python {SCRIPTS}/surroundings.py --lr 0.1 --token '***'")
-    assert record["hardware"]["kernel"].startswith("Linux ")
+    manifest = json.loads(equipped.artifact(run["mlflow_run_id"], "manifest.json"))
+    assert (manifest["image"], manifest["command"]) == (
+        IMAGE,
+        f"python {SCRIPTS}/surroundings.py --lr 0.1 --token '***'",
+    )
+    assert manifest["hardware"]["kernel"].startswith("Linux ")
     assert b"\npytest==" in equipped.artifact(run["mlflow_run_id"], "requirements.lock")
 
 
-def test_a_run_is_repeated_from_its_record(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
+def test_a_run_is_repeated_from_its_manifest(equipped: Home, elsewhere: dict[str, dict[str, Any]]) -> None:
     sheet = equipped.folder / "elsewhere.csv"
     before = sheet.read_bytes()
     label = f"33/1/{elsewhere['conda']['position']}"

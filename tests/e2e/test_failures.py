@@ -76,7 +76,7 @@ def ends(home: Home, experiment: int) -> list[tuple[str, int, str, str | None]]:
     return [(run["name"], run["attempt"], run["status"], run["reason"]) for run in runs]
 
 
-def test_what_failed_is_repeated_alone(home: Home, scenes: dict[int, Scene]) -> None:
+def test_only_failed_runs_are_retried(home: Home, scenes: dict[int, Scene]) -> None:
     printed = scenes[640].schedule.wait()
     assert ends(home, 640) == [
         ("flaky", 1, "failed", "exit status 3"),
@@ -91,7 +91,7 @@ def test_what_failed_is_repeated_alone(home: Home, scenes: dict[int, Scene]) -> 
     assert "flaky (retry 1 of 2)" in printed
 
 
-def test_the_first_failure_ends_what_runs_beside_it_and_nothing_follows(home: Home, scenes: dict[int, Scene]) -> None:
+def test_fail_fast_ends_the_workload_and_the_schedule(home: Home, scenes: dict[int, Scene]) -> None:
     printed = scenes[641].schedule.wait(status=1)
     assert ends(home, 641) == [
         ("waits", 1, "stopped", "stopped: bad failed"),
@@ -146,7 +146,7 @@ def test_two_interrupts_while_a_failure_ends_the_others_leave_nothing(home: Home
     assert [end[:3] for end in ends(home, 644)] == [("waits", 1, "stopped"), ("bad", 1, "failed")]
 
 
-def test_a_run_that_the_kernel_kills_says_so(home: Home) -> None:
+def test_a_kill_by_the_kernel_is_the_reason(home: Home) -> None:
     sheet = home.sheet("hog", HEADER, ["645,1,hog,{scripts}/hog.py,"])
     with memory_group() as group:
         enter = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]

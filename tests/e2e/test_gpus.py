@@ -159,7 +159,7 @@ def test_the_parts_of_the_energy_add_up_to_the_board(place: GpuHome, runs: dict[
     assert stored[0]["total"] == pytest.approx(sum(row["runs"] or 0.0 for row in found), rel=0.01)
 
 
-def test_what_is_simulated_says_so(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
+def test_simulated_runs_are_marked(place: GpuHome, runs: dict[str, dict[str, Any]]) -> None:
     assert place.ask("select distinct simulated from run_quality") == [{"simulated": True}]
     unmarked = place.ask(
         "select distinct metric from series where (metric like 'bench_gpu%%' or metric like 'DCGM%%')"

@@ -178,7 +178,7 @@ def test_an_interrupt_before_the_release_leaves_nothing(home: Home) -> None:
     assert not processes_of(run["run_id"])
 
 
-def test_a_second_interrupt_ends_at_once_what_does_not_listen(home: Home, scenes: dict[int, Scene]) -> None:
+def test_a_second_interrupt_kills_runs(home: Home, scenes: dict[int, Scene]) -> None:
     scene, [run] = scenes[17], home.running(17)
     scene.schedule.interrupt()
     time.sleep(0.5)
@@ -205,7 +205,7 @@ def test_stop_of_an_experiment_ends_its_schedule_and_no_other(home: Home) -> Non
     home.bench("stop", "24", status=2)
 
 
-def test_stop_ends_one_run_and_its_neighbour_goes_on(home: Home, scenes: dict[int, Scene]) -> None:
+def test_stop_ends_one_run_of_a_workload(home: Home, scenes: dict[int, Scene]) -> None:
     scene, [ended, kept] = scenes[18], home.running(18, 2)
     home.bench("stop", "18/1/1")
     assert not processes_of(ended["run_id"])

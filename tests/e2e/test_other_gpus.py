@@ -43,7 +43,7 @@ def place(new_folder: NewFolder) -> Iterator[ChangingHome]:
     home.bench("down", "--force")
 
 
-def test_listeners_are_started_anew_for_other_gpus_while_nobody_needs_them(place: ChangingHome) -> None:
+def test_unused_exporters_are_restarted_for_other_gpus(place: ChangingHome) -> None:
     place.bench("up")
     collector, host = place.pid("collector"), place.pid("exporter-host")
     assert not any(gpu["simulated"] for gpu in place.json("status")["gpus"])

@@ -18,7 +18,7 @@ print("last words", end="")
 """
 
 
-def test_output_shows_while_the_run_goes_on(home: Home) -> None:
+def test_output_is_live(home: Home) -> None:
     gate = home.folder / "gate-output"
     command = home.start("run", "--name", "followed", "--", sys.executable, SCRIPTS / "gate.py", gate)
     [run] = wait_for(lambda: home.ask("select run_id from runs where name = 'followed'"), "the run")
@@ -66,7 +66,7 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
     assert b"Next:" not in beside, "nobody watches"
 
 
-def test_who_watches_is_told_what_to_do_next(home: Home) -> None:
+def test_a_terminal_shows_the_next_command(home: Home) -> None:
     terminal = Terminal(
         [*COMMAND, "run", "--name", "passed", "--", "printf", "no end of line"], home.environment, home.folder
     )

@@ -67,7 +67,7 @@ def test_perf_counts_a_run(home: Home) -> None:
     assert not home.ask("select 1 from run_summary where run_id = %s and quantity = 'page_faults'", plain["run_id"])
 
 
-def test_what_a_comparison_says(home: Home, programs: Path) -> None:
+def test_a_comparison_names_profiled_runs(home: Home, programs: Path) -> None:
     sheet = home.sheet(
         "compared",
         HEADER,

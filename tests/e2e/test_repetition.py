@@ -101,5 +101,5 @@ def test_a_failed_repetition_keeps_no_other_from_running_and_a_stopped_row_is_no
         (["list", "80", "--attempts", "1"], "--attempts is 'latest' or 'all', not '1'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(home: Home, words: list[str], expected: str) -> None:
+def test_bad_requests_are_refused(home: Home, words: list[str], expected: str) -> None:
     assert expected in " ".join(home.bench(*words, status=2).split())

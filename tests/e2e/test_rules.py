@@ -191,7 +191,7 @@ def over(scene: Scene, seen: Seen) -> Scene:
     return scene
 
 
-def test_a_run_is_stopped_and_its_workload_goes_on(scene: Scene, seen: Seen) -> None:
+def test_an_action_stops_one_run_of_a_workload(scene: Scene, seen: Seen) -> None:
     busy = scene.ended("busy")
     assert busy["status"] == "stopped"
     assert busy["reason"].startswith("stopped by the rule Busy: cores ")
@@ -200,7 +200,7 @@ def test_a_run_is_stopped_and_its_workload_goes_on(scene: Scene, seen: Seen) -> 
     assert wait_for(lambda: scene.sheet.column("Status")[0] == "stopped", "writing back")
 
 
-def test_what_was_done_is_on_record_with_its_evidence(scene: Scene) -> None:
+def test_actions_are_recorded_with_their_evidence(scene: Scene) -> None:
     done = scene.actions("busy")
     [firing] = scene.home.ask(
         "select * from rule_firings where run_id = %s and rule = 'Busy'", scene.run("busy")["run_id"]
@@ -227,7 +227,7 @@ def test_a_command_gets_the_facts_and_no_shell(scene: Scene) -> None:
     assert len(note["detail"]) < 5000
 
 
-def test_a_webhook_is_told_once_also_when_the_process_dies(scene: Scene, seen: Seen, receiver: Receiver) -> None:
+def test_a_webhook_is_notified_once_despite_a_kill(scene: Scene, seen: Seen, receiver: Receiver) -> None:
     assert seen.firing == ["Busy"]
     [busy], [notified] = receiver.of("busy"), receiver.of("notified")
     assert (busy["rule"], busy["run"], notified["run"], notified["severity"]) == (
@@ -279,7 +279,7 @@ def test_secrets_are_in_no_log(scene: Scene) -> None:
         ("stop-run", ":2:5: Actions: 'stop-run' is no action: write RULE:ACTION"),
     ],
 )
-def test_what_the_operator_does_not_list_is_refused(tmp_path: Path, actions: str, message: str) -> None:
+def test_unlisted_actions_are_refused(tmp_path: Path, actions: str, message: str) -> None:
     nowhere = Home(tmp_path / "home", tmp_path)
     (tmp_path / "rules").mkdir()
     (tmp_path / "rules" / "busy.sql").write_text(BUSY)

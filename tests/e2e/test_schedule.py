@@ -36,7 +36,7 @@ def runs(home: Home, sheet: Sheet) -> dict[str, dict[str, Any]]:
     return {run["name"]: run for run in home.runs(1)}
 
 
-def test_the_file_says_how_each_row_went(sheet: Sheet, runs: dict[str, dict[str, Any]]) -> None:
+def test_the_file_has_the_status_of_each_row(sheet: Sheet, runs: dict[str, dict[str, Any]]) -> None:
     assert sheet.column("Status") == ["finished", "finished", "finished", "failed", "failed"]
     assert sheet.column("Run") == [runs[name]["run_id"] for name in sheet.column("Name")]
     assert sheet.column("Comment")[0] == "kept, as it is"
@@ -119,7 +119,7 @@ def test_list_shows_runs(home: Home, runs: dict[str, dict[str, Any]]) -> None:
     assert all(listed[name]["duration"] == pytest.approx(run["duration"]) for name, run in runs.items())
 
 
-def test_compare_shows_what_the_runs_themselves_did(home: Home, runs: dict[str, dict[str, Any]]) -> None:
+def test_compare_shows_the_runs_own_usage(home: Home, runs: dict[str, dict[str, Any]]) -> None:
     compared = {run["name"]: run for run in home.json("compare", "1")["runs"]}
     for name, run in runs.items():
         assert compared[name]["duration_seconds"] == pytest.approx(run["duration"])

@@ -162,7 +162,7 @@ def test_the_runs_of_a_job_share_its_gpus_as_their_rows_say(site: Site) -> None:
     assert not Path(pipes["whole"]).exists()
 
 
-def test_what_slurm_counted_stands_beside_what_was_measured(site: Site, sheet: Sheet) -> None:
+def test_slurms_accounting_is_shown_with_measurements(site: Site, sheet: Sheet) -> None:
     if not site.cluster.accounting:
         pytest.skip("no accounting: slurmdbd or MariaDB is not installed")
     [run] = site.named(300, "left")
@@ -206,7 +206,7 @@ def test_a_killed_scheduler_attaches_again(site: Site) -> None:
     ]
 
 
-def test_an_interrupt_stops_what_runs_and_takes_back_what_waits(site: Site) -> None:
+def test_an_interrupt_stops_running_and_pending_jobs(site: Site) -> None:
     sheet = site.sheet("interrupted", HEADER, [
         "302,1,ended,,,{scripts}/gate.py,never",
         "302,1,kept,,,{scripts}/gate.py,never",
@@ -256,7 +256,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("bad", [NOT_OURS, REFUSED], ids=["by us", "by Slurm"])
-def test_what_is_refused_is_said_before_anything_starts(site: Site, bad: dict[tuple[str, str], str]) -> None:
+def test_refusals_precede_the_first_job(site: Site, bad: dict[tuple[str, str], str]) -> None:
     rows = [ROW.format(workload=n, devices=devices, words=words) for n, (devices, words) in enumerate(bad)]
     sheet = site.sheet("refused", HEADER, [*rows, ROW.format(workload=99, devices="", words="")])
     told = site.bench("schedule", sheet.path, "--executor", "slurm", "--max-jobs", "9", status=2)

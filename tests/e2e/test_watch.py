@@ -60,7 +60,7 @@ def test_an_experiment_that_has_not_begun_is_waited_for_until_ctrl_c(home: Home)
     assert "Traceback" not in terminal.wait(130)
 
 
-def test_where_nobody_watches_there_is_a_line_a_change(home: Home) -> None:
+def test_without_a_terminal_each_change_is_a_line(home: Home) -> None:
     gate = home.folder / "gate-lines"
     command, run_id = at_step(home, "lines", gate)
     watching = home.start("watch", run_id)
@@ -76,7 +76,7 @@ def test_where_nobody_watches_there_is_a_line_a_change(home: Home) -> None:
     assert re.fullmatch(r"lines finished after [\d.]+ s", printed[-1])
 
 
-def test_what_has_not_started_is_waited_for(home: Home) -> None:
+def test_watch_waits_for_the_start(home: Home) -> None:
     gates = [home.folder / f"gate-{number}" for number in (1, 2)]
     rows = [f"77,{number},waited{number},{SCRIPTS / 'gate.py'},{gate}" for number, gate in enumerate(gates, 1)]
     sheet = home.sheet("waited", "Experiment,Workload,Name,File,Params", rows)

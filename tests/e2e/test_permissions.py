@@ -91,7 +91,7 @@ def test_nothing_below_its_folder_is_for_others(stack: Home) -> None:
     assert not open_to_others, "\n".join(open_to_others)
 
 
-def test_what_a_run_writes_is_as_open_as_its_user_has_it(stack: Home) -> None:
+def test_files_of_a_run_have_the_users_umask(stack: Home) -> None:
     assert "umask 0o22" in stack.bench("logs", "1/1/1")
     assert stat.S_IMODE((stack.folder / "mine.txt").stat().st_mode) == 0o644
     assert stat.S_IMODE((stack.folder / "one.capsule").stat().st_mode) == 0o600
