@@ -115,6 +115,8 @@ class _MeasuredGpu:
         # Idle power of the data sheet, until the GPU was seen without processes.
         self._assumed_watts = model.idle_watts if model else math.inf
         self._lowest_watts = sample.metrics.get("power") or math.inf
+        # Idle energy that the counter has not shown yet: on a busy host it is read some time before or after the clock.
+        self._idle_due = 0.0
         self._keep(sample, time, _occupants(sample, runs))
 
     def update(self, sample: GpuSample, time: float, runs: Mapping[int, str], ended: Mapping[str, float]) -> None:
@@ -122,6 +124,10 @@ class _MeasuredGpu:
         if joules is None:  # the next sample with a value covers this interval too
             return
         now = _occupants(sample, runs)
+        if joules < 0:  # the counter starts at 0 when the driver is loaded again
+            self._idle_due = 0.0
+            self._keep(sample, time, now)
+            return
         over = {run_id for run_id, ended_at in ended.items() if ended_at <= self._time}
         occupants = [
             one._replace(run_id=None) if one.run_id in over else one for one in (self._occupants | now).values()
@@ -144,8 +150,7 @@ class _MeasuredGpu:
     def _joules(self, sample: GpuSample, time: float) -> float | None:
         counter, power = sample.metrics.get("energy"), sample.metrics.get("power")
         if self._counter is not None:
-            # The counter starts at 0 when the driver is loaded again.
-            return None if counter is None else max(counter - self._counter, 0.0)
+            return None if counter is None else counter - self._counter
         return None if power is None else power * min(max(time - self._time, 0.0), _LONGEST_SECONDS)
 
     def _idle(self, sample: GpuSample, joules: float, time: float, *, free: bool) -> float:
@@ -154,9 +159,15 @@ class _MeasuredGpu:
         if power > 0:
             self._lowest_watts = min(self._lowest_watts, power)
         if free:
-            self._assumed_watts = math.inf
+            self._assumed_watts, self._idle_due = math.inf, 0.0
             return joules
-        return min(joules, min(self._lowest_watts, self._assumed_watts) * seconds)
+        watts = min(self._lowest_watts, self._assumed_watts)
+        if watts == math.inf:
+            return joules
+        self._idle_due += watts * seconds
+        idle = min(joules, self._idle_due)
+        self._idle_due -= idle
+        return idle
 
     def _parts(self, sample: GpuSample, occupants: list[_Occupant]) -> Iterable[tuple[Share | None, float]]:
         """Return each part with its owner, ``None`` for processes outside runs. The parts sum up to 1."""

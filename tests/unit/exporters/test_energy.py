@@ -256,6 +256,15 @@ def test_a_board_never_seen_idle_has_its_data_sheets_idle_power() -> None:
     assert parts(found) == {"idle": 4000, "a sm_time": 15000}, "from then on the observed 90 W count"
 
 
+def test_a_counter_that_is_read_late_adds_no_idle_energy_to_a_run() -> None:
+    """50 W idle and 100 W of the run for 20 s. The counter is read 3 s and 1.1 s after the clock in between."""
+    read = [
+        at(clock, on(1, 1.0), power=150, energy=1000 + 150 * moment)
+        for clock, moment in ((10, 13), (12, 13.1), (20, 20))
+    ]
+    assert parts(split(FREE, *read)) == {"idle": 1000, "a sm_time": 2000}
+
+
 def test_energy_of_processes_after_the_runs_end_is_other() -> None:
     """A process outlives its run: its energy after the sample that follows the end is other energy."""
     found = split(FREE, at(10, on(1, 1.0), power=300, energy=4000))
