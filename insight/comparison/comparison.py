@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.insight.comparison.alignment import check_align
-from hypergauge.insight.comparison.columns import SCOPES, is_of_energy, is_summed, values_of
+from hypergauge.insight.comparison.columns import ENERGY_KEY, SCOPES, is_of_energy, is_summed, values_of
 from hypergauge.insight.comparison.entry import Entry, Further, Missing
 from hypergauge.insight.comparison.shared import SHARED_SCOPES, parts
 from hypergauge.insight.comparison.verdicts import Gate
@@ -259,7 +259,7 @@ def _listed(labels: Sequence[str]) -> str:
 def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> Entry:
     """Return the aggregate of runs; `counted` are the same runs with their parts of shared amounts."""
     runs = tuple(run for entry in group for run in entry.runs)
-    missing = tuple(one for entry in counted for one in entry.missing)
+    missing = (*(one for entry in counted for one in entry.missing), *_without_energy(group))
     keys = dict.fromkeys(key for entry in group for key in entry.values)
     keys = {key: None for key in keys if key not in {one.metric for one in missing}}
     found = {key: [entry.values[key] for entry in group if key in entry.values] for key in keys}
@@ -285,6 +285,14 @@ def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> E
         coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), intervals=intervals,
         target=group[0].target, missing=missing,
     )  # fmt: skip
+
+
+def _without_energy(group: Sequence[Entry]) -> Iterable[Missing]:
+    """Yield the runs on GPUs without an energy of their own, if others have one: the sum would lack a part."""
+    if any(ENERGY_KEY in entry.values for entry in group):
+        for entry in group:
+            if ENERGY_KEY not in entry.values and entry.gpu_coverage is not None:
+                yield Missing(ENERGY_KEY, entry.label, "no energy was measured that is its own")
 
 
 def _against(entry: Entry, base: Entry) -> Entry:

@@ -266,6 +266,12 @@ def test_without_shares_only_a_run_alone_has_its_gpus_energy(world: World, start
         assert "gpu_energy_joules" not in other.values
         assert other.energy_method is None
         assert other.scopes["gpu_power_watts"] == "device"
+    # A sum of one of three energies is not that of the workload.
+    [workload] = entries(world, by="workload")
+    assert "gpu_energy_joules" not in workload.values
+    assert [(one.metric, one.run) for one in workload.missing] == [
+        ("gpu_energy_joules", "20/1/2"), ("gpu_energy_joules", "20/1/3"),
+    ]  # fmt: skip
 
 
 def test_energies_with_and_without_what_idles_are_told_apart(world: World, start: float) -> None:
