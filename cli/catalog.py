@@ -1,4 +1,4 @@
-"""Catalog of commands. Each is imported when it is called: ``bench --help`` needs names and first lines only."""
+"""Catalog of commands: names and help lines, so that ``bench --help`` imports no command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.main import get_group
 
 __all__ = ["COMMANDS", "Catalog", "DeferredCommand"]
 
-# By command: its module in `hypergauge.cli`, whose `register` adds it, and the first line of its help. A test compares both.
+# Module in `hypergauge.cli` and first line of the help, by command. A test compares both with the module.
 COMMANDS: dict[str, tuple[str, str]] = {
     "schedule": ("running.schedule", "Run all rows of an experiment file that are still to do, workload by workload."),
     "run": ("running.schedule", "Run one command without a file; it is measured like any other run."),
@@ -28,46 +28,46 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "serving.status",
         "Show what runs now, and whether database, collector, exporters, MLflow and Grafana answer.",
     ),
-    "list": ("asking.read", "List experiments, or the runs of one, with status and duration."),
-    "metrics": ("asking.read", "Show the available quantities, with unit, scope and source."),
+    "list": ("querying.read", "List experiments, or the runs of one, with status and duration."),
+    "metrics": ("querying.read", "Show the available quantities, with unit, scope and source."),
     "note": ("run_annotations", "Add a note to a run, or show it."),
     "keep": ("run_annotations", "Protect runs from retention and from `bench rm`."),
     "rm": ("run_annotations", "Remove runs with their samples, their output and their MLflow runs."),
     "logs": ("logs", "Write a run's output to standard output."),
     "compare": (
-        "asking.compare",
+        "querying.compare",
         "Compare runs, rows (mean of all attempts) or workloads by hardware metrics.",
     ),
     "highlights": (
-        "asking.highlights",
+        "querying.highlights",
         "Show a run in ten lines: phases, repetitions, changes, outliers.",
     ),
     "interference": (
-        "asking.interference",
+        "querying.interference",
         "Show what collocation cost each configuration, and whether it paid off.",
     ),
-    "watch": ("asking.watch", "Show running runs live, until all have ended. Ctrl-C leaves and stops nothing."),
+    "watch": ("querying.watch", "Show running runs live, until all have ended. Ctrl-C leaves and stops nothing."),
     "plot": (
-        "asking.plot",
+        "querying.plot",
         "Plot runs or workloads over their common time, steps or epochs.",
     ),
     "report": (
-        "asking.report",
+        "querying.report",
         "Write a report on runs as one page: comparison, curves, phases, environment.",
     ),
     "share": (
-        "asking.view",
+        "querying.view",
         "Write a view file: a selection of runs and metrics, without the data.",
     ),
     "open": (
-        "asking.view",
+        "querying.view",
         "Open a view file in the browser, with the current data.",
     ),
     "export": (
-        "asking.export",
+        "querying.export",
         "Export runs to a file: samples, a capsule for another database, or a trace.",
     ),
-    "import": ("asking.export", "Import the runs of another database: all new ones, or none."),
+    "import": ("querying.export", "Import the runs of another database: all new ones, or none."),
     "up": (
         "serving.serve",
         "Start the local stack (database, collector, exporters, MLflow, Grafana where it is installed) and keep it.",
@@ -86,13 +86,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "collector": ("serving.serve", "The collector: scrapes targets into the database."),
     "db": ("database", "The database: schema, address, shell, backup."),
     "dashboards": ("dashboards", "Grafana dashboards: build, check, push."),
-    "rules": ("asking.rules", "Rules on runs: bottlenecks, idle devices, outliers."),
+    "rules": ("querying.rules", "Rules on runs: bottlenecks, idle devices, outliers."),
 }
 _HIDDEN = frozenset({"job"})
 
 
 class DeferredCommand(TyperCommand):
-    """A command with its name and the first line of its help; the rest is imported when it is called."""
+    """Command with its name and the first line of its help; a call imports the rest."""
 
     def __init__(self, name: str, **settings: Any) -> None:
         self._module, line = COMMANDS[name]
@@ -110,7 +110,7 @@ class DeferredCommand(TyperCommand):
 
 
 class Catalog(TyperGroup):
-    """The group of all commands."""
+    """Group of all commands."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

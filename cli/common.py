@@ -52,7 +52,8 @@ Attempts = Annotated[str, typer.Option(help="'all' attempts of each row, or the 
 
 TariffFile = Annotated[Path | None, typer.Option("--tariff", help="Tariff file: prices of electricity and GPUs.")]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", help="Time and energy until a software metric reached it: 'accuracy>=0.95'.")
+    str | None,
+    typer.Option("--target", help="Show time and energy until a software metric reached this: 'accuracy>=0.95'."),
 ]
 
 
@@ -63,9 +64,9 @@ def console() -> Terminal:
 
 @contextlib.contextmanager
 def reading(settings: Settings | None = None, measured: Sequence[str] | None = None) -> Iterator[Connection]:
-    """Open the database for reading, and warn where it is a replica that lags behind.
+    """Open the database for reading, and warn if it is a replica that lags behind.
 
-    With the selectors of `measured` runs, wait for their last samples where they have only just ended.
+    With the selectors of `measured` runs, wait for the last samples of those that have just ended.
     """
     settings = settings or Settings.load()
     with Database(settings, reading=True) as database, database.session() as connection:
@@ -91,23 +92,23 @@ def warn(line: str) -> None:
 
 
 def show_notices(notices: Iterable[Notice]) -> None:
-    """Write notices to standard output, one a line."""
+    """Write notices to standard output, one per line."""
     for one in notices:
         console().print(f"{'[yellow]![/]' if one.severity == 'warning' else '[blue]i[/]'} {escape(one.text)}")
 
 
 def further(settings: Settings, target: str | None, *, simulated: bool = False) -> list[Further]:
-    """Return the further columns of a comparison: costs where there is a tariff, and a target."""
+    """Return the further columns of a comparison: costs if there is a tariff, and the target if there is one."""
     from hypergauge.insight.cost.cost import costs  # with numpy: slow to import
     from hypergauge.insight.cost.target import Target, towards
     from hypergauge.insight.cost.tariff import Tariff
 
-    asked: list[Further] = []
+    columns: list[Further] = []
     if target is not None:
-        asked.append(towards(Target.parse(target), simulated=simulated))
+        columns.append(towards(Target.parse(target), simulated=simulated))
     if settings.tariff is not None:
-        asked.append(costs(Tariff.load(settings.tariff), simulated=simulated))
-    return asked
+        columns.append(costs(Tariff.load(settings.tariff), simulated=simulated))
+    return columns
 
 
 def every_attempt(attempts: str) -> bool:
@@ -132,7 +133,7 @@ def gpu_text(gpu: Gpu) -> str:
 
 
 def check_folder(file: Path) -> None:
-    """Refuse an output file whose folder does not exist, before any work is done for it."""
+    """Refuse an output file whose folder does not exist, before the command computes its content."""
     if not file.parent.is_dir():
         raise BadRequest(f"there is no folder {str(file.parent)!r} to write {file.name} to")
 

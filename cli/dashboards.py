@@ -1,4 +1,4 @@
-"""The commands ``dashboards …``."""
+"""Commands ``dashboards …``."""
 
 from __future__ import annotations
 
@@ -105,8 +105,7 @@ def _of_views(settings: Settings, paths: list[Path]) -> list[Dashboard]:
     from hypergauge.dashboards.grafana.views import from_view  # with numpy: slow to import
     from hypergauge.insight.charts.view import View
 
-    views = [
-        (path.stem, View.read(path)) for path in paths
-    ]  # a bad file is refused before a database is started for it
+    # Read first, so that a bad file is refused before a database starts.
+    views = [(path.stem, View.read(path)) for path in paths]
     with reading(settings) as connection:
         return [from_view(connection, view.find(connection), name) for name, view in views]

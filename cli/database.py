@@ -1,4 +1,4 @@
-"""The commands ``db …``."""
+"""Commands ``db …``."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ from hypergauge.sql.transfer.restore import restore
 
 __all__ = ["register"]
 
-# For a policy's job that holds a lock, or a server that restarts.
-_PATIENCE_SECONDS = 60.0
+# Longest wait for a lock of a policy's job, or for the restart of a server.
+_TIMEOUT_SECONDS = 60.0
 
 app = typer.Typer(help="The database: schema, address, shell, backup.", no_args_is_help=True)
 
@@ -105,7 +105,7 @@ def shell() -> None:
     if shutil.which("psql") is None:
         raise BenchError("psql is not installed; `bench db url` shows the connection string for other clients")
     with Database(Settings.load()) as database:
-        # In the environment: `ps` shows arguments to every user.
+        # In variables, because `ps` shows arguments to all users.
         environment = {
             **os.environ,
             "PGOPTIONS": f"-csearch_path={SEARCH_PATH.replace(' ', '')}",
@@ -125,7 +125,7 @@ def maintain(
     """Refresh aggregates, compress, and delete expired raw samples now, as policies do in time."""
     if keep_raw not in (None, "forever") and not re.fullmatch("[1-9][0-9]{0,4}", keep_raw or ""):
         raise BadRequest(f"--keep-raw is a number of days, 1 or more, or 'forever', not {keep_raw!r}")
-    with Database(Settings.load()) as database, Session(database, _PATIENCE_SECONDS) as session:
+    with Database(Settings.load()) as database, Session(database, _TIMEOUT_SECONDS) as session:
         if keep_raw is not None:
             session(aggregates.keep_raw, None if keep_raw == "forever" else int(keep_raw))
         session(aggregates.maintain)
@@ -178,7 +178,7 @@ def upgrade_() -> None:
 
 @contextlib.contextmanager
 def _held() -> Iterator[Database]:
-    """Open the database without a migration of its schema."""
+    """Open the database without migrating its schema."""
     database = Database(Settings.load())
     database.hold()
     try:
@@ -197,5 +197,5 @@ def _describe(manifest: Manifest) -> str:
 
 
 def _say(line: str) -> None:
-    # To standard error: standard output may be the backup.
+    # To standard error, because standard output may be the backup.
     Terminal(stderr=True, soft_wrap=True).print(escape(line))

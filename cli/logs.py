@@ -1,4 +1,4 @@
-"""The command ``logs``."""
+"""Command ``logs``."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def logs(
 
 
 def _from_tracking(settings: Settings, run: RunInfo, json: bool) -> None:
-    """Write the output of a run of another host. MLflow has it once the run has ended."""
+    """Write the output of another host's run from MLflow, which gets it at the end of the run."""
     where = (
         f"the output of {run.label} is not on this host; it {'runs' if run.ended_at is None else 'ran'} on {run.host}"
     )

@@ -1,4 +1,4 @@
-"""The commands ``note``, ``keep`` and ``rm``."""
+"""Commands ``note``, ``keep`` and ``rm``."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def rm(
         samples = 0
         if not dry_run:
             if not yes:
-                _ask(runs, asked_for_json=json)
+                _confirm(runs, json=json)
             _remove_from_tracking(settings, runs)
             samples = run_annotations.remove_runs(connection, [run.run_id for run in runs])
             for run in runs:
@@ -123,7 +123,7 @@ def rm(
 
 
 def _check_removable(runs: Sequence[RunInfo], others: bool) -> None:
-    """Refuse all of the runs where one must stay."""
+    """Refuse to remove the runs if one of them must stay."""
     me = getpass.getuser()
     refused = [
         ("of another user; --others removes them too", [run for run in runs if run.owner != me and not others]),
@@ -136,14 +136,14 @@ def _check_removable(runs: Sequence[RunInfo], others: bool) -> None:
             raise BadRequest(f"{names}{' …' * (len(which) > 6)}: {why}; nothing was removed")
 
 
-def _ask(runs: Sequence[RunInfo], *, asked_for_json: bool) -> None:
-    if asked_for_json or not sys.stdin.isatty():
+def _confirm(runs: Sequence[RunInfo], *, json: bool) -> None:
+    if json or not sys.stdin.isatty():
         raise BadRequest("there is no terminal to confirm on: --yes removes them, --dry-run only shows them")
     typer.confirm(f"Remove {counted(len(runs), 'run')} with samples, output and artifacts for good?", abort=True)
 
 
 def _remove_from_tracking(settings: Settings, runs: Sequence[RunInfo]) -> None:
-    """Remove the runs from MLflow, before all else: if MLflow refuses, the database still has them."""
+    """Remove the runs from MLflow first: if it refuses, the database still has them."""
     if not any(run.mlflow_run_id for run in runs):
         return
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Databases of a command: ``BENCH_DSN``, and ``BENCH_READ_DSN`` for reading, perhaps a replica."""
+"""Database servers of a command: ``BENCH_DSN``, and ``BENCH_READ_DSN`` for reads, which may be a replica."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Server:
             return cls(False, str(error))
 
     def and_primary(self, settings: Settings) -> tuple[Server, Server | None]:
-        """Return the primary, and this server where it is another one that only reads go to."""
+        """Return the primary, and this server if it is another one, for reads only."""
         if settings.read_dsn is None:
             return self, None
         return (self.find(settings) if settings.dsn else self), self

@@ -1,4 +1,4 @@
-"""The commands ``demo``, ``init`` and ``doctor``."""
+"""Commands ``demo``, ``init`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -73,17 +73,14 @@ def demo() -> None:
     number_demo(path, experiment)
     file = checks.load(path, gpus, availability(settings))
     out = console()
-    out.print(f"Running {escape(str(file.path))}: handwritten digits, learned alone and side by side.")
+    out.print(f"Running {escape(str(file.path))}: handwritten digits, trained alone and collocated.")
     if experiment != _DEMO_EXPERIMENT:
         out.print(f"It is experiment {experiment}: experiment {_DEMO_EXPERIMENT} belongs to another file.")
     if gpus.gpus[0].simulated:
         out.print(f"Its GPU is simulated (BENCH_SIMULATE={settings.simulate}): its metrics are not real.")
     outcomes = run_file(settings, file)
     failed = [outcome for outcome in outcomes if outcome.status != "finished"]
-    from hypergauge.insight.sharing.collocation import (  # with scipy, which other commands do without
-        interference,
-        verdict,
-    )
+    from hypergauge.insight.sharing.collocation import interference, verdict  # imports scipy
 
     with primary(settings) as connection:
         out.print()
@@ -107,7 +104,7 @@ def number_demo(path: Path, experiment: int) -> None:
 
 
 def _with_a_gpu(settings: Settings) -> tuple[Settings, Inventory]:
-    """Return the settings and this host's GPUs, or simulated ones where it has none."""
+    """Return the settings and this host's GPUs; simulated GPUs if it has none."""
     gpus = inventory(settings.simulate, settings.home)
     if not gpus.gpus:
         settings = replace(settings, simulate=_DEMO_GPUS)
@@ -133,7 +130,7 @@ def doctor(
 ) -> None:
     """Show what is missing on this host, and the command that fixes it."""
     if tls:
-        from hypergauge.cli import tls as certificates  # with cryptography, which other commands do without
+        from hypergauge.cli import tls as certificates  # imports cryptography
 
         found = certificates.findings(Settings.load())
     else:
@@ -156,12 +153,12 @@ def _findings(settings: Settings) -> list[tuple[str, bool, str]]:
     slow: list[tuple[str, bool, str]] = []
     try:
         with Database(settings, reading=True) as opened, opened.session() as connection:
-            asked = Server.of(connection)
+            server = Server.of(connection)
             unmeasured = unmeasured_hosts(connection)
             slow = _slow(connection)
     except BenchError as error:
-        asked = Server(False, str(error))
-    database, reads = asked.and_primary(settings)
+        server = Server(False, str(error))
+    database, reads = server.and_primary(settings)
     hint = ""
     if database.flavour is Flavour.POSTGRESQL:
         hint = "; for long or many runs, set BENCH_DSN to a TimescaleDB Community server (docker compose up -d)"
@@ -217,6 +214,5 @@ def _lay_out(folder: Path, template: str, *, overwrite: bool) -> list[Path]:
             raise BadRequest("it exists already; nothing was written", file=path)
         written.append((path, entry.read_bytes()))
     for path, content in written:
-        # The demo's rows are the same each time, so each start makes their next attempts.
         write_atomically(path, content, 0o644)
     return [path for path, _ in written]

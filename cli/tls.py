@@ -1,4 +1,4 @@
-"""The command ``doctor --tls``: a check of the configured certificates."""
+"""Command ``doctor --tls``: a check of the configured certificates."""
 
 from __future__ import annotations
 

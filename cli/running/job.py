@@ -1,4 +1,4 @@
-"""The command ``job``: it runs a workload on the host that a batch system chose."""
+"""Command ``job``: runs a workload on the host of a batch system's job."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def job() -> None:
     from hypergauge.scheduler.executors.batch.job_runner import run_job
     from hypergauge.scheduler.executors.batch.order import WorkloadOrder
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so an executor ends its jobs
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # batch systems end jobs with SIGTERM
     order = WorkloadOrder.decode(sys.stdin.read())
-    with _failure_told(order.job), contextlib.chdir(order.directory):
+    with _reported_failure(order.job), contextlib.chdir(order.directory):
         system = load_batch_system(order.executor)
         assert system is not None
         settings = Settings.load(home=order.home, interval=order.interval)
@@ -51,8 +51,8 @@ def job() -> None:
 
 
 @contextlib.contextmanager
-def _failure_told(job: str) -> Iterator[None]:
-    """Tell the database what keeps a job from running its runs, for those who wait for it elsewhere."""
+def _reported_failure(job: str) -> Iterator[None]:
+    """Store why a job cannot run its runs in the database, for the scheduler that monitors the job."""
     try:
         yield
     except (BenchError, OSError) as error:

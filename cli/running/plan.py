@@ -1,4 +1,4 @@
-"""Plan of ``bench schedule``: it is shown and checked before anything starts."""
+"""Plan of ``bench schedule``: checks and display before anything starts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["check", "reactions", "refuse_foreign"]
 
 
 def reactions() -> Reactions:
-    """Return the rules and actions that rows may name, from the ``bench.toml`` in reach.
+    """Return the rules and actions that rows may name, from ``bench.toml``.
 
     Raises
     ------
     BadRequest
-        The settings or a rule's file are wrong.
+        The settings or the file of a rule have errors.
     """
     chosen = ChosenRules.read(config_file())
     return Reactions([one.rule.name for one in chosen.enabled], chosen.off, chosen.settings.action_names())
@@ -56,15 +56,15 @@ def check(
     settings: Settings, database: Database, file: ExperimentFile, rerun: str | None, repeat: int, *,
     show: bool, system: BatchSystem | None = None,
 ) -> None:  # fmt: skip
-    """Check that the GPUs, or the executor, can take the file's workloads, before anything starts; show the plan.
+    """Check that this host's GPUs or the batch system can run the workloads; with `show`, show the plan.
 
-    A batch system is asked whether it would take the workloads. Columns that mean nothing are named.
+    Unknown columns are reported.
     """
     from hypergauge.scheduler.devices.devices import Devices
     from hypergauge.scheduler.plan.collocation import partitions
     from hypergauge.scheduler.plan.file_plan import numbers, planned
 
-    # A column may be that of a third party's executor; it has the executor's name, as `Slurm` does.
+    # The column of an executor has the executor's name, as `Slurm` does.
     unknown = [name for name in file.unknown_columns if system is None or name.casefold() != system.name.casefold()]
     if unknown:
         console().print(f"Unknown columns, kept unchanged: {escape(', '.join(unknown))}", soft_wrap=True)
@@ -88,7 +88,7 @@ def check(
 
 
 def _show_numbers(numbers: Mapping[int, Mapping[int, int]]) -> None:
-    """Show workloads whose numbers in the experiment differ from those in the file."""
+    """Show the workloads whose numbers in the database differ from those in the file."""
     for experiment, found in numbers.items():
         others = {written: number for written, number in found.items() if written != number}
         if others:
@@ -119,7 +119,7 @@ def _show_plan(workloads: Sequence[PlannedWorkload], repeat: int) -> None:
 
 
 def _show_partitions(divided: Sequence[Partition]) -> None:
-    """Show the MIG instances of each GPU before and during each workload; afterwards they are restored."""
+    """Show the MIG instances of each GPU outside and during each workload."""
     if not divided:
         return
     made = tables.table("workload", "GPU", "MIG instances before and after", "for its runs")

@@ -31,7 +31,7 @@ __all__ = ["on_batch_system", "on_this_host"]
 
 @contextlib.contextmanager
 def on_this_host(settings: Settings, *, quiet: bool = False, copies_output: bool = False) -> Iterator[LocalExecutor]:
-    """Provide the executor of this host, with the local stack; show progress, and with `copies_output` the runs' output."""
+    """Provide the executor of this host with the local stack; show progress, and the output if `copies_output`."""
     from hypergauge.scheduler.executors.local import LocalExecutor
     from hypergauge.scheduler.tracking.tracking import Tracking
 
@@ -77,12 +77,12 @@ def _shown(progress: Progress) -> Iterator[tuple[Progress, contextlib.ExitStack]
 
 def _watch(progress: Progress, stack: contextlib.ExitStack, database: Database) -> None:
     progress.live = lambda ids: live(database, ids)
-    stack.enter_context(watching_unmeasured(database, progress.going, progress.say))
+    stack.enter_context(watching_unmeasured(database, progress.running, progress.say))
 
 
 @contextlib.contextmanager
 def interrupted() -> Iterator[None]:
-    """Turn Ctrl-C into exit status 1; all runs have been stopped in order by then."""
+    """Turn Ctrl-C into exit status 1, after all runs have stopped."""
     try:
         yield
     except KeyboardInterrupt:
@@ -90,7 +90,7 @@ def interrupted() -> Iterator[None]:
 
 
 def show(progress: Progress, event: Event, output: OutputCopies | None = None) -> None:
-    """Show an event of a scheduler, and begin or end the copy of a run's output."""
+    """Show an event of the schedule, and start or end the copy of a run's output."""
     if event.kind in ("started", "attached"):
         progress.started(event.run_id, event.label, event.name, attached=event.kind == "attached")
         if output is not None:
@@ -106,7 +106,7 @@ def show(progress: Progress, event: Event, output: OutputCopies | None = None) -
 
 
 def live(database: Database, run_ids: Sequence[str]) -> Mapping[str, Live]:
-    """Return the live values of runs; none where the database does not answer."""
+    """Return the live values of runs; none if the database does not answer."""
     try:
         with database.session() as connection:
             return live_values(connection, run_ids)

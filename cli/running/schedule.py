@@ -1,4 +1,4 @@
-"""The commands ``schedule`` and ``run``."""
+"""Commands ``schedule`` and ``run``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def schedule(
     ] = None,
     retries: Annotated[int, typer.Option(help="Retries of a workload's failed runs.")] = 0,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast/--keep-going", help="End the schedule at the first failure, or keep going.")
+        bool, typer.Option("--fail-fast/--keep-going", help="End the schedule at the first failure, or continue.")
     ] = False,
     repeat: Annotated[int, typer.Option(help="Repetitions of all workloads, in turn.")] = 1,
     cooldown: Annotated[
@@ -122,9 +122,9 @@ def schedule(
 
 
 def _is_done(settings: Settings, path: Path, rerun: str | None) -> bool:
-    """Return whether the file alone shows that nothing is left to do: then no service is started.
+    """Return whether nothing is left to do by the file alone, so that no service needs to start.
 
-    The artifacts of its runs are delivered to MLflow, or are not on this host.
+    The artifacts of its runs must be delivered to MLflow, or not be on this host.
     """
     file, problems = ExperimentFile.parse(path)
     if problems or any(is_due(row, rerun) for row in file.rows):
@@ -140,7 +140,7 @@ def _checked(settings: Settings, file: Path, policy: Policy, system: BatchSystem
 
 
 def _conclude(file: ExperimentFile, outcomes: Sequence[Outcome], repeat: int) -> None:
-    """Show the next command, and exit with 1 where a run did not finish."""
+    """Show the next command, and exit with 1 if a run did not finish."""
     if not outcomes:
         _conclude_nothing()
     else:
@@ -156,7 +156,7 @@ def _conclude_nothing() -> None:
 
 
 def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) -> None:
-    """Repeat a past run, in the directory that it was scheduled in."""
+    """Repeat a past run in the directory from which it was scheduled."""
     from hypergauge.scheduler.provenance.repeated_run import RepeatedRun
     from hypergauge.scheduler.single_run import repeat_run
     from hypergauge.sql.runs.runs import known_runs
@@ -186,8 +186,8 @@ def _repeat(settings: Settings, selector: str, policy: Policy, *, show: bool) ->
         raise typer.Exit(1)
 
 
-def _cooldown(asked: bool, limit: float | None) -> float | None:
-    return COOLDOWN_SECONDS if asked and limit is None else limit
+def _cooldown(wanted: bool, limit: float | None) -> float | None:
+    return COOLDOWN_SECONDS if wanted and limit is None else limit
 
 
 def run_file(
@@ -200,7 +200,7 @@ def run_file(
     system: BatchSystem | None = None,
     max_jobs: int = 1,
 ) -> list[Outcome]:
-    """Run the due rows of a checked file, on this host or by a batch system."""
+    """Run the due rows of a checked file, on this host or through a batch system."""
     from hypergauge.scheduler import schedule
 
     with on_this_host(settings) if system is None else on_batch_system(settings, system, max_jobs) as executor:
@@ -210,7 +210,7 @@ def run_file(
 
 
 def run(
-    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command, behind --.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command, after --.")],
     name: Annotated[str | None, typer.Option(help="Name of the run.")] = None,
     devices: Annotated[str | None, typer.Option(help="GPUs such as 0+1; by default the shell's.")] = None,
     collocation: Annotated[str, typer.Option(help="MPS, MPS:NN or a MIG profile such as 3g.20gb.")] = "-",
@@ -241,7 +241,7 @@ def run(
 
 
 def _say_what_next(outcome: Outcome) -> None:
-    """Show the next commands on a terminal; a pipe or log does not want them."""
+    """Show the next commands, but only on a terminal."""
     if sys.stderr.isatty():
         run = outcome.run_id[:8]
         commands = [f"bench logs {run}", f"bench highlights {run}"]

@@ -1,4 +1,4 @@
-"""The command ``stop``."""
+"""Command ``stop``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``sweep``."""
+"""Command ``sweep``."""
 
 from __future__ import annotations
 

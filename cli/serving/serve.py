@@ -1,4 +1,4 @@
-"""The commands ``up``, ``down``, ``exporter`` and ``collector``."""
+"""Commands ``up``, ``down``, ``exporter`` and ``collector``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``status``."""
+"""Command ``status``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hypergauge.stack.unmeasured import unmeasured_message
 
 __all__ = ["register"]
 
-# Offset of a host's clock, in seconds, above which the user is warned: a tenth of a scrape interval.
+# Largest clock offset without a warning, in seconds: a tenth of a scrape interval.
 CLOCK_SECONDS = 0.1
 
 
@@ -47,21 +47,21 @@ def status(json: Json = False) -> None:
     clocks: list[ClockOffset] = []
     failing: list[FailingTarget] = []
     unmeasured: list[str] = []
-    figures: Mapping[str, Live] = {}
+    metrics: Mapping[str, Live] = {}
     firing: Mapping[str, list[str]] = {}
     try:
         with Database(settings, reading=True) as opened, opened.session() as connection:
-            asked = Server.of(connection)
+            server = Server.of(connection)
             running = [run for run in select_runs(connection, []) if run.status == "running"]
-            figures = live_values(connection, [run.run_id for run in running])
+            metrics = live_values(connection, [run.run_id for run in running])
             clocks = clock_offsets(connection)
             failing = failing_targets(connection)
             unmeasured = unmeasured_hosts(connection)
             firing = _firing(connection, running)
             known = True
     except BenchError as error:
-        asked = Server(False, str(error))
-    database, reads = asked.and_primary(settings)
+        server = Server(False, str(error))
+    database, reads = server.and_primary(settings)
     # The exporters may measure other GPUs than this command's settings name.
     measured = (one.simulate for name, one in recorded.items() if name.startswith("exporter-") and one.alive)
     gpus = inventory(next(measured, settings.simulate), settings.home)
@@ -73,7 +73,7 @@ def status(json: Json = False) -> None:
                 "reads": reads and reads.reads_as_dict(),
                 "services": {name: {"up": up, "url": url} for name, (up, url) in services.items()},
                 "collector": asdict(collector) if collector else None,
-                # Null is unknown: the database does not answer.
+                # Null if the database does not answer.
                 "clocks": [asdict(clock) for clock in clocks] if known else None,
                 "failing": [asdict(one) | {"url": without_login(one.url)} for one in failing] if known else None,
                 "unmeasured": unmeasured if known else None,
@@ -81,7 +81,7 @@ def status(json: Json = False) -> None:
                     {
                         **asdict(run),
                         "run": run.label,
-                        "live": asdict(figures[run.run_id]) if run.run_id in figures else None,
+                        "live": asdict(metrics[run.run_id]) if run.run_id in metrics else None,
                         "firing": firing[run.run_id],
                     }
                     for run in running
@@ -108,18 +108,18 @@ def status(json: Json = False) -> None:
     _warn_of_clocks(clocks)
     _warn_of_unmeasured(unmeasured)
     if known:
-        _show_runs(running, figures, firing)
+        _show_runs(running, metrics, firing)
     else:
         out.print("[yellow]![/] the running runs are unknown while the database is away; they continue")
 
 
-def _show_runs(running: Sequence[RunInfo], figures: Mapping[str, Live], firing: Mapping[str, Sequence[str]]) -> None:
+def _show_runs(running: Sequence[RunInfo], metrics: Mapping[str, Live], firing: Mapping[str, Sequence[str]]) -> None:
     if not running:
         console().print("no run is running")
         return
     made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "firing rules")
     for run in running:
-        live = figures.get(run.run_id)
+        live = metrics.get(run.run_id)
         cpu = tables.value_text("cpu_utilization", live.cpu_usage) if live else ""
         memory = tables.value_text("_bytes", live.memory_used) if live else ""
         label = run.label + (tables.SIMULATED if run.simulated else "")
@@ -135,7 +135,7 @@ def _firing(connection: Connection, runs: Sequence[RunInfo]) -> dict[str, list[s
 
 
 def _services(settings: Settings, recorded: Mapping[str, Service]) -> dict[str, tuple[bool, str]]:
-    """Return by name whether each service of the stack, and each configured one, answers, and its address."""
+    """Return whether each service of the stack and each configured one answers, and its address, by name."""
     found = {name: (service.answers(), service.url) for name, service in recorded.items()}
     for name, url, health in (
         ("mlflow", settings.tracking_uri, "/health"),

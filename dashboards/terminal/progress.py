@@ -60,7 +60,7 @@ class LastingTerminal(io.TextIOBase):
 
 
 @dataclass(slots=True)
-class _Going:
+class _Running:
     label: str
     name: str
     since: float
@@ -86,7 +86,7 @@ class Progress:
         self._lines = lines
         self.console = Terminal(file=cast("TextIO", LastingTerminal(sys.stderr)), quiet=quiet)
         self.live: Callable[[list[str]], Mapping[str, Live]] = lambda _: {}
-        self._going: dict[str, _Going] = {}
+        self._running: dict[str, _Running] = {}
         self._values: Mapping[str, Live] = {}
         self._display: LiveDisplay | None = None
         self._looks = Periodic("progress", self._look, 1.0, level=logging.INFO)
@@ -107,9 +107,9 @@ class Progress:
         if self._display is not None:
             self._display.stop()
 
-    def going(self) -> list[str]:
+    def running(self) -> list[str]:
         """Return the ids of the running runs."""
-        return list(self._going)
+        return list(self._running)
 
     def say(self, text: str) -> None:
         """Print one line in rich's markup."""
@@ -117,12 +117,12 @@ class Progress:
 
     def started(self, run_id: str, label: str, name: str, *, attached: bool = False) -> None:
         """Show a run that has started, or that the command has `attached` to."""
-        self._going[run_id] = _Going(label, name, time.time())
-        self.say(f"[cyan]▶[/] {label} {escape(name)} {'goes on; attached to it' if attached else 'started'}")
+        self._running[run_id] = _Running(label, name, time.time())
+        self.say(f"[cyan]▶[/] {label} {escape(name)} {'is running; attached to it' if attached else 'started'}")
 
     def ended(self, run_id: str, label: str, name: str, status: str, seconds: float, message: str) -> None:
         """Show a run that has ended."""
-        self._going.pop(run_id, None)
+        self._running.pop(run_id, None)
         sign = "[green]✓[/]" if status == "finished" else "[red]✗[/]"
         after = f" after {tables.duration(seconds)}" if seconds else ""
         reason = f": {escape(message)}" if message else ""
@@ -130,7 +130,7 @@ class Progress:
 
     def _render(self) -> RenderableType:
         lines = []
-        for run_id, run in list(self._going.items()):
+        for run_id, run in list(self._running.items()):
             values = self._values.get(run_id)
             text = f" {run.label} {run.name}  {tables.duration(time.time() - run.since)}"
             if values and values.cpu_usage is not None:
@@ -141,5 +141,5 @@ class Progress:
         return Group(*lines)
 
     def _look(self) -> None:
-        if self._going:
-            self._values = self.live(list(self._going))
+        if self._running:
+            self._values = self.live(list(self._running))

@@ -1,4 +1,4 @@
-"""A stand-in for your training: solves least squares by gradient descent. Replace it with your own script."""
+"""Example of a training: least squares by gradient descent. Replace it with your own script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypergauge import track  # optional: phases, epochs and steps; does nothing
 
 
 def main() -> None:
-    """Descend, and log the loss to MLflow as you always do."""
+    """Train, and log the loss to MLflow as usual."""
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--size", type=int, default=300)
     arguments.add_argument("--steps", type=int, default=60)

@@ -1,4 +1,4 @@
-"""The command ``report``."""
+"""Command ``report``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands ``list`` and ``metrics``."""
+"""Commands ``list`` and ``metrics``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``watch``."""
+"""Command ``watch``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hypergauge.sql.server.database import Database
 
 __all__ = ["register"]
 
-# The exit status that shells use for Ctrl-C.
+# Exit status of shells after Ctrl-C.
 _INTERRUPTED = 130
 
 

@@ -1,4 +1,4 @@
-"""The command ``highlights``."""
+"""Command ``highlights``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands ``share`` and ``open``, for views as small files."""
+"""Commands ``share`` and ``open`` for view files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-# Variables that say that a browser can open; remote terminals set `BROWSER`.
+# Variables of sessions in which a browser can open; remote terminals set `BROWSER`.
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 
@@ -62,7 +62,7 @@ def share(
     with reading(measured=selectors) as connection:
         runs = select_runs(connection, selectors)
         added = ViewChart.of(connection, runs, metrics, by=by, align=align, scopes=tuple(scope or ()))
-        # Refused now if there is nothing to draw.
+        # Refuse a selection without data now, and not when the view is opened.
         chart(connection, runs, added.metrics, by=by, align=align, scopes=scope or None, points=2)
     view = View((*before, *(() if added in before else (added,))))
     view.write(output)

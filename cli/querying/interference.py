@@ -1,4 +1,4 @@
-"""The command ``interference``."""
+"""Command ``interference``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from hypergauge.cli.asking.plot import inches
 from hypergauge.cli.common import Json, as_json, check_folder, console, reading, show_notices
+from hypergauge.cli.querying.plot import inches
 from hypergauge.core.errors import BadRequest, NoData
 from hypergauge.core.files.run_folder import write_atomically
 from hypergauge.sql.queries.notices import Notice, notices
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-_ENDINGS = (".svg", ".png", ".pdf")
-# The table alone shows so few slowdowns as well.
+_SUFFIXES = (".svg", ".png", ".pdf")
+# Largest number of slowdowns for which the table needs no heat map.
 _FEW = 2
 
 
@@ -46,8 +46,8 @@ def interference(
     json: Json = False,
 ) -> None:
     """Show what collocation cost each configuration, and whether it paid off."""
-    if output is not None and output.suffix.lower() not in _ENDINGS:
-        raise BadRequest(f"a heat map is a file that ends in {', '.join(_ENDINGS)}; {output.name!r} does not")
+    if output is not None and output.suffix.lower() not in _SUFFIXES:
+        raise BadRequest(f"a heat map is a file that ends in {', '.join(_SUFFIXES)}; {output.name!r} does not")
     if output is not None:
         check_folder(output)
     width_and_height = inches(size)
@@ -57,18 +57,18 @@ def interference(
     with reading(measured=selectors) as connection:
         found = collocation.interference(connection, selectors, metric=metric, simulated=simulated)
         facts = collocation.facts(found) if found.sets else map(collocation.left_out, found.left_out)
-        said = notices(connection, facts)
+        shown = notices(connection, facts)
     if not found.sets:
-        why = "".join(f"\n{one.text}" for one in said)
+        why = "".join(f"\n{one.text}" for one in shown)
         raise NoData(f"{', '.join(selectors)} has no collocated runs to compare{why}")
     if output is not None:
         _draw(found, output, style, width_and_height, title)
     if json:
         files = {} if output is None else {"file": str(output)}
-        more = {"notices": [asdict(one) for one in said], "advice": collocation.advice(found)}
+        more = {"notices": [asdict(one) for one in shown], "advice": collocation.advice(found)}
         as_json({**files, **found.as_dict(), **more})
         return
-    _show(found, said)
+    _show(found, shown)
     if output is not None:
         console().print(f"Wrote {escape(str(output))}")
 
@@ -84,7 +84,7 @@ def _draw(found: Interference, output: Path, style: str, size: tuple[float, floa
     write_atomically(output, drawn, 0o666)
 
 
-def _show(found: Interference, said: Sequence[Notice]) -> None:
+def _show(found: Interference, shown: Sequence[Notice]) -> None:
     from hypergauge.dashboards.terminal import sharing
     from hypergauge.insight.sharing import collocation
 
@@ -94,6 +94,6 @@ def _show(found: Interference, said: Sequence[Notice]) -> None:
     for grid in sharing.grids(found):
         if len(grid.cells) > _FEW:
             out.print(sharing.heatmap(grid))
-    show_notices(said)
+    show_notices(shown)
     nothing = "No advice on what to collocate: there is no set whose configurations all ran alone as well."
     out.print(escape(collocation.advice(found) or nothing))

@@ -1,4 +1,4 @@
-"""The commands ``rules run``, ``rules list``, ``rules check`` and ``rules replay``."""
+"""Commands ``rules run``, ``rules list``, ``rules check`` and ``rules replay``."""
 
 from __future__ import annotations
 
@@ -194,30 +194,30 @@ class _Sweep:
 
 
 def _sweep(
-    asked: _Sweep, values: Mapping[str, Mapping[str, Value]], selectors: Sequence[str], limit: timedelta, json: bool
+    swept: _Sweep, values: Mapping[str, Mapping[str, Value]], selectors: Sequence[str], limit: timedelta, json: bool
 ) -> None:
-    own = values[asked.rule.name]
-    name = asked.parameter.name
+    own = values[swept.rule.name]
+    name = swept.parameter.name
     with reading() as connection:
         runs = select_runs(connection, selectors)
-        found = list(replays.sweep(connection, asked.rule, own, name, asked.values, runs, limit))
+        found = list(replays.sweep(connection, swept.rule, own, name, swept.values, runs, limit))
     if json:
         rows = [
             {"value": _plain(one.value), "fired": one.fired, "runs": one.runs, "seconds": one.seconds, "failures": one.failures}
             for one in found
         ]  # fmt: skip
-        as_json({"rule": asked.rule.name, "parameter": name, "value": _plain(own[name]), "sweep": rows})
+        as_json({"rule": swept.rule.name, "parameter": name, "value": _plain(own[name]), "sweep": rows})
         return
     made = tables.table(name, ">fires on", ">of runs", ">for")
     for one in found:
         mark = " (as set)" if one.value == own[name] else ""
         made.add_row(
-            _text(one.value, asked.parameter) + mark, str(one.fired), str(one.runs), tables.duration(one.seconds)
+            _text(one.value, swept.parameter) + mark, str(one.fired), str(one.runs), tables.duration(one.seconds)
         )
     console().print(made)
     if failures := sum(one.failures for one in found):
         console().print(
-            f"[yellow]![/] {counted(failures, 'evaluation')} failed; `bench rules replay --rule {asked.rule.name}` says why"
+            f"[yellow]![/] {counted(failures, 'evaluation')} failed; `bench rules replay --rule {swept.rule.name}` says why"
         )
 
 
@@ -228,7 +228,7 @@ def _known(known: Mapping[str, Rule], name: str) -> Rule:
 
 
 def _values(chosen: ChosenRules, given: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """Return the parameters of all rules: those of the settings, replaced by the `given` ones."""
+    """Return the parameters of all rules from the settings, overridden by the `given` ones."""
     known = {name: one.rule for name, one in chosen.known.items()}
     values = {name: dict(chosen.settings.values(name)) for name in known}
     for text in given:

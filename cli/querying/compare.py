@@ -1,4 +1,4 @@
-"""The command ``compare``."""
+"""Command ``compare``."""
 
 from __future__ import annotations
 

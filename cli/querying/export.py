@@ -1,4 +1,4 @@
-"""The commands ``export`` and ``import``."""
+"""Commands ``export`` and ``import``."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _refuse_name(name: str, *, trace: bool, metrics: Sequence[str] | None) -> No
     elif not name.endswith((*FORMS, _CAPSULE)):
         forms = (*FORMS, _CAPSULE)
         raise BadRequest(
-            f"the file's ending says what to write, and {name!r} ends in none of {', '.join(forms)}"
+            f"the suffix of the file selects the format, and {name!r} has none of {', '.join(forms)}"
             + (did_you_mean(f".{name.rpartition('.')[2]}", forms) if "." in name else "")
         )
     elif name.endswith(_CAPSULE) and metrics:

@@ -1,4 +1,4 @@
-"""The command ``plot``."""
+"""Command ``plot``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["inches", "register"]
 
-# Points of a curve, by file ending: a few inches show no more, but a page can be zoomed into.
+# Points of a curve, by file suffix: a few inches show no more, but a page has zoom.
 _POINTS = {".svg": 300, ".pdf": 300, ".png": 300, ".html": 600}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)")
 _MOST_INCHES = 100
@@ -55,12 +55,12 @@ def plot(
     json: Json = False,
 ) -> None:
     """Plot runs or workloads over their common time, steps or epochs."""
-    ending = output.suffix.lower()
-    if ending not in _POINTS:
+    suffix = output.suffix.lower()
+    if suffix not in _POINTS:
         raise BadRequest(f"a plot is a file that ends in {', '.join(_POINTS)}; {output.name!r} does not")
     if kind not in ("lines", "bars"):
         raise BadRequest(f"--kind is 'lines' or 'bars', not {kind!r}")
-    if kind == "bars" and (ending == ".html" or align != "time"):
+    if kind == "bars" and (suffix == ".html" or align != "time"):
         raise BadRequest("bars have no axis: --align and .html go with lines")
     width_and_height = inches(size)
     check_folder(output)
@@ -77,18 +77,18 @@ def plot(
             found = bars(connection, runs, metrics, by=by, scopes=scope)
             layout = lay_out_bars(found)
         else:
-            found = chart(connection, runs, metrics, by=by, align=align, scopes=scope, points=_POINTS[ending])
+            found = chart(connection, runs, metrics, by=by, align=align, scopes=scope, points=_POINTS[suffix])
             layout = lay_out(found)
-    if isinstance(layout, Layout) and ending == ".html":
+    if isinstance(layout, Layout) and suffix == ".html":
         from hypergauge.dashboards.plots.page import page
 
         drawn = page(
             [layout], title or f"{', '.join(p.axis.name for p in layout.panels)} of {', '.join(selectors)}"
         ).encode()
     else:
-        from hypergauge.dashboards.plots.figure import Looks, draw  # with matplotlib, a quarter of a second
+        from hypergauge.dashboards.plots.figure import Looks, draw  # imports matplotlib, a quarter of a second
 
-        drawn = draw(layout, ending, Looks(style, width_and_height, title, notes))
+        drawn = draw(layout, suffix, Looks(style, width_and_height, title, notes))
     write_atomically(output, drawn, 0o666)
     if json:
         as_json({"file": str(output), **found.as_dict()})
