@@ -124,7 +124,7 @@ def test_without_a_collector_no_scrape_is_missed(world: World) -> None:
         start,
         start + 1200,
     )
-    assert rows == [("removed", 2, 1.0), ("host", 9, 1.0)]
+    assert rows == [("host", 9, 1.0), ("removed", 2, 1.0)]
 
 
 def test_lateness_is_the_age_of_the_newest_sample(world: World, now: float) -> None:
