@@ -1,1 +1,1 @@
-"""Everything that people look at: terminal views, Grafana, plots and reports."""
+"""Terminal views, Grafana dashboards, plots and reports."""

@@ -10,7 +10,7 @@ __all__ = ["INK", "shade"]
 _FASTER, _SLOWER = (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)
 # At how many times as long, or as short, a colour is at its full; the blue is less so, that letters are read on it.
 _FULL, _BLUE = 3.0, 0.6
-# Of the letters on them, in the light as in the dark.
+# Of letters on these shades, in both themes.
 INK = "#000000"
 
 

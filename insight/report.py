@@ -136,7 +136,7 @@ def _usual(connection: Connection, run_ids: Sequence[str]) -> tuple[str, ...]:
     there = {one.quantity for one in coverage(connection, run_ids)}
     quantities = [next((name for name in names if name in there), None) for names in _CHARTED]
     keys = software_keys(connection, run_ids)
-    # MLflow's system metrics repeat the quantities, less precisely.
+    # MLflow's system metrics duplicate the quantities, less precisely.
     own = sorted((key for key in keys if not key.startswith("system/")), key=lambda key: (-len(keys[key]), key))
     return (*(name for name in quantities if name), *own[:_MOST_KEYS])
 

@@ -14,7 +14,7 @@ __all__ = ["faults"]
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)[^}]*\}|(\w+))")
 # A placeholder of a string that should be an f-string.
-_LEFTOVER = re.compile(r"(?<![$'])\{[a-zA-Z_.]+\}")
+_UNFILLED = re.compile(r"(?<![$'])\{[a-zA-Z_.]+\}")
 _PANEL_KEYS = ("id", "type", "title", "gridPos", "pluginVersion", "fieldConfig", "options")
 _WIDTH = 24
 
@@ -66,8 +66,8 @@ def _panel_faults(panel: Json, known: set[str]) -> Iterator[str]:
 def _statement_faults(statement: str, known: set[str]) -> Iterator[str]:
     if ":raw}" in statement:
         yield "a variable stands in the query as it is (:raw), so that a value could be SQL"
-    if leftover := _LEFTOVER.search(statement):
-        yield f"{leftover[0]} stands in the query as it is"
+    if unfilled := _UNFILLED.search(statement):
+        yield f"the query contains the unreplaced {unfilled[0]}"
     if ";" in statement:
         yield "there is more than one statement"
     yield from _unknown_variables("the query", statement, known)

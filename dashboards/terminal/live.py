@@ -113,7 +113,7 @@ def _notes(seen: Watched, shown: Sequence[WatchedRun], left_out: Sequence[Watche
         yield "Waiting for the first run."
     yield from (f"Waiting for the first run: {escape(why)}." for why in seen.awaited)
     if not seen.over:
-        yield "[dim]Ctrl-C leaves; the runs go on.[/]"
+        yield "[dim]Ctrl-C leaves; the runs continue.[/]"
 
 
 def _counts(runs: Sequence[WatchedRun]) -> str:

@@ -148,7 +148,7 @@ def values_of(
             if summary is not None and scope is None and summary.scope != "instance":
                 summary = None
         value = getattr(summary, column.statistic) if summary else None
-        # A value of the host says nothing about a run, unless the host has a single GPU.
+        # A value of the host is no value of the run, unless the host has a single GPU.
         if summary is None or value is None or (scope is None and summary.scope == "host" and column.own):
             continue
         values[column.key], scopes[column.key] = value, summary.scope

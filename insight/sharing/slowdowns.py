@@ -196,10 +196,10 @@ class _Group:
             for solo in alone
         ]
 
-    def _against(self, together: Sequence[float | None], figure: Callable[[RunInfo], float | None]) -> Against | None:
+    def _against(self, together: Sequence[float | None], value: Callable[[RunInfo], float | None]) -> Against | None:
         """Compare a value of the repetitions with the sum of the runs alone."""
         counts = Counter(map(_kind, self.repetitions[0].runs))
-        alone = [[figure(run) for run in self._alone(kind)[1]] for kind in counts]
+        alone = [[value(run) for run in self._alone(kind)[1]] for kind in counts]
         known = [value for value in together if value]
         samples = [
             [count * value for value in some if value] for some, count in zip(alone, counts.values(), strict=True)

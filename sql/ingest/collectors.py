@@ -23,7 +23,7 @@ def renew_collector(connection: Connection, peer: Peer, targets: str, lease: flo
     """Renew a collector's lease; `targets` is a digest of its configured targets."""
     connection.execute(
         """
-        with gone as (delete from collectors where lease_until < now() - interval '1 day')
+        with expired as (delete from collectors where lease_until < now() - interval '1 day')
         insert into collectors (source, host, pid, targets, lease_until)
         values (%s, %s, %s, %s, now() + make_interval(secs => %s))
         on conflict (source) do update set host = excluded.host, pid = excluded.pid, targets = excluded.targets,

@@ -178,11 +178,11 @@ def _copy(connection: Connection, table: str, columns: Columns) -> None:
             copy.write(block)
 
 
-def request_retag(connection: Connection, places: Mapping[int, float]) -> None:
+def request_retag(connection: Connection, earliest: Mapping[int, float]) -> None:
     """Queue resources for the next `retag` after this transaction, each from a time in Unix seconds on."""
     with connection.cursor() as cursor:
         cursor.executemany(
-            "insert into retag_queue (place_id, from_time) values (%s, to_timestamp(%s))", list(places.items())
+            "insert into retag_queue (place_id, from_time) values (%s, to_timestamp(%s))", list(earliest.items())
         )
 
 
@@ -192,7 +192,7 @@ def retag(connection: Connection) -> int:
         return 0
     with connection.transaction():
         rows = connection.execute("delete from retag_queue returning place_id, from_time").fetchall()
-        earliest = {place: min(time for other, time in rows if other == place) for place, _ in rows}
+        earliest = {place_id: min(time for other, time in rows if other == place_id) for place_id, _ in rows}
         moved = [connection.execute("select retag(%s, %s)", change).fetchone() for change in earliest.items()]
     return sum(int(row[0]) for row in moved if row is not None)
 

@@ -72,7 +72,7 @@ def measured(
         return cursor.execute(
             """
             with asked as materialized (
-                select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s)
+                select run_id, exclusive(run_id) as alone from runs where run_id = any(%(runs)s)
             ), statistics as materialized (
                 select s.*, dense_rank() over (partition by s.run_id, s.quantity order by
                            case when %(scopes)s::text[] is null then scope_width(s.scope, a.alone) else 0 end) as width

@@ -187,7 +187,7 @@ def _summaries(connection: Connection, source: str, values: dict[str, Any]) -> l
         return cursor.execute(
             f"""
             with asked as materialized (
-                select run_id, mostly_alone(run_id) as alone from runs where run_id = any(%(runs)s))
+                select run_id, exclusive(run_id) as alone from runs where run_id = any(%(runs)s))
             select s.run_id, s.quantity, coalesce(m.unit, '') as unit, s.scope, n, seconds, mean, min, max, p50, p95,
                    total, coalesce(seen, seconds) as seen
             from {source} join asked using (run_id)

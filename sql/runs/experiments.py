@@ -52,7 +52,7 @@ def lock_experiment(connection: Connection, experiment: int) -> None:
     """
     if not value(connection, bool, "select pg_try_advisory_lock(hashtext('bench.schedule'), %s)", (experiment,)):
         raise BadRequest(
-            f"experiment {experiment} is being scheduled by another command; `bench status` shows how it goes on, "
+            f"experiment {experiment} is being scheduled by another command; `bench status` shows its progress, "
             f"`bench stop {experiment}` ends it"
         )
 
@@ -94,7 +94,7 @@ def lock_command(connection: Connection, workload: int) -> None:
     Raises
     ------
     BadRequest
-        Another command already repeats the workload.
+        Another command already reruns the workload.
     """
     if not value(connection, bool, "select pg_try_advisory_lock(hashtext('bench.command'), %s)", (workload,)):
         raise BadRequest(
@@ -126,11 +126,11 @@ def next_free_id(connection: Connection) -> int:
 
 def choose_id(connection: Connection, source: str, preferred: int) -> int:
     """Return the experiment of the file `source`: its existing one, else `preferred` if free, else the next free id."""
-    owned = first_value(
+    owner = first_value(
         connection, int, "select experiment_id from experiments where source = %s order by 1 limit 1", (source,)
     )
-    if owned is not None:
-        return owned
+    if owner is not None:
+        return owner
     return next_free_id(connection) if owner_problem(connection, preferred, source) else preferred
 
 

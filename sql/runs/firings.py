@@ -119,8 +119,8 @@ def _refused(error: psycopg.Error, asked: str, limit: timedelta) -> RuleFailed:
     line = _line(error, asked)
     if isinstance(error, psycopg.errors.UndefinedColumn) and line is None:  # the error is in the enclosing query
         return RuleFailed(f"it has to answer with {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}")
-    said = (error.diag.message_primary or str(error), error.diag.message_detail, error.diag.message_hint)
-    return RuleFailed("; ".join(part for part in said if part), line=line)
+    parts = (error.diag.message_primary or str(error), error.diag.message_detail, error.diag.message_hint)
+    return RuleFailed("; ".join(part for part in parts if part), line=line)
 
 
 def _line(error: psycopg.Error, asked: str) -> int | None:

@@ -190,8 +190,10 @@ def _execute(connection: psycopg.Connection, name: str, statements: bytes) -> No
     except psycopg.errors.InsufficientPrivilege:
         raise  # missing rights, not a fault of the file
     except (psycopg.ProgrammingError, psycopg.InternalError, psycopg.DataError, psycopg.IntegrityError) as error:
-        said = ". ".join(filter(None, (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint)))
-        raise MigrationFailed(f"{name} does not fit what is in the database: {said}; nothing was changed") from error
+        reason = ". ".join(
+            filter(None, (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint))
+        )
+        raise MigrationFailed(f"{name} does not fit what is in the database: {reason}; nothing was changed") from error
 
 
 def _sql_files(folder: str, flavour: Flavour) -> list[Traversable]:

@@ -29,7 +29,7 @@ Connection = psycopg.Connection
 _SILENCE_MILLISECONDS = 30_000
 _CANCELLED = (
     "the replica has cancelled this, time and again, since it was in the way of what had to be replayed: "
-    "repeat it, or set max_standby_streaming_delay higher there"
+    "retry, or set max_standby_streaming_delay higher there"
 )
 # Errors of the driver for a lost server; such a call may be retried.
 lost = (psycopg.OperationalError, psycopg.InterfaceError)
@@ -80,7 +80,7 @@ class Database:
             if self.settings.read_dsn is not None:
                 raise BadRequest(
                     "BENCH_READ_DSN is set without BENCH_DSN: one can look, but what is written would go to an embedded "
-                    "database that nobody looks at; set BENCH_DSN as well"
+                    "database without readers; set BENCH_DSN as well"
                 )
             self._dsn = self._embedded.acquire()
 
@@ -206,8 +206,8 @@ class Database:
         # A write to a view of `bench_own` raises the second error.
         forbidden = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectNotInPrerequisiteState)
         if connection is not None and isinstance(error, forbidden):
-            said = error.diag.message_primary
-            return StatementFailed(f"{connection.info.user} may not do this in the database: {said}")
+            reason = error.diag.message_primary
+            return StatementFailed(f"{connection.info.user} may not do this in the database: {reason}")
         cancelled = self._reading and isinstance(error, replica.conflicts)
         return StatementFailed(_CANCELLED if cancelled else str(error).strip())
 

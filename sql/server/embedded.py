@@ -128,7 +128,7 @@ class EmbeddedServer:
         with self._shared.alone() as alone:
             if not alone:
                 raise DatabaseUnavailable(
-                    f"the embedded database in {self.folder} is in use: end what uses it (`bench down`), and repeat"
+                    f"the embedded database in {self.folder} is in use: stop its clients (`bench down`), and retry"
                 )
             self._lease.take()
             self.make_socket_dir()

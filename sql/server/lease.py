@@ -107,7 +107,7 @@ class Lease:
         if host != self._mine["host"]:
             raise DatabaseUnavailable(
                 f"the embedded database in {self._folder} is in use on host {host}: stop it there with `bench down`; "
-                f"if {host} has crashed or is gone, and nothing of it works on this folder any more, remove {self.path}; "
+                f"if {host} has crashed or no longer exists, and no process of it uses this folder, remove {self.path}; "
                 "or set BENCH_HOME to a folder of this host, or BENCH_DSN to a server for both"
             )
         return holder

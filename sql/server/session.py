@@ -32,7 +32,7 @@ PASSING = (
 _KEPT = (errors.DeadlockDetected, errors.LockNotAvailable, errors.SerializationFailure)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 # Outage after which the session notifies the user; a restart takes less.
-_SAID_SECONDS = 5.0
+_REPORT_SECONDS = 5.0
 # Wait for locks of the lost connection, which the server may still hold.
 _LOCK_SECONDS = 10.0
 
@@ -86,7 +86,7 @@ class Session:
         BadRequest
             Another session has taken a lock that was lost with a connection.
         """
-        began, backoff, said = time.monotonic(), Backoff(_FIRST_PAUSE, _LONGEST_PAUSE), False
+        began, backoff, reported = time.monotonic(), Backoff(_FIRST_PAUSE, _LONGEST_PAUSE), False
         while True:
             try:
                 done = work(self._connected(), *args, **kwargs)
@@ -98,14 +98,14 @@ class Session:
                 away = time.monotonic() - began
                 if isinstance(error, errors.QueryCanceled) or away > self._timeout:
                     raise self._failed(error) from error
-                if not said and away > _SAID_SECONDS:
-                    self._say(f"the database is away, and is waited for: {str(error).strip()}")
-                    said = True
+                if not reported and away > _REPORT_SECONDS:
+                    self._say(f"the database is unreachable; waiting for it: {str(error).strip()}")
+                    reported = True
                 time.sleep(backoff.failed())
             except psycopg.Error as error:
                 raise self._failed(error) from error
             else:
-                if said:
+                if reported:
                     self._say("the database is back")
                 return done
 

@@ -26,7 +26,7 @@ def transport(dsn: str) -> tuple[bool, str]:
     mode = given.get("sslmode") or "prefer"
     if encrypted and mode == _FULL:
         return True, f"{host} over TLS, its certificate verified"
-    how = "over TLS, but nobody looks whose" if encrypted else "without TLS"
+    how = "over TLS without verification of the certificate" if encrypted else "without TLS"
     return False, f"{host} {how} (sslmode={mode}): add sslmode={_FULL}&sslrootcert=…/ca.pem"
 
 

@@ -111,7 +111,7 @@ def _clear(server: EmbeddedServer, programs: Programs) -> FileLock:
                 return lock
             alone = lock.take(0.1)  # then one more pass: no program is left to add files
             if not alone and time.monotonic() > deadline:
-                raise DatabaseUnavailable("an upgrade that was interrupted has not ended yet; repeat")
+                raise DatabaseUnavailable("an upgrade that was interrupted has not ended yet; retry")
     except BaseException:
         lock.release()
         raise

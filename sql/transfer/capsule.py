@@ -98,13 +98,13 @@ def export(
     runs, notes = _ended(runs)
     ids = [run.run_id for run in runs]
     with writing(path, replace=True) as archive, snapshot(connection):
-        gone = buckets.deleted_samples(connection, ids)
-        if gone is not None:
+        deleted = buckets.deleted_samples(connection, ids)
+        if deleted is not None:
             notes.append(
-                f"of what is older than {gone.cutoff:%Y-%m-%d} the raw samples are gone here; in their place are the least, "
-                "the mean and the greatest of every 10 s"
+                f"raw samples from before {deleted.cutoff:%Y-%m-%d} are deleted here; the capsule has minimum, mean and maximum of "
+                "every 10 s instead"
             )
-        with contextlib.closing(_blocks(connection, ids, gone)) as blocks:
+        with contextlib.closing(_blocks(connection, ids, deleted)) as blocks:
             parts, series = _samples(archive, blocks, tell)
         manifest = Manifest(
             release=__version__,
@@ -142,12 +142,12 @@ def _listed(labels: Sequence[str]) -> str:
     return ", ".join(labels[:8]) + (f" and {len(labels) - 8} more" if len(labels) > 8 else "")
 
 
-def _blocks(connection: Connection, run_ids: list[str], gone: buckets.DeletedSamples | None) -> Generator[Columns]:
-    if gone is None:
+def _blocks(connection: Connection, run_ids: list[str], deleted: buckets.DeletedSamples | None) -> Generator[Columns]:
+    if deleted is None:
         yield from stream(connection, run_ids)
     else:
-        yield from stream(connection, run_ids, condition=gone.condition())
-        yield from buckets.as_samples(connection, run_ids, gone)
+        yield from stream(connection, run_ids, condition=deleted.condition())
+        yield from buckets.as_samples(connection, run_ids, deleted)
 
 
 def _samples(

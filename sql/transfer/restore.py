@@ -70,7 +70,7 @@ def _clear(connection: Connection) -> None:
     if others := _others(connection):
         raise BadRequest(
             f"{others} other connection{'s' if others > 1 else ''} to this database: end what uses it (`bench down`, "
-            "a collector, a scheduler, MLflow), and repeat"
+            "a collector, a scheduler, MLflow), and retry"
         )
     pending(connection)  # refuses a database of a newer release
     for table in ("bench.runs", "bench.samples", f"{MLFLOW}.runs"):

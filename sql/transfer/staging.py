@@ -197,6 +197,6 @@ def _refuse_taken(connection: Connection) -> None:
     if taken is not None:
         free = next_free_id(connection)
         raise BadRequest(
-            f"{taken[0]} is another run here ({taken[1][:8]}), with the same place in its experiment: give --into {free}, "
+            f"{taken[0]} is another run here ({taken[1][:8]}), with the same position in its experiment: give --into {free}, "
             "which is free"
         )

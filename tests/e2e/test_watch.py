@@ -31,7 +31,7 @@ def test_a_run_is_watched_at_a_terminal_to_its_end(home: Home) -> None:
     pattern = r"running [\d.:]+ s +[\d.]+ cores +[\d.]+ MiB"
     wait_for(lambda: re.search(pattern, terminal.screen), pattern)
     wait_for(lambda: re.search("[▁▂▃▄▅▆▇█]{2,}", terminal.screen), "a curve")
-    assert "Ctrl-C leaves; the runs go on." in terminal.screen
+    assert "Ctrl-C leaves; the runs continue." in terminal.screen
     open_gate(gate, 3)
     command.wait(1)
     last = terminal.wait(1)

@@ -94,7 +94,7 @@ def _trouble(title: str, what: str) -> Json:
     return _stat(
         title,
         f"""
-            select coalesce(sum(times), 0) as times from collector_troubles($__timeFrom(), $__timeTo())
+            select coalesce(sum(times), 0) as times from collector_errors($__timeFrom(), $__timeTo())
             where what = '{what}'
         """,
         defaults={"color": {"mode": "thresholds"}, "thresholds": ANY, "decimals": 0},

@@ -23,7 +23,7 @@ _NO_COLLECTOR = (
 
 def collector() -> list[Json]:
     """Return charts of the collectors' work and errors."""
-    return [_rates(), _failures(), _times(), _backlog(), _dropped(), _troubles()]
+    return [_rates(), _failures(), _times(), _backlog(), _dropped(), _errors()]
 
 
 def database() -> list[Json]:
@@ -87,12 +87,12 @@ def _backlog() -> Json:
     return _curves("Spool by host", f"value from {own(['spool_size'])}", name="series", unit="bytes")
 
 
-def _troubles() -> Json:
+def _errors() -> Json:
     return panels.table(
         "Errors",
         """
             select what as "Error", reason as "Reason", times as "Count"
-            from collector_troubles($__timeFrom(), $__timeTo())
+            from collector_errors($__timeFrom(), $__timeTo())
         """,
         overrides=[parts.NO_PLACEHOLDER, for_name("Count", decimals=0)],
         empty="No errors.",

@@ -6,7 +6,7 @@ create table experiments (
     name          text not null,
     source        text not null,           -- the file that owns the experiment
     created_at    timestamptz not null default now(),
-    stop_reason   text                     -- set: the schedule is asked to end; null again when it is scheduled anew
+    stop_reason   text                     -- set to stop the schedule; the next schedule resets it
 );
 
 create table workloads (
@@ -19,26 +19,26 @@ create table workloads (
     unique (experiment_id, workload)
 );
 
--- The file of each workload, and its number there: rows of several files in one experiment never share a workload.
+-- File of each workload, and its number there. Rows of different files never share a workload.
 create table bench_internal.file_workloads (
     experiment_id integer not null references experiments on delete cascade,
     source        text not null,           -- the file
-    written       integer not null,        -- the workload's number in the file
-    workload      integer not null,        -- and in the experiment
+    written       integer not null,        -- number of the workload in the file
+    workload      integer not null,        -- number in the experiment
     primary key (experiment_id, source, written),
     unique (experiment_id, workload)
 );
 
--- Jobs of executors, such as Slurm's. A row is written before the job is submitted, under the name that the job carries: a
--- scheduler that died in between finds it by that name.
+-- Jobs of executors, such as Slurm. A scheduler inserts the row before it submits the job: after a crash in between, its
+-- successor finds the job by its name.
 create table bench_internal.jobs (
-    job          text primary key,         -- the name that we gave it
+    job          text primary key,         -- name of the job
     executor     text not null,
-    native_id    text,                     -- its id there, as soon as it is known
+    native_id    text,                     -- id in the batch system, once known
     workload_id  integer not null references workloads on delete cascade,
     state        text not null default 'pending' check (state in ('pending', 'running', 'ended')),
-    reason       text,                     -- why it waits, or has ended
-    failure      text,                     -- why it could not begin its runs, as its own process reports
+    reason       text,                     -- reason for waiting or for the end
+    failure      text,                     -- error of its own process before the first run
     host         text,
     submitted_at timestamptz not null default now(),
     ended_at     timestamptz
@@ -66,26 +66,26 @@ create table runs (
     params        jsonb not null default '{}',
     host          text not null,
     simulated     boolean not null default false,   -- placed on simulated GPUs
-    profilers     text not null default '',         -- joined by +: its times are not those of a plain run
-    actions       jsonb not null default '{}',      -- what its row wants to be done when rules fire: names of actions by rule
+    profilers     text not null default '',         -- joined by +; profilers change the times
+    actions       jsonb not null default '{}',      -- actions requested by its row, by rule
     keep          boolean not null default false,
     note          text,
-    fingerprint   text not null,           -- what makes a row the same row again
+    fingerprint   text not null,           -- identifies the same row in a later version of the file
     job           text references bench_internal.jobs on delete set null,
-    stop_reason   text,                    -- set: the run is asked to end, from any host
-    lease_until   timestamptz,             -- a running run whose lease is over has lost its supervisor
-    summarised    boolean not null default false,   -- its summary is stored, and no sample has come or moved since
-    evaluated     boolean not null default false,   -- the rules have been evaluated over the whole run, after its end
+    stop_reason   text,                    -- set to stop the run, from any host
+    lease_until   timestamptz,             -- past for a running run: the supervisor is lost
+    summarised    boolean not null default false,   -- its summary is stored and up to date
+    evaluated     boolean not null default false,   -- final evaluation of the rules is done
     unique (workload_id, position, attempt)
 );
 create index on runs (mlflow_run_id);
 create index on runs (lease_until) where status = 'running';
 create index on runs (job) where job is not null;
 create index runs_to_be_evaluated on runs (host) where not evaluated;
-create index runs_by_owner on runs (owner);  -- each query of bench_reader_own begins there
+create index runs_by_owner on runs (owner);  -- for each query of bench_reader_own
 
--- An imported row names the capsule as its `origin`: a host may be in two databases under one name, and what runs here must
--- not move the run sets of what ran elsewhere. `origin` is empty for what is measured here.
+-- `origin` is the capsule of an imported row, else empty. Two databases may have hosts of the same name, and local runs must
+-- not change imported run sets.
 create table placements (
     run_id          text not null references runs on delete cascade,
     host            text not null,
@@ -107,36 +107,35 @@ create table places (
     host            text not null,
     gpu_uuid        text,
     gpu_instance_id integer,
-    run_id          text,                  -- whose process tree; no foreign key: samples may come before the run's row
+    run_id          text,                  -- of a process tree; no foreign key: samples may precede the run's row
     origin          text not null default '',   -- as in placements
     unique nulls not distinct (kind, host, gpu_uuid, gpu_instance_id, run_id, origin)
 );
 create index on places (run_id) where run_id is not null;
 
 create table run_sets (
-    runset_id  integer not null check (runset_id > 0),   -- 0 is no run and has no rows
+    runset_id  integer not null check (runset_id > 0),   -- set 0 means no run and has no rows
     place_id   integer not null references places on delete cascade,
     run_id     text not null references runs on delete cascade,
     scope      text not null check (scope in ('process', 'instance', 'device', 'host')),
     started_at timestamptz not null,
     ended_at   timestamptz,
-    others     integer not null default 0,   -- how many more were in the set where it was imported from
+    others     integer not null default 0,   -- further runs of the set in the database of origin
     primary key (runset_id, run_id)
 );
 create sequence runset_ids as integer owned by run_sets.runset_id;
 create index on run_sets (run_id);
 create index on run_sets (place_id, started_at);
 
--- Places whose run sets changed from a time on: samples that were written beyond it before the change carry the old
--- tag, until a collector has corrected them. Rows, so that no change is lost while every collector is away.
+-- Resources with changed run sets. Samples from `from_time` on have the old tag until a collector retags them. The queue
+-- survives times without a collector.
 create table bench_internal.retag_queue (
     retag_id  bigint generated always as identity primary key,
     place_id  integer not null references places on delete cascade,
     from_time timestamptz not null
 );
 
--- Counts the changes of run sets. A writer of samples holds the row while it tags and commits, so that no change comes
--- between: what it writes carries the tags of the sets as they are.
+-- Number of changes of run sets. A writer locks the row while it tags and commits samples, so that their tags match the sets.
 create table bench_internal.tag_version (version bigint not null);
 insert into bench_internal.tag_version values (0);
 
@@ -152,7 +151,7 @@ create table metrics (
     preference integer not null default 1,
     whole_device boolean not null default false,  -- dcgm-exporter repeats it on each MIG instance, and it counts once
     help       text not null default '',
-    origin     text not null default ''    -- the capsule for whose series alone it counts; empty for ours
+    origin     text not null default ''    -- capsule for whose series it counts; else empty
 );
 create unique index metrics_of_ours on metrics (metric, match) where origin = '';
 
@@ -160,28 +159,28 @@ create table targets (
     target_id         integer generated always as identity primary key,
     host              text not null,
     listener          text not null,
-    instance          text not null default '',  -- host:port; empty for an exporter of our own, whose port may change
+    instance          text not null default '',  -- host:port; empty for our exporters, whose port may change
     url               text not null,
     last_seen         timestamptz,
     up                boolean not null default false,
-    -- By the database's clock, as leases: those of collectors may be off by minutes.
+    -- By the database's clock, as leases are: clocks of collectors may be off by minutes.
     down_since        timestamptz,
-    last_error        text,                      -- why the last scrape failed; null where it did not
-    -- The labels name the host, and go before its lines: in Kubernetes these name a pod.
+    last_error        text,                      -- error of the last scrape; null if it succeeded
+    -- The host of the labels takes precedence over that of lines, which in Kubernetes is a pod.
     says_host         boolean not null default false,
-    collector         text,                      -- the source of its batches; keeps the target while the lease lasts
+    collector         text,                      -- source of its batches; owner of the target during the lease
     collector_host    text,
     collector_pid     integer,
     lease_until       timestamptz,
-    held_since        timestamptz,               -- by this collector: samples of another one from then on are duplicates
+    held_since        timestamptz,               -- samples of other collectors from then on are duplicates
     clock_offset      double precision,          -- seconds by which the host's clock is ahead of the collector's
-    clock_uncertainty double precision,          -- seconds; the truth lies within the offset, more or less this
+    clock_uncertainty double precision,          -- seconds; maximum error of the offset
     unique (host, listener, instance)
 );
 
 create table series (
     series_id integer generated always as identity primary key,
-    target_id integer references targets on delete cascade,   -- null: imported, so nothing here scrapes it
+    target_id integer references targets on delete cascade,   -- null for an imported series
     metric    text not null,
     metric_id integer references metrics on delete set null,
     quantity  text not null,
@@ -189,14 +188,14 @@ create table series (
     host      text not null,
     device    text,
     labels    jsonb not null,
-    counts    boolean                      -- a counter, as its source says: part of a sample's time has its part of the increase
+    counts    boolean                      -- a counter, by its source: its increase is spread over time
 );
 -- By digest: an index cannot hold labels of more than some 2,700 bytes.
 create unique index series_identity on series (target_id, metric, md5(labels::text));
 create index on series (place_id, quantity);
 
--- Series that do not count for a run, since another target gives the same metric of the same place and covers more of it.
--- Written with the run's summary.
+-- Duplicate series of a run: another target exposes the same metric of the same resource and covers more of the run. Stored
+-- with the summary.
 create table bench_internal.stored_duplicates (
     run_id    text not null references runs on delete cascade,
     series_id integer not null references series on delete cascade,
@@ -210,12 +209,12 @@ create table batches (
     primary key (source, batch)
 );
 
--- Live collectors: those with the same targets share them.
+-- Live collectors. Collectors with the same targets share them.
 create table bench_internal.collectors (
     source      text primary key,          -- of its batches
     host        text not null,
     pid         integer not null,
-    targets     text not null,             -- a digest of them
+    targets     text not null,             -- digest of its targets
     lease_until timestamptz not null
 );
 
@@ -223,28 +222,28 @@ create table bench_internal.collectors (
 create table bench_internal.announcements (
     host         text not null,
     listener     text not null,
-    url          text not null,                        -- as other hosts reach it; on 127.0.0.1, as its own host does
-    announced_at timestamptz not null default now(),   -- of several of one host and exporter the first counts
+    url          text not null,                        -- for other hosts; on 127.0.0.1 for its own host
+    announced_at timestamptz not null default now(),   -- the first of one host and exporter counts
     renewed_at   timestamptz not null default now(),
     primary key (host, listener, url)
 );
 
--- Devices that a scheduler provisions for runs, recorded before they are made: if the scheduler dies, its successor finds and
--- removes them, and nothing else is ever removed.
+-- Provisioned devices. A scheduler inserts the row before it creates the device: after a crash, its successor removes these
+-- devices and no others.
 create table bench_internal.provisioned_devices (
     device_id        bigint generated always as identity primary key,
     kind            text not null check (kind in ('instance', 'daemon')),
     host            text not null,
-    boot_id         text not null,         -- of that host: no device outlives a restart
-    home            text not null,         -- BENCH_HOME of its scheduler, with the folders of its runs
-    holder_pid      integer not null,      -- the scheduler that removes it, with its start in seconds since the boot
+    boot_id         text not null,         -- of the host: no device outlives a restart
+    home            text not null,         -- BENCH_HOME of its scheduler
+    holder_pid      integer not null,      -- scheduler that removes it; its start in seconds since boot
     holder_created  double precision not null,
     simulated       text not null,         -- BENCH_SIMULATE of its scheduler; empty for real GPUs
-    run_ids         text[] not null,       -- no foreign key: it is made before its runs are recorded
+    run_ids         text[] not null,       -- no foreign key: the device precedes its runs
     gpu_uuids       text[] not null,
-    profile         text,                  -- of an instance: where it is to be
+    profile         text,                  -- requested placement of an instance
     start           integer,
-    gpu_instance_id integer,               -- and what it was given, once it is there
+    gpu_instance_id integer,               -- id of the created instance
     mig_uuid        text,
     folder          text,                  -- of a daemon
     made_at         timestamptz not null default now()
@@ -274,7 +273,7 @@ create table spans (
     thread     text,
     primary key (run_id, span_id)
 );
--- For a running run's newest phase, epoch and step, among perhaps a million steps.
+-- For the newest phase, epoch and step of a running run, among up to a million steps.
 create index spans_by_kind on spans (run_id, kind, started_at);
 
 create table bench_internal.stored_summaries (
@@ -291,11 +290,11 @@ create table bench_internal.stored_summaries (
     p50      double precision,
     p95      double precision,
     total    double precision,
-    seen     double precision,             -- the seconds less gaps: the mean of a gap stands for all of it, and shows one moment
+    seen     double precision,             -- seconds without gaps
     unique nulls not distinct (run_id, quantity, scope, metric, device)
 );
 
--- Runs whose summary MLflow has as it is now. A row goes when the summary is written anew.
+-- Runs whose current summary MLflow has. A new summary deletes the row.
 create table bench_internal.tracked_summaries (
     run_id     text primary key references runs on delete cascade,
     tracked_at timestamptz not null default now()
@@ -311,8 +310,7 @@ create table rule_firings (
     primary key (run_id, rule, started_at)
 );
 
--- Actions on a rule's firing, with its evidence. Not begun: still to be done. Begun and not ended: a process vanished during
--- it; it may have been done or not, and is not done again.
+-- Actions on firings. An action without a start is pending. An action without an end was interrupted, and is not retried.
 create table rule_actions (
     run_id     text not null references runs on delete cascade,
     rule       text not null,
@@ -329,7 +327,7 @@ create table rule_actions (
 );
 create index rule_actions_to_be_done on rule_actions (asked_at) where begun_at is null;
 
--- Lines about a run's curves, written when it has ended.
+-- Highlights of a run's curves, written after its end.
 create table highlights (
     run_id     text not null references runs on delete cascade,
     started_at timestamptz not null,
@@ -340,7 +338,7 @@ create table highlights (
 );
 create index on highlights (run_id, started_at);
 
--- The executor's own accounting of a run, beside the measurements.
+-- Accounting of a run by its batch system.
 create table accounting (
     run_id          text primary key references runs on delete cascade,
     step            text not null,
@@ -351,8 +349,7 @@ create table accounting (
     energy_joules   double precision
 );
 
--- Raw samples are kept for ever, unless `keep_raw` is set. Below the cutoff they are deleted (but for runs to be kept) and the
--- aggregates are the truth.
+-- Raw samples are kept for ever, unless `keep_raw` is set. Below the cutoff only aggregates and protected runs' samples remain.
 create table bench_internal.retention (
     keep_raw   interval check (keep_raw >= interval '1 day'),
     raw_cutoff timestamptz not null default '-infinity'

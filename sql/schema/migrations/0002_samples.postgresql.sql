@@ -1,5 +1,4 @@
--- Samples in plain PostgreSQL: one table, and the downsampled relations computed on read. No background job, nothing
--- to keep in step.
+-- Samples in plain PostgreSQL: one table, and downsampled relations that are computed on read, without background jobs.
 
 create table samples (
     time      timestamptz not null,
@@ -9,14 +8,14 @@ create table samples (
     dt        real not null
 );
 create index samples_series on samples (series_id, time);
--- For queries of a time range over all series. A range index costs a writer next to nothing.
+-- For queries of a time range over all series. A range index hardly slows down writers.
 create index samples_time on samples using brin (time) with (pages_per_range = 32, autosummarize = on);
 
--- Samples on their way to below the raw cutoff; empty between transactions.
+-- Buffer for late samples below the raw cutoff; empty between transactions.
 create unlogged table bench_internal.late_samples (like samples);
 
--- Rows of the downsampled relations below the raw cutoff. Rows of the same bucket, series and run set add up: late samples become
--- another row.
+-- Rows of the downsampled relations below the raw cutoff. Rows of the same bucket, series and run set add up: late
+-- samples add another row.
 create table bench_internal.samples_10s_stored (
     bucket    timestamptz not null,
     series_id integer not null,

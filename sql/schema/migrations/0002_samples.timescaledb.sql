@@ -10,7 +10,7 @@ create table samples (
 select public.create_hypertable('samples', public.by_range('time', interval '1 day'), create_default_indexes => false);
 create index samples_series on samples (series_id, time);
 -- A refresh covers a span of time over all series, which the index by series does not serve: without range indexes, each
--- refresh reads all of the newest chunk. They cost a writer next to nothing.
+-- refresh reads all of the newest chunk. They hardly slow down writers.
 create index samples_time on samples using brin (time) with (pages_per_range = 32, autosummarize = on);
 alter table samples set (
     timescaledb.enable_columnstore,
@@ -19,10 +19,10 @@ alter table samples set (
 );
 call public.add_columnstore_policy('samples', after => interval '1 day');
 
--- Samples on their way to below the raw cutoff; empty between transactions.
+-- Buffer for late samples below the raw cutoff; empty between transactions.
 create unlogged table bench_internal.late_samples (like samples);
 
--- Rows on their way to samples_10s below the raw cutoff, which no refresh reaches.
+-- Buffer for rows of samples_10s below the raw cutoff, which no refresh reaches.
 create table bench_internal.samples_10s_late (
     bucket    timestamptz not null,
     series_id integer not null,
@@ -34,8 +34,8 @@ create table bench_internal.samples_10s_late (
     max       double precision
 );
 
--- One job of ours (70_aggregates) refreshes the levels one after the other. With policies of their own, which run
--- at the same time, a level is made of one that is not complete, and stays wrong until its next turn.
+-- One job (70_aggregates) refreshes the levels in sequence. Separate policies would run concurrently: a level would aggregate
+-- an incomplete one, and stay wrong until its next refresh.
 create materialized view samples_10s with (
     timescaledb.continuous, timescaledb.materialized_only = false,
     timescaledb.create_group_indexes = false, timescaledb.chunk_interval = '1 day'

@@ -110,7 +110,11 @@ def test_a_database_with_a_certificate_of_these(tmp_path: Path, new_folder: NewF
         Site(tmp_path / "another", "another")
         for dsn, ok, said in (
             (full, True, "db.example over TLS, its certificate verified"),
-            (base, False, "db.example over TLS, but nobody looks whose (sslmode=prefer): add sslmode=verify-full"),
+            (
+                base,
+                False,
+                "db.example over TLS without verification of the certificate (sslmode=prefer): add sslmode=verify-full",
+            ),
             (full.replace("@db.example/", "@node7/"), False, "does not match host name"),
             (full.replace(str(folder), str(tmp_path / "another")), False, "certificate verify failed"),
         ):

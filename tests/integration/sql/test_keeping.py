@@ -128,7 +128,7 @@ def test_a_removed_run_takes_its_samples_along_and_no_others(bench: Bench, world
         assert counts(world, level) == {"bench_gpu_power_watts": 250, "node_load1": 250}, level
     world.refresh()
     assert counts(world, "samples_10m") == {"bench_gpu_power_watts": 250, "node_load1": 250}
-    assert world.connection.execute("select run_id, shared from run_marks").fetchall() == [(second, True)]
+    assert world.connection.execute("select run_id, shared from run_flags").fetchall() == [(second, True)]
     after = world.connection.execute(
         "select * from run_summary where run_id = %s order by 2, 3, 4", (second,)
     ).fetchall()

@@ -141,7 +141,7 @@ FUNCTIONS = [
     "run_titles(array[%(run)s])", "workload_titles(%(workloads)s)", "run_summary_of(array[%(run)s], '{gpu_power,process_threads}')",
     "summary_between(%(run)s, null, null, null)", "compute_summary(%(run)s)", "run_phases(%(run)s, '-infinity', 'infinity')",
     "run_logged(%(run)s, array['zebra'], '-infinity', 'infinity', 1000)", "duplicate_series(array[%(run)s], null)", "run_sources(array[%(run)s], null)",
-    "where_it_is(%(run)s)", "fleet()", "fleet_hosts()", "fleet_runs()", "occupancy(now() - interval '9 days', now())",
+    "device_label(%(run)s)", "fleet()", "fleet_hosts()", "fleet_runs()", "occupancy(now() - interval '9 days', now())",
     "series_chart('{gpu_power,something_else}', now() - interval '9 days', now(), 1000)",
     "series_steps(array(select generate_series(1, 50)), now() - interval '9 days', now(), 1000)",
     "newest(array(select generate_series(1, 50)), '{gpu_power,something_else}', now() - interval '9 days')",
@@ -172,7 +172,7 @@ def test_no_function_answers_for_others(shared: Shared) -> None:
 
 def test_that_there_is_a_neighbour_is_all_that_is_known_of_one(shared: Shared) -> None:
     with shared.log_in() as ann:
-        marks = ann.execute("select run_id, shared from run_marks").fetchall()
+        marks = ann.execute("select run_id, shared from run_flags").fetchall()
         assert marks == [(shared.mine, True)]
         others = ann.execute(
             "select distinct others from run_sets join places using (place_id) where kind = 'gpu'"

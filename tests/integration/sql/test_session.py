@@ -75,7 +75,7 @@ def test_it_waits_for_a_server_that_is_started_again(
         finally:
             server.start()
         assert asked.result(HUNG_SECONDS) == 1
-    assert said[0].startswith("the database is away, and is waited for: ")
+    assert said[0].startswith("the database is unreachable; waiting for it: ")
     assert said[1:] == ["the database is back"]
 
 

@@ -95,7 +95,7 @@ def test_the_command_says_what_is_left(folder: Path) -> None:
 def test_it_is_refused_while_somebody_holds_the_server(folder: Path) -> None:
     old = EmbeddedServer(folder, major=16)
     old.acquire()
-    with pytest.raises(DatabaseUnavailable, match=r"is in use: end what uses it \(`bench down`\), and repeat"):
+    with pytest.raises(DatabaseUnavailable, match=r"is in use: stop its clients \(`bench down`\), and retry"):
         upgrade(EmbeddedServer(folder))
     assert old.running
     old.release()

@@ -70,7 +70,7 @@ def test_values_stand_above_their_curves() -> None:
     assert [len(cell) for cell in lines[4].split()[-4:]] == [15, 15, 15, 15]
     assert lines[4].split()[-2] == "▅" * 15
     assert lines[5].split()[-3:] == ["50%", "250", "W"]
-    assert lines[8:] == ["† the whole GPU's: others are on it as well", "Ctrl-C leaves; the runs go on."]
+    assert lines[8:] == ["† the whole GPU's: others are on it as well", "Ctrl-C leaves; the runs continue."]
 
 
 @pytest.mark.parametrize("width", [64, 80, 100, 200])
@@ -91,7 +91,7 @@ def test_on_a_low_screen_those_that_go_on_stay() -> None:
 
 def test_what_is_wrong_and_what_is_over_is_said() -> None:
     waiting = drawn(live_table(Watched((), over=False), 80, 24), 80)
-    assert waiting == ["Waiting for the first run.", "Ctrl-C leaves; the runs go on."]
+    assert waiting == ["Waiting for the first run.", "Ctrl-C leaves; the runs continue."]
     awaited = Watched((), over=False, awaited=("21 names no run [yet]",))
     assert drawn(live_table(awaited, 80, 24), 80)[0] == "Waiting for the first run: 21 names no run [yet]."
     away = drawn(live_table(Watched((busy(),), over=False, problem="it is [away]"), 80, 24), 80)

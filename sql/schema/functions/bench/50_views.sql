@@ -193,7 +193,7 @@ create or replace function bench_internal.on_simulated_gpus(r runs) returns bool
 $$;
 
 -- Flags of runs that every display of their values shows.
-create or replace view bench_internal.run_marks as
+create or replace view bench_internal.run_flags as
 select r.run_id, on_simulated_gpus(r) as simulated,
        r.profilers <> '' as profiled,
        exists (select from run_sets mine
@@ -219,7 +219,7 @@ select r.run_id,
         where r.summarised and s.run_id = r.run_id and s.scope = 'host' and s.metric is null
           and s.quantity = any('{listener_cpu_usage,cpu_usage,cpu_idle,cpu_iowait}')
         having bool_or(quantity = 'cpu_idle')) as overhead
-from runs r join run_marks m using (run_id)
+from runs r join run_flags m using (run_id)
 cross join lateral (
     select max(coalesce(seen, seconds)) filter (where own) as seen, max(n) filter (where own) as n,
            max(max) filter (where not own) > 0 as throttled

@@ -106,7 +106,7 @@ begin
 end $$;
 
 -- Return an axis in linear pieces, in the order of time, with positions that never decrease. Of work that was lost and repeated
--- the last attempt counts; until then the axis stands still.
+-- the last attempt counts; until then the position does not change.
 --
 -- Of many points, the first and last of each interval of length `p_every` are kept: these fix the times at which the run
 -- reached the interval's ends. There are at most `p_most` intervals.

@@ -85,10 +85,10 @@ create or replace function rule_intervals(
         from (select *, (lag(holds) over line and lag(ends) over line = time) is not true as begins
               from bounded window line as (order by time)) x
     ), whole as (
-        select min(time) as begins, least(max(ends), p_stop) as until, bool_or(newest and fresh) as goes_on
+        select min(time) as begins, least(max(ends), p_stop) as until, bool_or(newest and fresh) as open_ended
         from parted where holds group by part
     )
-    select begins, case when not goes_on then until end, until
+    select begins, case when not open_ended then until end, until
     from whole where until - begins >= p_minimum order by begins
 $$;
 

@@ -118,7 +118,7 @@ create or replace function bench_dashboard.run_values(p_runs text[], p_quantitie
 returns table (run_id text, title text, quantity text, unit text, scope text, mean float8, min float8, max float8,
                p50 float8, p95 float8, total float8, seconds float8) language sql stable as $$
     with asked as materialized (
-        select r.run_id, run_title(w, r) as title, mostly_alone(r.run_id) as alone,
+        select r.run_id, run_title(w, r) as title, exclusive(r.run_id) as alone,
                row_number() over (order by w.experiment_id, w.workload, r.position, r.attempt) as nth
         from runs r join workloads w using (workload_id) where r.run_id = any(p_runs)
     )
@@ -139,7 +139,7 @@ select r.run_id, r.mlflow_run_id, w.experiment_id, w.workload_id, w.workload, r.
        r.host, r.devices, r.collocation, r.environment, r.owner,
        (select string_agg(format('%s=%s', key, value), ' ' order by key) from jsonb_each_text(r.params)) as params,
        q.coverage, m.simulated, m.profiled, m.shared, q.interval_seconds, q.throttled, q.overhead
-from runs r join workloads w using (workload_id) left join run_marks m using (run_id)
+from runs r join workloads w using (workload_id) left join run_flags m using (run_id)
 left join lateral (select coverage, interval_seconds, throttled, overhead from run_quality
                    where run_id = r.run_id and r.summarised) q on true;
 

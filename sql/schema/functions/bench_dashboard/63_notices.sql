@@ -36,7 +36,7 @@ returns table (code text, severity text, runs text[], "values" jsonb) language s
     with asked as materialized (
         select r.run_id, run_label(w, r) as run, r.status, r.started_at, r.summarised, m.simulated, m.shared,
                nullif(r.profilers, '') as profilers, array_position(p_runs, r.run_id) as nth
-        from runs r join workloads w using (workload_id) left join run_marks m using (run_id) where r.run_id = any(p_runs)
+        from runs r join workloads w using (workload_id) left join run_flags m using (run_id) where r.run_id = any(p_runs)
     ), lines as materialized (
         select l.*, a.nth from chart_lines(p_runs, p_quantities, p_max_series, p_scopes) l join asked a using (run_id)
     ), measured as (

@@ -23,7 +23,7 @@ language sql stable rows 100 as $$
     ), here as materialized (
         select d.*, m.utilization, m.memory_used, m.memory_total, m.power, m.power_limit, m.temperature
         from measured m join devices d using (place_id)
-    ), going_on as materialized (
+    ), running as materialized (
         select p.host, p.gpu_uuid, p.gpu_instance_id, p.started_at, r.run_id, run_label(w, r) as run, r.name, r.owner
         from placements p join runs r using (run_id) join workloads w using (workload_id)
         where p.ended_at is null and p.gpu_uuid is not null and r.status = 'running'
@@ -37,7 +37,7 @@ language sql stable rows 100 as $$
            h.utilization, h.memory_used, h.memory_total, b.power, b.power_limit, b.temperature
     from here h
     left join here b on b.kind = 'gpu' and b.host = h.host and b.gpu_uuid = h.gpu_uuid
-    left join going_on o on o.host = h.host and o.gpu_uuid = h.gpu_uuid
+    left join running o on o.host = h.host and o.gpu_uuid = h.gpu_uuid
                         and (o.gpu_instance_id is null or o.gpu_instance_id = h.gpu_instance_id)
     where o.run_id is not null or h.kind = 'instance'
        or not exists (select from here i where i.kind = 'instance' and i.host = h.host and i.gpu_uuid = h.gpu_uuid)
@@ -74,7 +74,7 @@ language sql stable rows 100 as $$
 $$;
 
 -- Return the devices of a run in one line; null for a run without GPUs.
-create or replace function bench_dashboard.where_it_is(p_run text) returns text language sql stable as $$
+create or replace function bench_dashboard.device_label(p_run text) returns text language sql stable as $$
     select string_agg(coalesce(d.device, p.mig_uuid, p.gpu_uuid), ', ' order by d.device)
     from placements p
     left join devices d on d.host = p.host and d.gpu_uuid = p.gpu_uuid and d.origin = p.origin
@@ -88,7 +88,7 @@ returns table (run_id text, run text, name text, owner text, host text, devices 
                cpu_usage double precision, memory_used double precision, gpu_memory_used double precision,
                gpu_power double precision)
 language sql stable rows 100 as $$
-    with going_on as materialized (
+    with running as materialized (
         select r.*, run_label(w, r) as label, p.place_id
         from runs r join workloads w using (workload_id) left join places p on p.run_id = r.run_id and p.kind = 'process'
         where r.status = 'running'
@@ -97,14 +97,14 @@ language sql stable rows 100 as $$
                max(value) filter (where quantity = 'memory_used') as memory_used,
                max(value) filter (where quantity = 'gpu_memory_used') as gpu_memory_used,
                max(value) filter (where quantity = 'gpu_energy_attributed') as gpu_power
-        from newest(array(select place_id from going_on),
+        from newest(array(select place_id from running),
                     array['cpu_usage', 'memory_used', 'gpu_memory_used', 'gpu_energy_attributed'],
                     now() - interval '2 min')
         group by place_id
     )
-    select g.run_id, g.label, g.name, g.owner, g.host, coalesce(where_it_is(g.run_id), 'no GPU'), g.started_at, g.simulated,
+    select g.run_id, g.label, g.name, g.owner, g.host, coalesce(device_label(g.run_id), 'no GPU'), g.started_at, g.simulated,
            f.cpu_usage, f.memory_used, f.gpu_memory_used, f.gpu_power
-    from going_on g left join usage f using (place_id) order by g.started_at, g.label
+    from running g left join usage f using (place_id) order by g.started_at, g.label
 $$;
 
 -- Return the runs on each device in an interval, those that shared it together, with the colour of the first (see

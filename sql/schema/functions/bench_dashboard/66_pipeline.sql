@@ -1,7 +1,7 @@
 -- The pipeline itself: scrapes, and missed scrapes.
 
 -- Scrape markers: for each target a series that is in each of its responses.
-create or replace view bench_dashboard.target_pulses as
+create or replace view bench_dashboard.scrape_markers as
 select t.target_id, s.series_id
 from targets t cross join lateral (
     select series_id from series
@@ -27,7 +27,7 @@ create or replace function bench_dashboard.target_scrapes(
 language sql stable as $$
     with asked as materialized (
         select p.*, n.target, dense_rank() over (order by n.target, p.target_id) as line
-        from target_pulses p join target_names n using (target_id)
+        from scrape_markers p join target_names n using (target_id)
     ), came as materialized (
         select a.target_id, x.time, x.width, x.n as came, x.seconds / x.n as apart
         from asked a
@@ -70,7 +70,7 @@ language sql stable as $$
     select n.target, t.host, t.listener, t.up and t.lease_until > now(), extract(epoch from now() - x.time)::float8, x.dt,
            (select count(*) from series s where s.target_id = t.target_id), s.came, s.missed, t.clock_offset, t.url
     from targets t join target_names n using (target_id)
-    left join target_pulses p using (target_id)
+    left join scrape_markers p using (target_id)
     left join lateral (
         select time, dt::float8 from samples
         where series_id = p.series_id and time > now() - interval '1 hour' order by time desc limit 1) x on true
@@ -98,7 +98,7 @@ returns table ("time" timestamptz, what text, seconds double precision) language
 $$;
 
 -- Return the errors of an interval, as collectors counted them, with the reason where there are several.
-create or replace function bench_dashboard.collector_troubles(start timestamptz, stop timestamptz)
+create or replace function bench_dashboard.collector_errors(start timestamptz, stop timestamptz)
 returns table (what text, reason text, times double precision) language sql stable as $$
     with counters as materialized (
         select s.series_id, w.what, coalesce(s.labels ->> 'outcome', s.labels ->> 'reason', '') as reason
@@ -113,7 +113,7 @@ returns table (what text, reason text, times double precision) language sql stab
     )
     select c.what, c.reason, sum(x.area)
     from counters c
-    join series_steps(array(select series_id from counters), collector_troubles.start, collector_troubles.stop,
-                      extract(epoch from collector_troubles.stop - collector_troubles.start) * 10) x using (series_id)
+    join series_steps(array(select series_id from counters), collector_errors.start, collector_errors.stop,
+                      extract(epoch from collector_errors.stop - collector_errors.start) * 10) x using (series_id)
     group by c.what, c.reason having sum(x.area) > 0 order by 3 desc, 1, 2
 $$;

@@ -17,7 +17,7 @@ returns table (what text, value text) language sql stable rows 20 as $$
         (7, 'parameters', (select string_agg(key || '=' || p.value, '  ' order by key) from jsonb_each_text(r.params) p)),
         (8, 'environment', nullif(r.environment, '-')),
         (9, 'host', r.host),
-        (10, 'devices', where_it_is(r.run_id)),
+        (10, 'devices', device_label(r.run_id)),
         (11, 'collocation', nullif(r.collocation, '-')),
         (12, 'measured', round(100 * q.coverage::numeric, 1) || ' % of its time, every '
                          || round(q.interval_seconds::numeric, 1) || ' s'),
@@ -47,7 +47,7 @@ create or replace function bench_dashboard.run_notice(p_run text, p_start timest
 returns table (code text, severity text, runs text[], "values" jsonb) language sql stable as $$
     with run as (
         select r.*, m.simulated as on_simulated, m.profiled, m.shared, run_label(w, r) as label
-        from runs r join workloads w using (workload_id) left join run_marks m using (run_id) where r.run_id = p_run
+        from runs r join workloads w using (workload_id) left join run_flags m using (run_id) where r.run_id = p_run
     ), notices (code, runs, "values") as (
         select 'no_runs', '{}'::text[], '{}'::jsonb where not exists (select from run)
         union all
@@ -98,7 +98,7 @@ language sql stable as $$
         group by n.run_id
     )
     select o.run_id, run_title(w, o), o.owner, o.status, (array['instance', 'GPU', 'host'])[x.distance],
-           where_it_is(o.run_id), o.started_at, o.ended_at,
+           device_label(o.run_id), o.started_at, o.ended_at,
            extract(epoch from least(coalesce(o.ended_at, now()), coalesce(r.ended_at, now()))
                               - greatest(o.started_at, r.started_at))
            / nullif(extract(epoch from coalesce(r.ended_at, now()) - r.started_at), 0)::float8

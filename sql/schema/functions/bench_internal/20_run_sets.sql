@@ -31,20 +31,20 @@ $$;
 -- the same time with the same runs keeps its id, so that samples keep their tags.
 create or replace function bench_internal.rebuild_run_sets(p_place integer, p_from timestamptz) returns void language plpgsql as $$
 declare
-    edge timestamptz;
+    since timestamptz;
     here places;
 begin
     -- One lock for all resources, so that rebuilds in any order cannot deadlock.
     perform from tag_version for update;
     select * into here from places where place_id = p_place;
-    select coalesce(max(started_at), p_from) into edge from run_sets
+    select coalesce(max(started_at), p_from) into since from run_sets
     where place_id = p_place and started_at <= p_from and (ended_at is null or ended_at > p_from);
 
     with present as (
-        select run_id, greatest(started_at, edge) as started_at, coalesce(ended_at, 'infinity') as ended_at,
+        select run_id, greatest(started_at, since) as started_at, coalesce(ended_at, 'infinity') as ended_at,
                here.gpu_uuid is not null and gpu_instance_id is not distinct from here.gpu_instance_id as fits
         from placements
-        where coalesce(ended_at, 'infinity') > edge and host = here.host
+        where coalesce(ended_at, 'infinity') > since and host = here.host
           and origin = '' and (here.run_id is null or run_id = here.run_id)
           and (here.gpu_uuid is null or gpu_uuid = here.gpu_uuid)
           and (here.gpu_instance_id is null or gpu_instance_id = here.gpu_instance_id)
@@ -64,12 +64,12 @@ begin
         from members group by 1, 2
     ), known as (
         select runset_id, started_at, array_agg(run_id order by run_id) as run_ids
-        from run_sets where place_id = p_place and started_at >= edge group by 1, 2
+        from run_sets where place_id = p_place and started_at >= since group by 1, 2
     ), numbered as (
         select coalesce(k.runset_id, nextval('runset_ids')::integer) as runset_id, k.runset_id is not null as kept, w.*
         from wanted w left join known k using (started_at, run_ids)
-    ), gone as (
-        delete from run_sets r where place_id = p_place and started_at >= edge
+    ), deleted as (
+        delete from run_sets r where place_id = p_place and started_at >= since
            and not exists (select from numbered n where n.runset_id = r.runset_id)
     ), moved as (
         update run_sets r set ended_at = n.ended_at, scope = n.scope from numbered n

@@ -19,17 +19,17 @@ $$;
 create or replace function bench_internal.gpu_of(p_metric text, p_labels jsonb, out uuid text, out instance integer)
 language plpgsql stable as $$
 declare
-    said text := coalesce(p_labels ->> 'UUID', p_labels ->> 'gpu_uuid',
+    given text := coalesce(p_labels ->> 'UUID', p_labels ->> 'gpu_uuid',
                           -- File systems and machines have a uuid as well.
                           case when p_metric like 'nvidia\_smi\_%' or p_metric like 'DCGM\_FI\_%'
                                     or p_labels ->> 'uuid' ~ '^(GPU|MIG)-' then p_labels ->> 'uuid' end);
     number text := coalesce(p_labels ->> 'GPU_I_ID', p_labels ->> 'gpu_instance_id');
 begin
-    if said like 'MIG-%' then
+    if given like 'MIG-%' then
         select gpu_uuid(p.gpu_uuid), p.gpu_instance_id into uuid, instance
-        from placements p where p.mig_uuid = said order by p.started_at desc limit 1;
-    elsif said <> '' then
-        uuid := gpu_uuid(said);
+        from placements p where p.mig_uuid = given order by p.started_at desc limit 1;
+    elsif given <> '' then
+        uuid := gpu_uuid(given);
         instance := case when number ~ '^\d{1,9}$' then number::integer end;
     end if;
 end $$;
@@ -85,7 +85,7 @@ begin
                     else place('host', p.host, null, null, null) end,
                p.host,
                case when p.uuid is not null then concat_ws('/', p.uuid, p.gi)
-                    -- A path to an NVMe disk (nvme0c1n1) stands for the disk (nvme0n1).
+                    -- A path to an NVMe disk (nvme0c1n1) counts as the disk (nvme0n1).
                     else coalesce(regexp_replace(p.labels ->> 'device', '^(nvme\d+)c\d+(n\d+)$', '\1\2'), p.labels ->> 'cpu') end,
                p.labels
         from placed p

@@ -26,7 +26,7 @@ create or replace function bench_internal.covers(p_seconds float8, p_most float8
 $$;
 
 -- Return whether a run had its GPUs or its MIG instance to itself for most of its time on them; true for a run without GPUs.
-create or replace function bench_internal.mostly_alone(p_run text) returns boolean language sql stable as $$
+create or replace function bench_internal.exclusive(p_run text) returns boolean language sql stable as $$
     select coalesce(bool_or(alone > shared), true)
     from (select sum(seconds) filter (where scope = 'instance') as alone,
                  coalesce(sum(seconds) filter (where scope = 'device'), 0) as shared
@@ -167,7 +167,7 @@ begin
         from lasted window source as (partition by run_id, quantity, scope, metric)
     ), covering as (
         select *, covers(total, max(total) over (partition by run_id, quantity, scope)) as covering
-        from totals join (select l.run_id, mostly_alone(l.run_id) as alone from lasted l group by l.run_id) x using (run_id)
+        from totals join (select l.run_id, exclusive(l.run_id) as alone from lasted l group by l.run_id) x using (run_id)
     ), ranked as (
         select *, dense_rank() over (partition by run_id, quantity, scope, gpu
                                      order by measured desc, covering desc, preferred, metric) as rank,

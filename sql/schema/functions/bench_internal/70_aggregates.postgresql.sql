@@ -73,7 +73,7 @@ begin
     commit;
 end $$;
 
--- Run by hand what policies do in TimescaleDB.
+-- Run the work of TimescaleDB's policies.
 create or replace procedure bench_internal.maintain() language plpgsql as $$
 begin
     call bench_internal.retain();

@@ -126,7 +126,7 @@ returns table (job_id integer, relation regclass, is_compressed boolean, range_s
       and i.range_end < now() - (j.config ->> 'compress_after')::interval - p_late
 $$;
 
--- Run now what jobs and policies do in time. A chunk that a policy's job has locked is left to the job.
+-- Run the work of jobs and policies now. A chunk that is locked by a policy's job is left to that job.
 create or replace procedure bench_internal.maintain() language plpgsql as $$
 declare
     chunk regclass;

@@ -19,7 +19,7 @@ declare
     n bigint;
 begin
     if exists (select from runs where run_id = any(p_runs) and (keep or status in ('pending', 'running'))) then
-        raise exception 'runs that go on, or are kept, cannot be removed';
+        raise exception 'running and protected runs cannot be removed';
     end if;
     perform pg_advisory_xact_lock(hashtext('bench.refresh'));  -- excludes refreshes meanwhile
     perform pg_advisory_xact_lock_shared(hashtext('bench.samples'));  -- keeps the raw cutoff from moving

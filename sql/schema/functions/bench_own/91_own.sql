@@ -97,7 +97,7 @@ declare
     relation text;
     definition text;
 begin
-    foreach relation in array array['run_samples', 'run_summary', 'run_marks', 'run_quality', 'devices', 'run_list'] loop
+    foreach relation in array array['run_samples', 'run_summary', 'run_flags', 'run_quality', 'devices', 'run_list'] loop
         perform set_config('search_path', 'bench, bench_internal, bench_dashboard, public', true);
         definition := pg_get_viewdef(relation::regclass);
         perform set_config('search_path', 'bench_own, bench, bench_internal, bench_dashboard, public', true);

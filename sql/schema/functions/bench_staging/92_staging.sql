@@ -1,7 +1,7 @@
 -- Staging tables of an import: they hold a capsule's rows until these have new ids, see sql/transfer/staging.py. The tables are
 -- permanent, since a writer may lack the right to create tables. They are unlogged, and empty outside the transaction of an
--- import, of which there is one at a time. Each change of the schema recreates them, so that their columns match those of the
--- tables they stand for.
+-- import, of which there is one at a time. Each change of the schema recreates them, so that their columns match the tables
+-- that they mirror.
 drop schema if exists bench_staging cascade;
 create schema bench_staging;
 
