@@ -64,7 +64,7 @@ def test_it_outlives_its_connection(database: Database) -> None:
 def test_it_waits_for_a_server_that_is_started_again(
     server: OwnServer, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_SAID_SECONDS", 0.0)
+    monkeypatch.setattr(module, "_REPORT_SECONDS", 0.0)
     said: list[str] = []
     with Session(database, say=said.append) as session, ThreadPoolExecutor(1) as pool:
         session(one)
