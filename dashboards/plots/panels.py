@@ -105,7 +105,7 @@ def lay_out_bars(found: Bars) -> BarLayout:
         if mine:
             axis = value_axis(metric, mine[0][1].unit, max(abs(one.high) for _, one in mine))
             panels.append(BarPanel(axis, tuple((key, _scaled(one, axis.size)) for key, one in mine)))
-    logged = "; of what scripts log, the last" if any(not one.unit for one in found.bars) else ""
+    logged = "; software metrics: the last value" if any(not one.unit for one in found.bars) else ""
     return BarLayout(tuple(panels), names, (_READ[found.by] + logged, *(one.text for one in found.notices)))
 
 

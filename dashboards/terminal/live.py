@@ -102,7 +102,7 @@ def _notes(seen: Watched, shown: Sequence[WatchedRun], left_out: Sequence[Watche
     if any(one.run.simulated for one in shown):
         yield "* on simulated GPUs: their metrics are not real"
     if any(level.scope == "device" for one in shown for level in one.levels.values()):
-        yield f"{_SHARED} the whole GPU's: others are on it as well"
+        yield f"{_SHARED} of the whole GPU, shared with other runs"
     if left_out:
         yield f"… and {_counts(left_out)}"
     if seen.problem:

@@ -96,7 +96,7 @@ def slowdowns(found: Interference) -> Sheet:
 def outcomes(found: Interference) -> Sheet:
     """Return the table of each set's makespan, throughput and energy against its runs one after the other."""
     columns = ("set", "sharing", "workload", ">makespan", ">one after the other", ">change", f">{_INTERVAL}",
-               ">throughput", ">energy of the boards")  # fmt: skip
+               ">throughput", ">energy of GPUs")  # fmt: skip
     lines = [
         tuple(map(Cell, (
             one.name + _marks(one.members), one.sharing, ", ".join(one.workloads), duration(one.makespan.together), duration(one.makespan.one_by_one),
@@ -111,13 +111,13 @@ def notes(found: Interference) -> Iterator[str]:
     """Yield the meanings of the marks in the tables."""
     members = [member for one in found.sets for member in one.members]
     if any(member.slowdown and member.over == "together" for member in members):
-        yield f"{_TOGETHER} over the part of the work that was done while all were there"
+        yield f"{_TOGETHER} over the work done while all runs were running"
     if any(member.slowdown and member.diluted for member in members):
-        yield f"{_DILUTED} over the whole run, which had fewer neighbours for a part of it: too small"
+        yield f"{_DILUTED} over the whole run, with fewer neighbours at times: too small"
     if any(member.simulated for member in members):
         yield f"{SIMULATED.strip()} on simulated GPUs"
     if any(member.profiled for member in members):
-        yield f"{_PROFILED.strip()} profiled, and compared with runs alone that were as well"
+        yield f"{_PROFILED.strip()} profiled; compared with profiled runs alone"
 
 
 def tables_of(found: Interference) -> Iterator[Table]:

@@ -184,11 +184,11 @@ def sheet(found: Comparison) -> Sheet:
     notes = [_SIMULATED_NOTE] if any(entry.simulated for entry in found.entries) else []
     marks = {_whose(entry, key) for entry in found.entries for key in metrics}
     if _SHARED in marks:
-        notes.append(f"{_SHARED} the whole GPU's, or what others on it used as well: not the run's own")
+        notes.append(f"{_SHARED} of the whole GPU or shared with other runs: not the run's own")
     if _WITH_IDLE in marks:
-        notes.append(f"{_WITH_IDLE} all that its GPUs used, with what they draw when they have nothing to do")
+        notes.append(f"{_WITH_IDLE} includes idle energy of its GPUs")
     if _OF_HOST in marks:
-        notes.append(f"{_OF_HOST} the whole host's: not the run's own")
+        notes.append(f"{_OF_HOST} of the whole host: not the run's own")
     return Sheet(
         found.by, (*attempts, *(_heading(found, key) for key in metrics), *software), tuple(lines), tuple(notes),
         part=_part(found),

@@ -40,7 +40,7 @@ def parts(connection: Connection, entries: Sequence[Entry], scope: str) -> list[
             if reason:
                 reasons[run] = reason
     cut = [run for run in counted if counted[run] != (spans[run],)]
-    reasons |= dict.fromkeys(without_raw_samples(connection, cut), "its raw samples are no longer kept")
+    reasons |= dict.fromkeys(without_raw_samples(connection, cut), "its raw samples are deleted")
     totals = _totals(connection, {run: counted[run] for run in cut if run not in reasons}, scope)
     return [
         _part(entry, counted[run], totals, reasons.get(run)) if (run := _id(entry)) in {*cut, *reasons} else entry

@@ -63,10 +63,10 @@ def window(connection: Connection, runs: Sequence[RunInfo], align: str) -> Windo
     known = axes_of(connection, ids, align)
     deleted = without_raw_samples(connection, list(known))
     left_out = {run.label: f"it has no {unit_of(align)}" for run in runs if run.run_id not in known}
-    left_out |= {run.label: "its raw samples are no longer kept" for run in runs if run.run_id in deleted}
+    left_out |= {run.label: "its raw samples are deleted" for run in runs if run.run_id in deleted}
     known = {run: axis for run, axis in known.items() if run not in deleted}
     if not known:
-        raise NoData("the raw samples of the selected runs are no longer kept")
+        raise NoData("the raw samples of the selected runs are deleted")
     if align.startswith("phase"):
         parts = {run: (axis.first, axis.last) for run, axis in known.items()}
         return Window(align, None, None, _phases(connection, ids, align), intervals(connection, parts, align), left_out)

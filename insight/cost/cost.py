@@ -17,8 +17,8 @@ __all__ = ["costs"]
 
 _JOULES = 3.6e6  # per kilowatt hour
 _SIMULATED = "its GPUs are simulated, which --simulated counts"
-_NO_ENERGY = "no energy was measured that is its own"
-_NO_CURVE = "when it used its energy is not known"
+_NO_ENERGY = "it has no measured energy of its own"
+_NO_CURVE = "its energy over time is unknown"
 
 Curve = Sequence[tuple[datetime, float]]
 

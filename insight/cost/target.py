@@ -112,9 +112,9 @@ def _energy(
         electric = simulated or not facts[run].simulated
         values = values_of(measured.get(run, ()), facts[run], part.seconds, None, electric=electric).values
         if run in deleted:
-            known[run] = "its raw samples are no longer kept"
+            known[run] = "its raw samples are deleted"
         elif not electric:
             known[run] = "its GPUs are simulated, which --simulated counts"
         else:
-            known[run] = values.get(ENERGY_KEY, "no energy was measured that is its own")
+            known[run] = values.get(ENERGY_KEY, "it has no measured energy of its own")
     return known

@@ -138,14 +138,14 @@ class _Reader:
             raise self._wrong(f"pue is {tariff.pue:g}, but a data centre draws no less than its hardware: at least 1")
         for rate in _RATES:
             if tariff.varies(rate) and not tariff.knows(rate):
-                raise self._wrong(f"[[times]] has {rate}; write what it is at all other times at the top, as {rate}")
+                raise self._wrong(f"[[times]] has {rate}; write its value for all other times at the top, as {rate}")
         if not (tariff.rates or tariff.gpu_hours or tariff.host_hours):
             raise self._wrong(f"there is no price: write {' or '.join(_RATES)}, [gpu_hour] or [host_hour]")
         return tariff
 
     def _periods(self, rows: object) -> Iterable[Period]:
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-            raise self._wrong("times are no rows: write [[times]] above each")
+            raise self._wrong("times must be an array of tables: [[times]]")
         for number, row in enumerate(rows, 1):
             where = f"[[times]] {number}: "
             self._only(row, _PERIOD_KEYS, where)

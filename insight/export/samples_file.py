@@ -63,7 +63,7 @@ def write_samples(
                     tell(written := written + len(block))
         if not written:
             raise NoData(
-                "the selected runs have no samples, or retention has deleted them: a capsule takes what is left"
+                "the selected runs have no samples, or retention has deleted them; a capsule takes the remaining aggregates"
             )
     return written
 

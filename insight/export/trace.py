@@ -65,7 +65,7 @@ def write_trace(
     """
     traced = traced_runs(connection, [run.run_id for run in runs])
     if not traced:
-        raise NoData("none of the selected runs has begun")
+        raise NoData("none of the selected runs has started")
     written = Written(runs=len(traced))
     opened = gzip.open if path.name.endswith(".gz") else open
     with appearing(path) as temporary, opened(temporary, "wt", encoding="utf-8") as file:

@@ -47,11 +47,11 @@ class FailingJob:
         """Return a one-line description."""
         since = f" since {self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if self.since else ""
         work = {
-            True: "its work is done all the same",
+            True: "its work is done anyway",
             False: "its work is not done",
-            None: "nothing else tells of its work",
+            None: "its work is unknown",
         }
-        error = self.error or "its owner and the log of the server know why"
+        error = self.error or "see its owner, and the server's log"
         return f"{self.name} (job {self.job_id}) fails{since}: {error}; {work[self.done]}; {self.remedy}"
 
 
@@ -132,9 +132,9 @@ def _name(program: str, relation: str | None) -> str:
 
 def _remedy(program: str, error: str | None, server: str) -> str:
     if error == _PORTAL:
-        return f"every job ends so with {server}, a fault of that pair of versions: use a sound one, such as {_SOUND}"
+        return f"every job fails like this with {server}, a defect of these versions: use others, such as {_SOUND}"
     if error is not None and "failed to start" in error:
         return "no slot was free for it: alter system set max_worker_processes = 32, and restart the server"
     if program == "policy_telemetry":
-        return "nothing depends on it: alter system set timescaledb.telemetry_level = 'off'"
-    return "`bench db maintain` does now what jobs of ours do in time"
+        return "it is optional: alter system set timescaledb.telemetry_level = 'off'"
+    return "`bench db maintain` does the work of our jobs now"

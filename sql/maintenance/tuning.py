@@ -47,7 +47,7 @@ def _jit(connection: Connection) -> CostlySetting | None:
     return CostlySetting(
         "jit",
         "on",
-        "compiling takes seconds where queries take milliseconds, for all that connect but `bench`",
+        "JIT compilation takes seconds for queries of milliseconds, for all clients except `bench`",
         f"as the owner of the database: alter database {_name(connection)} set jit = off",
     )
 

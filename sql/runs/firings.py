@@ -118,7 +118,7 @@ def _refused(error: psycopg.Error, asked: str, limit: timedelta) -> RuleFailed:
         return RuleFailed(f"it took longer than {limit.total_seconds():g} s", too_slow=True)
     line = _line(error, asked)
     if isinstance(error, psycopg.errors.UndefinedColumn) and line is None:  # the error is in the enclosing query
-        return RuleFailed(f"it has to answer with {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}")
+        return RuleFailed(f"it must return {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}")
     parts = (error.diag.message_primary or str(error), error.diag.message_detail, error.diag.message_hint)
     return RuleFailed("; ".join(part for part in parts if part), line=line)
 
@@ -131,7 +131,7 @@ def _line(error: psycopg.Error, asked: str) -> int | None:
 
 def _checked(rows: Sequence[Sequence[Any]]) -> list[Found]:
     if len(rows) > _MOST:
-        raise RuleFailed(f"it answers with more than {_MOST} intervals for one run")
+        raise RuleFailed(f"it returns more than {_MOST} intervals for one run")
     found = []
     for started_at, ended_at, evidence in rows:
         kinds = (

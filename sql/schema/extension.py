@@ -37,7 +37,7 @@ def advice(connection: psycopg.Connection) -> str | None:
     if _has_schema(connection):
         steps.append(
             "run `bench db backup FILE`, set BENCH_DSN to a new database, run `create extension timescaledb` in it, "
-            "and `bench db restore FILE`; tables that are there cannot be changed"
+            "and `bench db restore FILE`; existing tables cannot be converted"
         )
     else:
         steps.append(f'run `psql -d {name} -c "create extension timescaledb"` as a superuser, then `bench db migrate`')

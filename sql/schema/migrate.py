@@ -104,7 +104,7 @@ def _changed(migration: Migration, digest: str) -> str:
         )
     if made is Flavour.TIMESCALEDB:
         return "the tables were made by TimescaleDB Community, which this server no longer has: see timescaledb.license"
-    return f"migration {migration.version} ({migration.name}) is not the one that made this database: has the file been changed?"
+    return f"migration {migration.version} ({migration.name}) differs from the one that made this database: was the file changed?"
 
 
 def is_current(connection: psycopg.Connection) -> bool:

@@ -28,7 +28,7 @@ Connection = psycopg.Connection
 # Timeout for a server whose host has vanished; the kernel's default takes a quarter of an hour.
 _SILENCE_MILLISECONDS = 30_000
 _CANCELLED = (
-    "the replica has cancelled this, time and again, since it was in the way of what had to be replayed: "
+    "the replica has cancelled the query several times, because it delayed replication: "
     "retry, or set max_standby_streaming_delay higher there"
 )
 # Errors of the driver for a lost server; such a call may be retried.
@@ -79,7 +79,7 @@ class Database:
         if self._embedded is not None:
             if self.settings.read_dsn is not None:
                 raise BadRequest(
-                    "BENCH_READ_DSN is set without BENCH_DSN: one can look, but what is written would go to an embedded "
+                    "BENCH_READ_DSN is set without BENCH_DSN: reads would work, but writes would go to an embedded "
                     "database without readers; set BENCH_DSN as well"
                 )
             self._dsn = self._embedded.acquire()

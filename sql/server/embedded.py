@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 CONFIGURATION = """
 # Written by hypergauge when the database was made; edit at will.
 listen_addresses = ''
-max_connections = 500           # a supervisor of each run has one, and a hundred runs at once leave room for questions
+max_connections = 500           # a supervisor of each run has one, and a hundred runs at once leave room for queries
 shared_buffers = '128MB'
 max_wal_size = '2GB'
 synchronous_commit = off        # for MLflow's many small transactions; our own connections commit synchronously
@@ -172,7 +172,7 @@ class EmbeddedServer:
         if found is None or found == self.programs.major:
             return
         if found < self.programs.major:
-            remedy = "`bench db upgrade` brings them over"
+            remedy = "`bench db upgrade` upgrades them"
         else:
             remedy = "use the release that made them, or set BENCH_HOME to another folder"
         raise DatabaseUnavailable(
@@ -182,8 +182,8 @@ class EmbeddedServer:
     def _start(self) -> None:
         if kind := network_filesystem(self.folder, self._root):
             _log.warning(
-                "the embedded database in %s lies on a network file system (%s), where locks and writes to disk are not "
-                "sure: set BENCH_HOME to a local folder, or BENCH_DSN to a server",
+                "the embedded database in %s is on a network file system (%s), where locks and durable writes are "
+                "unreliable: set BENCH_HOME to a local folder, or BENCH_DSN to a server",
                 self.folder,
                 kind,
             )

@@ -49,7 +49,7 @@ def reader(database: Database) -> Reader:
     """
     if database.settings.read_dsn is None:
         if not database.embedded:
-            raise BadRequest("set BENCH_READ_DSN to the database as bench_reader: what BENCH_DSN logs in as may write")
+            raise BadRequest("set BENCH_READ_DSN to the database as bench_reader: the role of BENCH_DSN may write")
         _let_in(database)
     with Database(database.settings, reading=True).session() as connection:
         found = _reader(connection)

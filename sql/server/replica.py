@@ -121,7 +121,9 @@ def check(connection: psycopg.Connection) -> None:
     user, name = connection.info.user, connection.info.dbname
     try:
         if connection.execute("select to_regclass('bench_internal.migrations')").fetchone() == (None,):
-            raise BadRequest(f"BENCH_READ_DSN: the database {name} holds nothing of hypergauge; is it another one?")
+            raise BadRequest(
+                f"BENCH_READ_DSN: the database {name} has no tables of hypergauge; is it the right database?"
+            )
         current = is_current(connection)
         writes = may_write(connection, "current_user")
     except psycopg.errors.InsufficientPrivilege as error:
@@ -136,8 +138,8 @@ def check(connection: psycopg.Connection) -> None:
         )
     if not current:
         raise MigrationFailed(
-            "the schema that BENCH_READ_DSN shows is older than this release: run `bench db migrate`, with BENCH_DSN; "
-            "a replica has it when it has caught up"
+            "the schema of BENCH_READ_DSN is older than this release: run `bench db migrate` with BENCH_DSN, and wait for "
+            "the replica"
         )
 
 

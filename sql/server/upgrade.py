@@ -67,15 +67,15 @@ def upgrade(server: EmbeddedServer, say: Callable[[str], None] = lambda _: None)
         shutil.rmtree(server.proven, ignore_errors=True)
         with _workplace(server, programs) as (workplace, lock):
             _check_room(server.data)
-            say(f"Counting what is there in PostgreSQL {old} …")
+            say(f"Counting the rows in PostgreSQL {old} …")
             before = _contents(server, programs, server.data, lock)
             say(f"Copying to PostgreSQL {server.programs.major} …")
             new = _copy(server, programs, workplace, lock)
-            say("Counting what has arrived …")
+            say("Counting the copied rows …")
             after = _contents(server, server.programs, new, lock)
             if before != after:
                 differing = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
-                raise DatabaseUnavailable(f"the copy differs in {', '.join(differing)}; the old data are as they were")
+                raise DatabaseUnavailable(f"the copy differs in {', '.join(differing)}; the old data are unchanged")
             kept = _exchange(server, new, old)
         return Upgraded(old, server.programs.major, kept, sum(after.values()))
 

@@ -119,7 +119,7 @@ def export(
         manifest.write(archive)
         notes += _of_others(connection, ids)
         if unsummarised(connection, ids):
-            notes.append("not all that was measured of these runs may be written yet: their summaries are not final")
+            notes.append("some samples of these runs may not be written yet: their summaries are not final")
     return Exported(len(runs), sum(parts), tuple(notes))
 
 
@@ -201,4 +201,4 @@ def _of_others(connection: Connection, run_ids: list[str]) -> list[str]:
     ).fetchone()
     if row is None or not row[0]:
         return []
-    return [f"{row[0]} other run{'s'[: row[0] != 1]} went on beside them; of these only that they did is in it"]
+    return [f"{row[0]} other run{'s'[: row[0] != 1]} ran beside them; the capsule has only their number"]

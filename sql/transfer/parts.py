@@ -57,7 +57,7 @@ def unpacked(part: bytes, count: int) -> Columns:
         file = parquet.ParquetFile(pa.BufferReader(part))
         rows, types = file.metadata.num_rows, {field.name: str(field.type) for field in file.schema_arrow}
     except (ValueError, OSError) as error:
-        raise ValueError(f"is not to be read: {error}") from error
+        raise ValueError(f"cannot be read: {error}") from error
     if rows != count:
         raise ValueError(f"has {rows} samples, its manifest says {count}")
     if rows > _MOST:
@@ -71,7 +71,7 @@ def unpacked(part: bytes, count: int) -> Columns:
     try:
         read = file.read(list(_TYPES))
     except (ValueError, OSError) as error:
-        raise ValueError(f"is not to be read: {error}") from error
+        raise ValueError(f"cannot be read: {error}") from error
     return Columns(
         read["time"].cast(pa.int64()).to_numpy() / 1e6,
         read["series_id"].to_numpy().astype(np.int32),

@@ -38,9 +38,7 @@ def keep_apart(connection: Connection, capsule: str) -> None:
             "select from {name} where {column} is not null and {column} not in (select {column} from {other}) limit 1"
         ).format(name=sql.Identifier(SCHEMA, name), column=sql.Identifier(column), other=sql.Identifier(SCHEMA, other))
         if connection.execute(query).fetchone() is not None:
-            raise BadRequest(
-                f"{name} of it name {other} that are not in it: it is none that `bench export` has written"
-            )
+            raise BadRequest(f"{name} of it name {other} that are not in it: `bench export` did not write it")
     for name, column in OURS:
         connection.execute(
             sql.SQL("update {} set {} = {}").format(

@@ -69,7 +69,7 @@ def _clear(connection: Connection) -> None:
     lock(connection)
     if others := _others(connection):
         raise BadRequest(
-            f"{others} other connection{'s' if others > 1 else ''} to this database: end what uses it (`bench down`, "
+            f"{others} other connection{'s' if others > 1 else ''} to this database: stop its clients (`bench down`, "
             "a collector, a scheduler, MLflow), and retry"
         )
     pending(connection)  # refuses a database of a newer release
@@ -84,7 +84,9 @@ def _clear(connection: Connection) -> None:
                 "folder, or BENCH_DSN to a new database (`create database …`)"
             )
     if foreign := _dependents(connection):
-        raise BadRequest(f"what is not ours depends on the schema `bench`, drop it first: {', '.join(foreign)}")
+        raise BadRequest(
+            f"objects outside hypergauge depend on the schema `bench`, drop them first: {', '.join(foreign)}"
+        )
     for schema in (OWN, *OURS):
         connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(schema)))
 

@@ -80,13 +80,13 @@ def test_costs_and_a_target_stand_in_comparison_and_report(bench: Command, tmp_p
     [run] = content["runs"]
     assert (status, run["cost_dkk"], run["time_to_target_seconds"]) == (0, pytest.approx(1), 30)
     assert run["missing"] == [
-        {"metric": "energy_to_target_joules", "run": "20/1/1", "reason": "no energy was measured that is its own"}
+        {"metric": "energy_to_target_joules", "run": "20/1/1", "reason": "it has no measured energy of its own"}
     ]
     [notice] = [one for one in content["notices"] if one["code"] == "missing_metrics"]
     assert notice == {
         "code": "missing_metrics", "severity": "warning", "runs": ["20/1/1"],
         "values": {"columns": ["energy_to_target_joules"], "reason": run["missing"][0]["reason"]},
-        "text": "20/1/1: no energy_to_target_joules: no energy was measured that is its own.",
+        "text": "20/1/1: no energy_to_target_joules: it has no measured energy of its own.",
     }  # fmt: skip
     assert [one["run"] for one in content["quality"]] == ["20/1/1"]
     status, said, _ = bench("compare", "20/1", "--target", "loss<=0.3")

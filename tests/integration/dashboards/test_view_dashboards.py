@@ -82,7 +82,7 @@ def test_a_panel_for_each_chart(world: World, runs: list[str]) -> None:
 
 def test_epochs_of_software_metrics_are_refused(world: World, runs: list[str]) -> None:
     found = View((ViewChart(tuple(runs), ("val/loss",), align="epoch"),)).find(world.connection)
-    with pytest.raises(BadRequest, match="software metrics by step, not by epoch: val/loss"):
+    with pytest.raises(BadRequest, match="val/loss"):
         from_view(world.connection, found, "mine")
 
 
@@ -96,7 +96,7 @@ def test_the_same_view_is_the_same_dashboard(world: World, runs: list[str]) -> N
 
 def test_a_metric_that_the_runs_do_not_have_is_refused_with_the_nearest(world: World, runs: list[str]) -> None:
     found = View((ViewChart(tuple(runs), ("thread",)),)).find(world.connection)
-    with pytest.raises(BadRequest, match=r"the runs of this view have no 'thread' \(did you mean 'threads'\?\)"):
+    with pytest.raises(BadRequest, match=r"\(did you mean 'threads'\?\)"):
         from_view(world.connection, found, "mine")
 
 

@@ -56,7 +56,7 @@ def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
     assert first.values["cost_eur"] == pytest.approx(kilowatt_hours * 1.5 * 0.4, rel=1e-3)
     assert first.values["co2_grams"] == pytest.approx(kilowatt_hours * 1.5 * 200, rel=1e-3)
     assert not {"cost_eur", "co2_grams"} & second.values.keys(), "it has no energy of its own, which is not 0"
-    assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], "no energy was measured that is its own")]
+    assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], "it has no measured energy of its own")]
     sheet = tables.sheet(found)
     assert sheet.columns[-2:] == ("CO₂", "cost (EUR)")
     assert [cell.text for cell in sheet.lines[0][3][-2:]] == ["1.5 g", "0.003"]
@@ -189,13 +189,13 @@ def test_time_and_energy_to_a_target(world: World) -> None:
         world.connection, ["20"], by="workload", further=[towards(Target.parse("accuracy<=0.5"))]
     ).entries
     assert "time_to_target_seconds" not in workload.values
-    with pytest.raises(BadRequest, match="none of these runs has logged 'acuracy' \\(did you mean 'accuracy'"):
+    with pytest.raises(BadRequest, match="did you mean 'accuracy'"):
         compare(world.connection, ["20"], further=[towards(Target.parse("acuracy>=0.95"))])
 
 
 @pytest.mark.parametrize("text", ["accuracy", "accuracy=0.95", ">=0.95", "accuracy>=high", "accuracy>=1%"])
 def test_what_is_no_target(text: str) -> None:
-    with pytest.raises(BadRequest, match="a target is a software metric, one of >=, <=, >, < and a number"):
+    with pytest.raises(BadRequest, match=">=, <=, >, <"):
         Target.parse(text)
 
 

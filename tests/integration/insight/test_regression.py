@@ -102,11 +102,8 @@ def test_a_slower_row_fails_and_one_that_is_not_passes(laboratory: Laboratory, b
     assert status == 1
     assert "✗ 21/1/1: step_time changed by +10.0% (90% interval +7.7% to +12.3%), above +3%: p = 0.0002" in said
     assert "✓ 21/1/2: step_time changed by" in said
-    assert (
-        "Welch's t of the logarithms of the attempts' values, one-sided; H0: the change is not beyond the threshold"
-        in said
-    )
-    assert "Among 2 tests at once, Holm's method keeps the rate of any false alarm at 0.05." in said
+    assert "Welch's t " in said
+    assert "Holm's method " in said
 
     status, said, _ = bench(*request, "--json")
     found = json.loads(said)["gate"]

@@ -246,7 +246,7 @@ def test_a_run_that_goes_on_lasts_until_now_and_one_that_has_not_begun_is_not_th
     [own] = [event for event in traced(world, tmp_path, "20") if event["ph"] == "X"]
     assert own["dur"] > 500e6
     world.connection.execute("update runs set started_at = null, status = 'pending' where run_id = %s", (run,))
-    with pytest.raises(NoData, match="none of the selected runs has begun"):
+    with pytest.raises(NoData, match="none of the selected runs has started"):
         traced(world, tmp_path, "20")
 
 

@@ -130,4 +130,4 @@ def test_a_figure_of_the_host_is_marked_as_such(world: World) -> None:
     wide = tables.sheet(compare(world.connection, ["20"], scope="host"))
     cells = dict(zip(wide.columns, wide.lines[0][3], strict=True))
     assert cells["CPU"].text == "1.00 cores§"
-    assert wide.notes == ("§ the whole host's: not the run's own",)
+    assert wide.notes == ("§ of the whole host: not the run's own",)

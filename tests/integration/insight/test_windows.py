@@ -166,8 +166,8 @@ def test_without_raw_samples_there_are_no_parts(world: World, start: float) -> N
     world.connection.execute("update retention set raw_cutoff = now()")
     found = compare(world.connection, ["20/1"], align="step")
     assert found.window is not None
-    assert found.window.left_out == {"20/1/1": "its raw samples are no longer kept"}
-    with pytest.raises(NoData, match="raw samples of the selected runs are no longer kept"):
+    assert found.window.left_out == {"20/1/1": "its raw samples are deleted"}
+    with pytest.raises(NoData, match="raw samples"):
         compare(world.connection, ["20/1/1"], align="step")
 
 

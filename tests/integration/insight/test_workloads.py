@@ -118,7 +118,7 @@ def test_what_is_shared_needs_raw_samples(world: World, start: float) -> None:
     world.connection.execute("update retention set raw_cutoff = now()")
     entry, found = workload(world, "host")
     assert "cpu_seconds" not in entry.values
-    assert (["20/1/2"], ["cpu_seconds"], "its raw samples are no longer kept") in missing(world, found)
+    assert (["20/1/2"], ["cpu_seconds"], "its raw samples are deleted") in missing(world, found)
 
 
 def test_a_makespan_is_that_of_one_pass(world: World, start: float) -> None:

@@ -172,11 +172,11 @@ def test_a_file_that_is_no_whole_capsule_is_refused(world: World, file: Path, em
     assert "a backup, not a capsule: `bench db restore` reads it" in bench(
         there, "import", tmp_path / "all.backup", status=2
     )
-    with pytest.raises(BadBackup, match="a capsule, not a backup: `bench import` reads it"):
+    with pytest.raises(BadBackup, match="`bench import`"):
         restore(empty(Flavour.POSTGRESQL), file)
     with opened(file, "capsule") as (_, manifest):
         parts = [manifest.parts[0] + 1]
-    with pytest.raises(StatementFailed, match=r"samples/00000.parquet has 600 samples, its manifest says 601"):
+    with pytest.raises(StatementFailed, match=r"600 .*601"):
         import_capsule(there, rewritten(file, parts=parts))
     with pytest.raises(BadBackup, match=r"samples/00001.parquet is not in it"):
         import_capsule(there, rewritten(file, parts=[600, 600]))
@@ -241,7 +241,7 @@ def test_of_several_experiments_none_can_be_named(world: World, empty: Empty, tm
     for experiment in (20, 21):
         world.run(start, start + 60, experiment=experiment)
     capsule.export(world.connection, select_runs(world.connection, []), tmp_path / "a.capsule")
-    with pytest.raises(BadRequest, match="it holds the experiments 20, 21, and --into names one"):
+    with pytest.raises(BadRequest, match=r"20, 21.*--into"):
         import_capsule(empty(Flavour.POSTGRESQL).open(), tmp_path / "a.capsule", into=30)
 
 

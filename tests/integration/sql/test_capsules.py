@@ -303,7 +303,7 @@ def test_of_others_it_says_that_there_was_somebody(
         world.gauge("bench_process_threads", times[100:200], [7.0] * 100, {"run_id": other}),
     )
     written = capsule.export(world.connection, select_runs(world.connection, ["20"]), tmp_path / "mine.capsule")
-    assert written.notes[0] == "2 other runs went on beside them; of these only that they did is in it"
+    assert written.notes[0] == "2 other runs ran beside them; the capsule has only their number"
     with zipfile.ZipFile(tmp_path / "mine.capsule") as archive:
         content = b"".join(archive.read(name) for name in archive.namelist())
     assert b"secret" not in content

@@ -86,7 +86,7 @@ def test_every_command_that_reads_asks_the_replica_alone(pair: Replicated, bench
     assert bench(nowhere, "list")[0] == 0
     status, _, error = bench(nowhere, "stop", "20")
     assert status == 2
-    assert "BENCH_READ_DSN is set without BENCH_DSN: one can look" in error
+    assert "BENCH_READ_DSN is set without BENCH_DSN" in error
     assert not pair.settings.database_dir.exists()  # no server of our own was started for it
     told = json.loads(answers["status"])
     assert told["database"]["up"] is False
@@ -240,7 +240,7 @@ def test_a_replica_that_is_away_is_an_error_unless_the_primary_is_named_beside_i
     ("changes", "kind", "words"),
     [
         ({"user": "postgres"}, BadRequest, "BENCH_READ_DSN logs in as postgres, who may write: give it bench_reader"),
-        ({"dbname": "template1"}, BadRequest, "the database template1 holds nothing of hypergauge; is it another one"),
+        ({"dbname": "template1"}, BadRequest, "template1"),
         ({"user": "nobody_here"}, DatabaseUnavailable, "BENCH_READ_DSN.* does not answer.*nobody_here"),
         (
             {"user": "a_stranger"},

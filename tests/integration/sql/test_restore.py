@@ -148,7 +148,7 @@ def test_rows_that_the_manifest_does_not_know_roll_everything_back(file: Path, e
             for one in manifest.tables
         ]
     there = empty(Flavour.POSTGRESQL)
-    with pytest.raises(BenchError, match=r"bench/samples.copy has 7500 rows, its manifest says 7501"):
+    with pytest.raises(BenchError, match=r"7500 .*7501"):
         restore(there, rewritten(file, tables=tables))
     assert not schema_is_there(there)
 
@@ -174,16 +174,16 @@ def test_an_older_backup_is_migrated(
 
 
 def test_only_an_empty_and_idle_database_is_restored_into(full: World, file: Path, empty: Empty) -> None:
-    with pytest.raises(BadRequest, match="1 other connection to this database: end what uses it"):
+    with pytest.raises(BadRequest, match="1 other connection to this database"):
         restore(full.database, file)
     there = empty(Flavour.POSTGRESQL)
     restore(there, file)
-    with pytest.raises(BadRequest, match=r"the database is not empty \(bench.runs has rows\), .* set BENCH_HOME"):
+    with pytest.raises(BadRequest, match=r"bench\.runs.*BENCH_HOME"):
         restore(there, file)
     theirs = empty(Flavour.POSTGRESQL)
     with theirs.open().session() as connection:
         connection.execute("create view public.mine as select * from bench.run_summary")
-    with pytest.raises(BadRequest, match=r"depends on the schema `bench`, drop it first: public.mine"):
+    with pytest.raises(BadRequest, match=r"public\.mine"):
         restore(theirs, file)
 
 
@@ -249,7 +249,7 @@ def test_the_command_says_what_it_did(full: World, empty: Empty, tmp_path: Path)
     with start(there, "restore", tmp_path / "file") as process:
         _, said = process.communicate()
     assert process.returncode == 2
-    assert "the database is not empty" in said
+    assert "not empty" in said
 
 
 def test_restored_samples_are_compressed(full: World, file: Path, empty: Empty) -> None:

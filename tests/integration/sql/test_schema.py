@@ -48,7 +48,7 @@ def test_migrations_run_once_however_many_start_at_a_time(database: Database, fl
 def test_a_changed_migration_is_refused(database: Database) -> None:
     with database.session() as connection:
         connection.execute("update bench_internal.migrations set digest = 'another' where version = 1")
-        with pytest.raises(MigrationFailed, match=r"migration 1 \(schema\) is not the one that made this database"):
+        with pytest.raises(MigrationFailed, match=r"migration 1 \(schema\)"):
             pending(connection)
 
 

@@ -161,7 +161,7 @@ def test_timescaledb_that_is_not_loaded_is_missed_aloud(
             assert [setting.setting for setting in costly_settings(connection)] == ["max_locks_per_transaction"]
         assert "shared_preload_libraries" in caplog.text, "at its first use"
         for said in said_by_all(dsn, tmp_path, command, monkeypatch):
-            assert "add timescaledb to shared_preload_libraries in postgresql.conf and restart the server" in said
+            assert "shared_preload_libraries" in said
 
 
 def test_timescaledb_is_created_in_an_empty_database_by_its_owner(timescaledb_dsn: str, tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_tables_made_in_plain_postgresql_stay_so(
                 assert inspect(connection).flavour is Flavour.POSTGRESQL
             for said in said_by_all(dsn, tmp_path, command, monkeypatch):
                 assert "works as plain PostgreSQL" in said
-                assert "run `bench db backup FILE`, set BENCH_DSN to a new database" in said
+                assert "`bench db backup FILE`" in said
             admin.execute("create schema public")
             admin.execute("create extension timescaledb")
         with pytest.raises(MigrationFailed, match="run `drop extension timescaledb`"):

@@ -70,7 +70,7 @@ def test_values_stand_above_their_curves() -> None:
     assert [len(cell) for cell in lines[4].split()[-4:]] == [15, 15, 15, 15]
     assert lines[4].split()[-2] == "▅" * 15
     assert lines[5].split()[-3:] == ["50%", "250", "W"]
-    assert lines[8:] == ["† the whole GPU's: others are on it as well", "Ctrl-C leaves; the runs continue."]
+    assert lines[8:] == ["† of the whole GPU, shared with other runs", "Ctrl-C leaves; the runs continue."]
 
 
 @pytest.mark.parametrize("width", [64, 80, 100, 200])

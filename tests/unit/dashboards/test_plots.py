@@ -156,7 +156,7 @@ def test_bars_say_what_they_show() -> None:
     )
     figure = ET.fromstring(draw(lay_out_bars(found), ".svg"))
     assert {"20/1/1 narrow", "20/1/2 wide *", "GPU power (kW)", "loss"} <= set(texts(figure))
-    assert "marks: the 95th percentile; of what scripts log, the last" in " ".join(texts(figure))
+    assert "marks: the 95th percentile; software metrics: the last value" in " ".join(texts(figure))
     fills = re.findall(r"style=\"fill: (#\w+)\"", ET.tostring(figure).decode())
     assert [fills.count(color) for color in LIGHT[:3]] == [2, 1, 0], "a run has its colour in all panels"
 
