@@ -6,9 +6,9 @@ import math
 
 __all__ = ["INK", "shade"]
 
-# Okabe and Ito's blue and vermilion, which people with any colour vision tell apart.
+# Okabe and Ito's blue and vermilion, distinct with any colour vision.
 _FASTER, _SLOWER = (0x00, 0x72, 0xB2), (0xD5, 0x5E, 0x00)
-# At how many times as long, or as short, a colour is at its full; the blue is less so, that letters are read on it.
+# Slowdown or speedup of the full colour. The blue is weaker, for legible letters on it.
 _FULL, _BLUE = 3.0, 0.6
 # Of letters on these shades, in both themes.
 INK = "#000000"

@@ -86,7 +86,7 @@ def test_panels_are_laid_out_in_the_order_of_reading() -> None:
         ("select ${run:raw}", ":raw"),
         ("select 1; select 2", "more than one statement"),
         ("select '$nobody', '{}', '{a}'", "nobody"),
-        ("select {parts.RANGE}", "{parts.RANGE} stands in the query"),
+        ("select {parts.RANGE}", "{parts.RANGE}"),
         ("select ${nobody:sqlstring}", "nobody"),
     ],
 )

@@ -78,7 +78,7 @@ def test_a_gpu_has_the_price_of_the_longest_name_that_its_model_contains(tmp_pat
         ("price_per_kwh = 1\npue = 0.9", "pue is 0.9, but a data centre draws no less than its hardware: at least 1"),
         ("price_per_kwh = 1\ncurrency = 1", "currency is 1, but must be a string"),
         ("[[times]]\nprice_per_kwh = 1",
-         "[[times]] has price_per_kwh; write what it is at all other times at the top, as price_per_kwh"),
+         "[[times]] has price_per_kwh; write its value for all other times at the top, as price_per_kwh"),
         ("price_per_kwh = 1\n[[times]]\nform = '22:00'", "[[times]] 1: unknown key 'form' (did you mean 'from'?)"),
         ("price_per_kwh = 1\n[[times]]\nfrom = '22:00'", "[[times]] 1: there is a from, but not both from and to"),
         ("price_per_kwh = 1\n[[times]]\nfrom = '22:00'\nto = '06:00'",
