@@ -98,7 +98,7 @@ def test_a_name_that_says_nothing_is_refused(world: World, file: Path) -> None:
     def refused(*words: str) -> str:
         return " ".join(bench(world.database, "export", "20", *words, status=2).split())
 
-    assert "'samples' ends in none of .parquet, .csv, .csv.gz, .capsule" in refused("-o", "samples")
+    assert "'samples' has none of .parquet, .csv, .csv.gz, .capsule" in refused("-o", "samples")
     assert "(did you mean '.parquet'?)" in refused("-o", "samples.parq")
     assert "'a.json' is for a trace: add --trace" in refused("-o", "a.json")
     assert "a capsule holds all of its runs: -m goes with samples and traces" in refused("-o", "a.capsule", "-m", "x")
