@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from hypergauge.collector.spool.records import SpoolRecord
@@ -355,11 +355,22 @@ def check(world: World, scenario: Scenario) -> None:
             assert sorted(one.value for one in traced) == pytest.approx(sorted(values), rel=1e-6)
 
 
-QUICK = settings(max_examples=5, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+# Two targets in a line, of which one has no sample in the scope.
+SILENT_TARGET = Scenario(
+    start=0, end=42, gpus=2, shared=(3, 77),
+    gpu={
+        ("dcgm", "DCGM_FI_DEV_POWER_USAGE", "GPU-2"): Measurement(0, 30, 4, 3),
+        ("dcgm2", "DCGM_FI_DEV_POWER_USAGE", "GPU-1"): Measurement(10, 70, 42, 0),
+        ("dcgm2", "DCGM_FI_DEV_POWER_USAGE", "GPU-2"): Measurement(0, 70, 88, 0),
+    },
+    cpu={}, pods=False, phase=(7, 19), state="running", seed=318,
+)  # fmt: skip
+QUICK = settings(max_examples=5, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
 THOROUGH = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 @QUICK
+@example(SILENT_TARGET)
 @given(scenario=scenarios())
 def test_chart_summary_and_samples_agree(worlds: Worlds, scenario: Scenario) -> None:
     with worlds() as world:

@@ -10,7 +10,8 @@ create or replace function bench_internal.interval_bin(p_time timestamptz, p_int
     select date_bin(make_interval(secs => p_interval), p_time, timestamptz '2000-01-03 00:00:00+00')
 $$;
 
--- Return the usual scrape interval of a series in seconds, from its first samples in some run sets (in all where null).
+-- Return the usual scrape interval of a series in seconds, a minute at most, from its first samples in some run sets (in all
+-- where null); null without samples.
 -- PL/pgSQL, since SQL would be inlined, and planned for every chunk, even where it is never called.
 create or replace function bench_internal.usual_interval(p_series integer, p_sets integer[], p_from timestamptz, p_to timestamptz)
 returns float8 language plpgsql stable as $$
@@ -20,7 +21,8 @@ begin
         from (select dt::float8 from samples
               where series_id = p_series and (p_sets is null or runset_id = any(p_sets))
                 and time >= p_from and time < p_to and dt > 0
-              order by time limit 25) first);
+              order by time limit 25) first
+        having count(*) > 0);  -- `least` of null and 60 is 60
 end $$;
 
 -- Return the start of the first bucket at or after a time; the time itself without buckets.
