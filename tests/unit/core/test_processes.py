@@ -180,14 +180,19 @@ def test_end_run_reaches_a_grandchild_in_a_session_of_its_own(run_id: str) -> No
 
 
 def test_end_run_catches_forks_during_the_killing(run_id: str) -> None:
-    fork_on_term = (
+    forks = (
         "import os, signal, time\n"
-        "signal.signal(signal.SIGTERM, lambda *_: os.fork() or (os.setsid(), signal.signal(signal.SIGTERM, signal.SIG_IGN)))\n"
-        "print('ready', flush=True)\n"
-        "while True: time.sleep(0.05)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "for fork in range(500):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        "        time.sleep(600)\n"
+        "    if fork == 0:\n"
+        "        print('ready', flush=True)\n"
+        "    time.sleep(0.02)\n"
     )
     environment = {**os.environ, "BENCH_RUN_ID": run_id}
-    with subprocess.Popen([sys.executable, "-c", fork_on_term], env=environment, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", forks], env=environment, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         assert end_run(run_id, grace=0.3) >= 2
