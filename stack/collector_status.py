@@ -9,7 +9,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting
 
 __all__ = ["CollectorStatus"]
 
@@ -99,11 +99,11 @@ class CollectorStatus:
             parts.append(f"scrapes take {_milliseconds(self.scrape_seconds)}")
         if self.lag_seconds is not None:
             parts.append(f"begin {_milliseconds(self.lag_seconds)} late")
-        parts.append(f"spool {self.spool_records} records, {tables.value_text('_bytes', self.spool_bytes)}")
+        parts.append(f"spool {self.spool_records} records, {formatting.value_text('_bytes', self.spool_bytes)}")
         parts += [f"{sum(found.values())} {what} ({_reasons(found)})" for what, found in self._problems() if found]
         parts += [f"{self.retried} batches found written"] if self.retried else []
         if self.report_seconds > _REPORT_SECONDS:
-            parts.append(f"last report to the database {tables.duration(self.report_seconds)} ago")
+            parts.append(f"last report to the database {formatting.duration(self.report_seconds)} ago")
         return "; ".join(parts)
 
     def _problems(self) -> list[tuple[str, dict[str, Any]]]:

@@ -20,7 +20,8 @@ from hypergauge.cli.common import (
 )
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.dashboards.terminal import gates, tables
+from hypergauge.dashboards.terminal import gates
+from hypergauge.dashboards.terminal.comparison_sheet import comparison_table
 from hypergauge.insight.comparison import neighbours
 from hypergauge.insight.comparison.columns import SCOPES
 from hypergauge.insight.comparison.comparison import Comparison
@@ -121,7 +122,7 @@ def _check(by: str, attempts: str, scope: str | None) -> bool:
 
 
 def _show(found: Comparison, trusted: Trust) -> None:
-    console().print(tables.comparison(found))
+    console().print(comparison_table(found))
     show_notices(trusted.notices)
     if found.gate:
         console().print(gates.table(found.gate))

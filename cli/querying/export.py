@@ -14,7 +14,7 @@ from rich.markup import escape
 from hypergauge.cli.common import Json, as_json, console, counted, reading
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting
 from hypergauge.dashboards.terminal.bar import Bar
 from hypergauge.insight.export.trace import write_trace
 from hypergauge.sql.queries.summaries import coverage
@@ -176,7 +176,7 @@ def _note(notes: Iterable[str]) -> None:
 
 
 def _size(path: Path) -> str:
-    return tables.value_text("_bytes", path.stat().st_size)
+    return formatting.value_text("_bytes", path.stat().st_size)
 
 
 def _refuse_unknown(connection: Connection, run_ids: list[str], metrics: list[str]) -> None:

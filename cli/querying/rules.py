@@ -18,7 +18,7 @@ from hypergauge.core import durations
 from hypergauge.core.config.bench_toml import CONFIG_FILE, config_file
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BadRequest, did_you_mean
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.insight import rules
 from hypergauge.insight.rules import Parameter, Rule, Value
 from hypergauge.insight.rules import replay as replays
@@ -171,9 +171,9 @@ def _show(evaluated: Sequence[Evaluated], runs: int) -> None:
             run.full_label,
             firing.rule,
             firing.severity,
-            tables.duration((firing.started_at - run.started_at).total_seconds()),
-            tables.duration((ended_at - firing.started_at).total_seconds()),
-            escape(tables.evidence(firing.evidence)),
+            formatting.duration((firing.started_at - run.started_at).total_seconds()),
+            formatting.duration((ended_at - firing.started_at).total_seconds()),
+            escape(formatting.evidence(firing.evidence)),
         )
     if fired:
         console().print(made)
@@ -212,7 +212,7 @@ def _sweep(
     for one in found:
         mark = " (as set)" if one.value == own[name] else ""
         made.add_row(
-            _text(one.value, swept.parameter) + mark, str(one.fired), str(one.runs), tables.duration(one.seconds)
+            _text(one.value, swept.parameter) + mark, str(one.fired), str(one.runs), formatting.duration(one.seconds)
         )
     console().print(made)
     if failures := sum(one.failures for one in found):

@@ -13,7 +13,7 @@ from hypergauge.cli.common import Json, as_json, console, warn
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.http.server import require_closed
 from hypergauge.core.services import Stack
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.sql.server.database import Database
 from hypergauge.stack.exporter_process import serve_exporter
 from hypergauge.stack.local_exporters import LocalExporters
@@ -137,5 +137,7 @@ def collector_check(
         return
     made = tables.table("url", "host", "exporter", ">every")
     for target in targets:
-        made.add_row(escape(target.url), escape(target.host), escape(target.listener), tables.duration(target.interval))
+        made.add_row(
+            escape(target.url), escape(target.host), escape(target.listener), formatting.duration(target.interval)
+        )
     console().print(made)

@@ -14,7 +14,7 @@ from hypergauge.core.addresses import without_login
 from hypergauge.core.config.settings import Settings
 from hypergauge.core.errors import BenchError
 from hypergauge.core.services import Service, Stack
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.gpu import inventory
 from hypergauge.sql.ingest.target_errors import FailingTarget, failing_targets
 from hypergauge.sql.ingest.targets import ClockOffset, clock_offsets, unmeasured_hosts
@@ -120,11 +120,11 @@ def _show_runs(running: Sequence[RunInfo], metrics: Mapping[str, Live], firing: 
     made = tables.table("run", "id", "name", ">for", ">CPU", ">memory", "firing rules")
     for run in running:
         live = metrics.get(run.run_id)
-        cpu = tables.value_text("cpu_utilization", live.cpu_usage) if live else ""
-        memory = tables.value_text("_bytes", live.memory_used) if live else ""
-        label = run.label + (tables.SIMULATED if run.simulated else "")
+        cpu = formatting.value_text("cpu_utilization", live.cpu_usage) if live else ""
+        memory = formatting.value_text("_bytes", live.memory_used) if live else ""
+        label = run.label + (formatting.SIMULATED if run.simulated else "")
         rules = escape(", ".join(firing[run.run_id]))
-        made.add_row(label, run.run_id[:8], escape(run.name), tables.duration(run.duration), cpu, memory, rules)
+        made.add_row(label, run.run_id[:8], escape(run.name), formatting.duration(run.duration), cpu, memory, rules)
     console().print(made)
 
 
@@ -162,7 +162,7 @@ def _warn_of_clocks(clocks: list[ClockOffset]) -> None:
     for clock in clocks:
         if abs(clock.offset) - clock.uncertainty > CLOCK_SECONDS:
             side = "ahead of" if clock.offset > 0 else "behind"
-            off, give = tables.duration(abs(clock.offset)), tables.duration(clock.uncertainty)
+            off, give = formatting.duration(abs(clock.offset)), formatting.duration(clock.uncertainty)
             console().print(f"[yellow]![/] the clock of {escape(clock.host)} is {off} {side} the collector's, ± {give}")
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hypergauge.dashboards.plots.axes import Axis, time_axis, value_axis
-from hypergauge.dashboards.terminal.tables import SIMULATED
+from hypergauge.dashboards.terminal.formatting import SIMULATED
 from hypergauge.insight.charts.bars import Bar, Bars
 from hypergauge.insight.charts.chart import Chart, Floats, Series
 
 __all__ = ["BarLayout", "BarPanel", "Layout", "Line", "Panel", "lay_out", "lay_out_bars"]
 
-# Suffix of a profiled run's name; `hypergauge.dashboards.terminal.tables` has that of a simulated one.
+# Suffix of a profiled run's name; `hypergauge.dashboards.terminal.formatting` has that of a simulated one.
 PROFILED = " ◆"
 # Explanation of the bars.
 _READ = {

@@ -12,7 +12,8 @@ from hypergauge import __version__
 from hypergauge.dashboards.plots.page import chart_data, environment
 from hypergauge.dashboards.plots.palette import LIGHT
 from hypergauge.dashboards.plots.panels import PROFILED, lay_out
-from hypergauge.dashboards.terminal import sharing, tables
+from hypergauge.dashboards.terminal import formatting, sharing, tables
+from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.insight.report import Report
 from hypergauge.insight.sharing.collocation import advice
 from hypergauge.sql.queries.report import Device
@@ -63,7 +64,7 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         Time of the queries.
     """
     layouts = [(chart, lay_out(chart)) for chart in found.charts]
-    sheets = [tables.sheet(one) for one in found.comparisons]
+    sheets = [sheet(one) for one in found.comparisons]
     return environment().get_template("report.html.j2").render(
         title=title,
         report=found,
@@ -87,14 +88,14 @@ def render(found: Report, manifests: Manifests, title: str, now: datetime) -> st
         bars=_bars(found),
         surroundings=_surroundings(found.runs, manifests),
         without=[_label(run) for run in found.runs if run.run_id not in manifests],
-        duration=tables.duration,
-        value_text=tables.value_text,
-        evidence=tables.evidence,
+        duration=formatting.duration,
+        value_text=formatting.value_text,
+        evidence=formatting.evidence,
     )  # fmt: skip
 
 
 def _label(run: RunInfo, name: str = "") -> str:
-    return f"{run.full_label} {name}".rstrip() + tables.SIMULATED * run.simulated + PROFILED * bool(run.profilers)
+    return f"{run.full_label} {name}".rstrip() + formatting.SIMULATED * run.simulated + PROFILED * bool(run.profilers)
 
 
 def _summary(found: Report) -> str:
@@ -155,7 +156,7 @@ def _facts(files: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         "processor": hardware.get("cpu"),
         "cores": hardware.get("cores"),
         "threads": hardware.get("threads"),
-        "memory": tables.value_text("_bytes", hardware.get("memory_bytes")),
+        "memory": formatting.value_text("_bytes", hardware.get("memory_bytes")),
         "GPUs": ", ".join(f"{count} x {name}" if count > 1 else name for name, count in gpus.items()),
         "driver": hardware.get("driver"),
         "CUDA": hardware.get("cuda"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.markup import escape
 from rich.table import Table
 
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.insight.comparison.verdicts import Gate, Group, Verdict, interval
 
 __all__ = ["lines", "table"]
@@ -78,5 +78,5 @@ def _value(verdict: Verdict, value: float) -> str:
     if verdict.unit == "seconds":
         return f"{value * 1000:.4g} ms" if value < 1 else f"{value:.4g} s"
     if verdict.unit in _SUFFIXES:
-        return tables.value_text(_SUFFIXES[verdict.unit], value)
+        return formatting.value_text(_SUFFIXES[verdict.unit], value)
     return f"{value:.4g} {verdict.unit}".rstrip()

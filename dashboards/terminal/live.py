@@ -11,14 +11,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.insight.watch import Level, Watched, WatchedRun
 
 __all__ = ["changes", "curve", "ending", "live_table"]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _LEAST_CELLS, _MOST_CELLS = 8, 20
-# Title, key of the unit for `tables.value_text`, and the value of a full bar if it is fixed.
+# Title, key of the unit for `formatting.value_text`, and the value of a full bar if it is fixed.
 _COLUMNS = {
     "cpu_usage": ("CPU", "cpu_utilization", None),
     "memory_used": ("memory", "_bytes", None),
@@ -129,7 +129,7 @@ def _state(one: WatchedRun) -> tuple[object, ...]:
 
 
 def _label(one: WatchedRun) -> str:
-    return one.run.full_label + (tables.SIMULATED if one.run.simulated else "")
+    return one.run.full_label + (formatting.SIMULATED if one.run.simulated else "")
 
 
 def _progress(one: WatchedRun) -> str:
@@ -141,7 +141,7 @@ def _progress(one: WatchedRun) -> str:
 
 
 def _time(one: WatchedRun) -> str:
-    return tables.duration(one.run.duration)
+    return formatting.duration(one.run.duration)
 
 
 def _value(quantity: str, level: Level | None, cells: int) -> Text:
@@ -149,7 +149,7 @@ def _value(quantity: str, level: Level | None, cells: int) -> Text:
     if level is None:
         return Text()
     _, key, top = _COLUMNS[quantity]
-    text = tables.value_text(key, level.value) + (_SHARED if level.scope == "device" else "")
+    text = formatting.value_text(key, level.value) + (_SHARED if level.scope == "device" else "")
     return Text.assemble(text, "\n", (curve(level.history, cells, top), "cyan"), no_wrap=True)
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from hypergauge.core.system.periodic import Periodic
 from hypergauge.core.terminal import Terminal
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal import formatting, tables
 from hypergauge.sql.queries.summaries import Live
 
 __all__ = ["LastingTerminal", "Progress"]
@@ -124,7 +124,7 @@ class Progress:
         """Show a run that has ended."""
         self._running.pop(run_id, None)
         sign = "[green]✓[/]" if status == "finished" else "[red]✗[/]"
-        after = f" after {tables.duration(seconds)}" if seconds else ""
+        after = f" after {formatting.duration(seconds)}" if seconds else ""
         reason = f": {escape(message)}" if message else ""
         self.say(f"{sign} {label} {escape(name)} {tables.status(status)}{after}{reason}")
 
@@ -132,11 +132,11 @@ class Progress:
         lines = []
         for run_id, run in list(self._running.items()):
             values = self._values.get(run_id)
-            text = f" {run.label} {run.name}  {tables.duration(time.time() - run.since)}"
+            text = f" {run.label} {run.name}  {formatting.duration(time.time() - run.since)}"
             if values and values.cpu_usage is not None:
                 text += f"  {values.cpu_usage:.2f} cores"
             if values and values.memory_used is not None:
-                text += f"  {tables.value_text('_bytes', values.memory_used)}"
+                text += f"  {formatting.value_text('_bytes', values.memory_used)}"
             lines.append(Spinner("dots", Text(text)))
         return Group(*lines)
 

@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from hypergauge.dashboards.shades import INK, shade
-from hypergauge.dashboards.terminal.tables import SIMULATED, duration, table, value_text
+from hypergauge.dashboards.terminal.formatting import SIMULATED, duration, value_text
+from hypergauge.dashboards.terminal.tables import table
 from hypergauge.insight.sharing.interference import Against, Interference, Member, Set
 from hypergauge.insight.sharing.ratio import CONFIDENCE, Ratio
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hypergauge.core.errors import BadRequest
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.insight.comparison.columns import ENERGY_KEY
 from hypergauge.insight.comparison.comparison import Comparison, compare
 from hypergauge.insight.comparison.trust import trust
@@ -57,10 +57,10 @@ def test_a_price_that_is_always_the_same(world: World, tmp_path: Path) -> None:
     assert first.values["co2_grams"] == pytest.approx(kilowatt_hours * 1.5 * 200, rel=1e-3)
     assert not {"cost_eur", "co2_grams"} & second.values.keys(), "it has no energy of its own, which is not 0"
     assert missing(world, found) == [(["20/1/2"], ["co2_grams", "cost_eur"], "it has no measured energy of its own")]
-    sheet = tables.sheet(found)
-    assert sheet.columns[-2:] == ("CO₂", "cost (EUR)")
-    assert [cell.text for cell in sheet.lines[0][3][-2:]] == ["1.5 g", "0.003"]
-    assert [cell.text for cell in sheet.lines[1][3][-2:]] == ["", ""]
+    read = sheet(found)
+    assert read.columns[-2:] == ("CO₂", "cost (EUR)")
+    assert [cell.text for cell in read.lines[0][3][-2:]] == ["1.5 g", "0.003"]
+    assert [cell.text for cell in read.lines[1][3][-2:]] == ["", ""]
     [workload] = compare(world.connection, ["20"], by="workload", further=[paid]).entries
     assert "cost_eur" not in workload.values, "a part of the sum is not the sum"
     assert workload.as_dict("workload")["missing"][0]["run"] == "20/1/2"
@@ -181,7 +181,7 @@ def test_time_and_energy_to_a_target(world: World) -> None:
     assert [(entry.label, reason) for entry in found.entries for reason in {one.reason for one in entry.missing}] == [
         ("20/1/2", "it never reached accuracy>=0.95 (0.91 at best)"), ("20/1/3", "it has not logged accuracy"),
     ]  # fmt: skip
-    assert "time to accuracy>=0.95" in tables.sheet(found).columns
+    assert "time to accuracy>=0.95" in sheet(found).columns
     content = found.as_dict()["runs"]
     assert content[0]["target"] == "accuracy>=0.95"
     assert content[1]["missing"][0]["metric"] == "time_to_target_seconds"

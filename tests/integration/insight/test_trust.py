@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hypergauge.dashboards.terminal import tables
+from hypergauge.dashboards.terminal.comparison_sheet import sheet
 from hypergauge.insight.comparison.comparison import compare
 from hypergauge.insight.comparison.trust import trust
 from hypergauge.sql.queries.notices import Notice
@@ -125,9 +125,9 @@ def test_what_must_not_be_compared_unseen(world: World) -> None:
 def test_a_figure_of_the_host_is_marked_as_such(world: World) -> None:
     host(world, 0.004)
     run(world, 1)
-    own = tables.sheet(compare(world.connection, ["20"]))
+    own = sheet(compare(world.connection, ["20"]))
     assert not any("§" in cell.text for *_, cells in own.lines for cell in cells)
-    wide = tables.sheet(compare(world.connection, ["20"], scope="host"))
+    wide = sheet(compare(world.connection, ["20"], scope="host"))
     cells = dict(zip(wide.columns, wide.lines[0][3], strict=True))
     assert cells["CPU"].text == "1.00 cores§"
     assert wide.notes == ("§ of the whole host: not the run's own",)

@@ -7,7 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from hypergauge.dashboards.terminal.tables import coverage, duration, value_text
+from hypergauge.dashboards.terminal.formatting import duration, value_text
+from hypergauge.dashboards.terminal.tables import coverage
 from hypergauge.sql.queries.summaries import Coverage
 
 

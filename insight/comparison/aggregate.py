@@ -1,0 +1,109 @@
+"""Aggregates of compared runs: rows over their attempts, and workloads."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from hypergauge.insight.comparison.columns import ENERGY_KEY, SCOPES, is_summed
+from hypergauge.insight.comparison.entry import Entry, Missing
+from hypergauge.insight.sharing.concurrent_runs import passes
+from hypergauge.sql.runs.selection import RunInfo
+
+__all__ = ["finished", "row_entry", "workload_entry"]
+
+One = TypeVar("One", RunInfo, Entry)
+# Limit for workloads of many runs.
+_MOST_LABELS = 6
+
+
+def finished(row: Sequence[One]) -> Sequence[One]:
+    """Return the attempts of a row that count: a failed one has part of the time and energy only."""
+    return [one for one in row if one.status == "finished"] or row
+
+
+def row_entry(label: str, group: Sequence[Entry]) -> Entry:
+    """Return the mean of a row's attempts, with standard deviations."""
+    counted = finished(group)
+    together = _together(label, counted, counted)
+    found: dict[str, list[float]] = {}
+    for entry in counted:
+        for key, value in (*entry.values.items(), *entry.software.items()):
+            if value is not None:
+                found.setdefault(key, []).append(value)
+    return replace(
+        together,
+        status=_status(group),
+        runs=tuple(run for entry in group for run in entry.runs),
+        values={key: statistics.fmean(found[key]) for key in together.values if key in found},
+        deviations={key: statistics.stdev(some) for key, some in found.items() if len(some) > 1},
+        counted=tuple(run.attempt for entry in counted for run in entry.runs),
+    )
+
+
+def _status(group: Iterable[Entry]) -> str:
+    statuses = {entry.status for entry in group}
+    return next((s for s in ("running", "failed", "timeout", "stopped") if s in statuses), "finished")
+
+
+def workload_entry(label: str, group: Sequence[tuple[Entry, Entry]]) -> Entry:
+    """Return the aggregate of runs and their parts of shared amounts, with the makespan of simultaneous runs."""
+    together = _together(label, [entry for entry, _ in group], [part for _, part in group])
+    when = together.intervals or together.runs
+    starts = [one.started_at for one in when if one.started_at is not None]
+    ends = [one.ended_at for one in when if one.ended_at is not None]
+    if len(ends) < len(together.runs):
+        return together
+    if len(found := list(passes(together.runs))) > 1:
+        order = ", then ".join(_listed([run.full_label for run in some]) for some in found)
+        reason = f"its rows' latest attempts did not run at the same time, but {order}"
+        return replace(together, missing=(*together.missing, Missing("makespan_seconds", label, reason)))
+    makespan = (max(ends) - min(starts)).total_seconds()
+    return replace(together, values={**together.values, "makespan_seconds": makespan})
+
+
+def _listed(labels: Sequence[str]) -> str:
+    """Return the first of some labels, and how many more there are."""
+    more = len(labels) - _MOST_LABELS
+    return ", ".join(labels[:_MOST_LABELS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _together(label: str, group: Sequence[Entry], counted: Sequence[Entry]) -> Entry:
+    """Return the aggregate of runs; `counted` are the same runs with their parts of shared amounts."""
+    runs = tuple(run for entry in group for run in entry.runs)
+    missing = (*(one for entry in counted for one in entry.missing), *_without_energy(group))
+    keys = dict.fromkeys(key for entry in group for key in entry.values)
+    keys = {key: None for key in keys if key not in {one.metric for one in missing}}
+    found = {key: [entry.values[key] for entry in group if key in entry.values] for key in keys}
+    amounts = {key: sum(entry.values.get(key, 0.0) for entry in counted) for key in keys if is_summed(key)}
+    values = {key: amounts.get(key, sum(some) / len(some)) for key, some in found.items()}
+    spread = {key: (min(some), max(some)) for key, some in found.items()}
+    intervals = tuple(interval for entry in group for interval in entry.intervals)
+    software: dict[str, float | None] = {}
+    for key in dict.fromkeys(key for entry in group for key in entry.software):
+        known = [value for entry in group if (value := entry.software.get(key)) is not None]
+        software[key] = sum(known) / len(known) if known else None
+        if known:
+            spread = {**spread, key: (min(known), max(known))}
+    scopes: dict[str, str] = {}
+    for entry in group:  # the widest scope of the runs
+        for key, scope in entry.scopes.items():
+            scopes[key] = max(scopes.get(key, scope), scope, key=SCOPES.index)
+    covered = [entry.gpu_coverage for entry in group if entry.gpu_coverage is not None]
+    methods = sorted({entry.energy_method for entry in group if entry.energy_method})
+    return Entry(
+        label, ", ".join(dict.fromkeys(e.name for e in group)), _status(group), runs, values, scopes, software, spread=spread,
+        simulated=any(entry.simulated for entry in group), energy_method="+".join(methods) or None,
+        coverage=min(entry.coverage for entry in group), gpu_coverage=min(covered, default=None), intervals=intervals,
+        target=group[0].target, missing=missing,
+    )  # fmt: skip
+
+
+def _without_energy(group: Sequence[Entry]) -> Iterable[Missing]:
+    """Yield the runs on GPUs without an energy of their own, if others have one: the sum would lack a part."""
+    if any(ENERGY_KEY in entry.values for entry in group):
+        for entry in group:
+            if ENERGY_KEY not in entry.values and entry.gpu_coverage is not None:
+                yield Missing(ENERGY_KEY, entry.label, "it has no measured energy of its own")
