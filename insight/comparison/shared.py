@@ -35,7 +35,7 @@ def parts(connection: Connection, entries: Sequence[Entry], scope: str) -> list[
     counted: dict[str, tuple[Span, ...]] = {}
     reasons: dict[str, str] = {}
     for workload in _workloads(entries):
-        for run, (left, reason) in _dealt(workload, things, spans).items():
+        for run, (left, reason) in _counted_spans(workload, things, spans).items():
             counted[run] = left
             if reason:
                 reasons[run] = reason
@@ -62,11 +62,11 @@ def _workloads(entries: Iterable[Entry]) -> Iterable[list[Entry]]:
     return found.values()
 
 
-def _dealt(
+def _counted_spans(
     workload: Iterable[Entry], things: Mapping[str, frozenset[str]], spans: Mapping[str, Span]
 ) -> dict[str, tuple[tuple[Span, ...], str | None]]:
     """Return the times that count for each run, and the reason for which they are unknown, if any."""
-    dealt: dict[str, tuple[tuple[Span, ...], str | None]] = {}
+    counted: dict[str, tuple[tuple[Span, ...], str | None]] = {}
     before: list[Entry] = []
     for entry in sorted(workload, key=lambda one: (-len(things[_id(one)]), spans[_id(one)])):
         mine, span, reason = things[_id(entry)], spans[_id(entry)], None
@@ -79,9 +79,9 @@ def _dealt(
                 left = list(_without(left, taken))
             else:
                 reason = f"it shares only some of its GPUs with {other.label}"
-        dealt[_id(entry)] = tuple(left), reason
+        counted[_id(entry)] = tuple(left), reason
         before.append(entry)
-    return dealt
+    return counted
 
 
 def _totals(

@@ -125,9 +125,9 @@ def export(
 
 def _ended(runs: Sequence[RunInfo]) -> tuple[list[RunInfo], list[str]]:
     """Return the ended runs, with a note on the runs that never started."""
-    if going := [run.label for run in runs if run.status == "running"]:
+    if running := [run.label for run in runs if run.status == "running"]:
         raise BadRequest(
-            f"{_listed(going)} still run{'s'[len(going) > 1 :]}, and a capsule holds runs that have ended: wait, or name the others"
+            f"{_listed(running)} still run{'s'[len(running) > 1 :]}, and a capsule holds runs that have ended: wait, or name the others"
         )
     ended = [run for run in runs if run.ended_at is not None]
     waiting = [run.label for run in runs if run.ended_at is None]
