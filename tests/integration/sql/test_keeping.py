@@ -79,7 +79,7 @@ def test_notes_are_added_replaced_and_taken_away(bench: Bench, world: World) -> 
         in dict(world.connection.execute("select what, value from run_card(%s)", (said["run_id"],))).values()
     )
     bench("report", "20", "-o", "a.html")
-    assert "noted: the baseline" in Path("a.html").read_text()
+    assert "the baseline" in Path("a.html").read_text()
     assert bench("note", "20/1/1", "another", "--force") == "another"
     assert bench("note", "20/1/1") == "another"
     bench("note", "20/1/1", "--remove")

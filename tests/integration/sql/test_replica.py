@@ -209,7 +209,7 @@ def test_a_question_that_is_in_the_way_of_replay_is_asked_again(pair: Replicated
             pair.catch_up()
             with (
                 _beside(change),
-                pytest.raises(StatementFailed, match=r"cancelled this.* max_standby_streaming_delay"),
+                pytest.raises(StatementFailed, match="max_standby_streaming_delay"),
                 database.session() as connection,
                 connection.transaction(),
             ):
