@@ -68,10 +68,10 @@ def test_output_is_passed_on_and_nothing_else(home: Home) -> None:
 
 def test_a_terminal_shows_the_next_command(home: Home) -> None:
     terminal = Terminal(
-        [*COMMAND, "run", "--name", "passed", "--", "printf", "no end of line"], home.environment, home.folder
+        [*COMMAND, "run", "--name", "hinted", "--", "printf", "no end of line"], home.environment, home.folder
     )
     printed = terminal.wait(0)
-    [run] = home.ask("select run_id from runs where name = 'passed'")
+    [run] = home.ask("select run_id from runs where name = 'hinted'")
     assert "no end of line\r\n" in printed
     assert f"Next: bench compare {run['run_id'][:8]}" in " ".join(printed.split())
     compared = home.json("compare", run["run_id"])
