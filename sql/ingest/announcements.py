@@ -17,7 +17,7 @@ __all__ = ["SILENT_SECONDS", "Announcement", "announce", "announcements", "withd
 # time of a service, so a restarted exporter keeps its target.
 SILENT_SECONDS = 60.0
 # Longest delay of an exporter's shutdown by a database that does not answer.
-_PATIENCE_SECONDS = 3
+_TIMEOUT_SECONDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def announce(database: Database, one: Announcement) -> None:
     Raises
     ------
     DatabaseUnavailable
-        The database does not answer within `_PATIENCE_SECONDS`.
+        The database does not answer within `_TIMEOUT_SECONDS`.
     """
     with _briefly(database) as connection:
         connection.execute(
@@ -64,9 +64,9 @@ def withdraw(database: Database, one: Announcement) -> None:
 @contextlib.contextmanager
 def _briefly(database: Database) -> Iterator[Connection]:
     """Connect for one statement: with thousands of exporters, open connections would exhaust the server."""
-    with database.connect(timeout=_PATIENCE_SECONDS) as connection:
+    with database.connect(timeout=_TIMEOUT_SECONDS) as connection:
         try:
-            connection.execute(f"set statement_timeout = '{_PATIENCE_SECONDS}s'")
+            connection.execute(f"set statement_timeout = '{_TIMEOUT_SECONDS}s'")
             yield connection
         except psycopg.Error as error:
             raise StatementFailed(str(error).strip()) from error

@@ -10,14 +10,14 @@ from psycopg.conninfo import conninfo_to_dict
 __all__ = ["transport"]
 
 _FULL = "verify-full"
-_PATIENCE_SECONDS = 5
+_TIMEOUT_SECONDS = 5
 
 
 def transport(dsn: str) -> tuple[bool, str]:
     """Return whether the connection is secure, with a description of the connection."""
     try:
         given = conninfo_to_dict(dsn)
-        with psycopg.connect(dsn, connect_timeout=_PATIENCE_SECONDS) as connection:
+        with psycopg.connect(dsn, connect_timeout=_TIMEOUT_SECONDS) as connection:
             host, encrypted = connection.info.host, connection.pgconn.ssl_in_use
     except psycopg.Error as error:
         return False, str(error).strip().splitlines()[0]

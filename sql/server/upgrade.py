@@ -29,7 +29,7 @@ __all__ = ["Upgraded", "upgrade"]
 # Space for the new server's own files and WAL, in addition to the copy.
 WORKING_BYTES = 256 << 20
 
-_PATIENCE_SECONDS = 120.0
+_TIMEOUT_SECONDS = 120.0
 # Start of our and the user's part of postgresql.conf; the part above belongs to the version that wrote it.
 _OURS = "\n# Written by hypergauge"
 
@@ -99,7 +99,7 @@ def _clear(server: EmbeddedServer, programs: Programs) -> FileLock:
     step. Until then they use the old data too, so the lock lasts until the last of them has ended.
     """
     lock = FileLock(server.folder / "upgrade.lock")
-    deadline = time.monotonic() + _PATIENCE_SECONDS
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
     try:
         alone = False
         while True:

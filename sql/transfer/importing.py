@@ -29,7 +29,7 @@ from hypergauge.sql.transfer.parts import unpacked
 __all__ = ["Imported", "import_capsule"]
 
 # Time for retries of the whole transaction, after a restart of the server or a conflict with a policy's job.
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def import_capsule(
     BadRequest
         The file is damaged, unknown, or from a newer release; or the experiment or a run's position in it is taken.
     """
-    with opened(path, "capsule") as (archive, manifest), Session(database, _PATIENCE_SECONDS) as session:
+    with opened(path, "capsule") as (archive, manifest), Session(database, _TIMEOUT_SECONDS) as session:
         try:
             imported = session(_write, archive, manifest, into, tell)
         except BadRequest as error:

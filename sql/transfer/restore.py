@@ -16,6 +16,7 @@ import psycopg
 from psycopg import sql
 
 from hypergauge.core.errors import BadRequest
+from hypergauge.core.system.polling import wait_until
 from hypergauge.sql.maintenance.aggregates import refresh
 from hypergauge.sql.schema.flavour import Flavour, inspect
 from hypergauge.sql.schema.migrate import lock, migrate, pending
@@ -31,7 +32,9 @@ __all__ = ["restore"]
 
 _Name = tuple[str, str]  # schema and table
 # Time for retries of the whole transaction, after a conflict with a policy's job.
-_PATIENCE_SECONDS = 60.0
+_TIMEOUT_SECONDS = 60.0
+# The server ends a connection some time after its client has closed it.
+_LEAVING_SECONDS = 3.0
 # Samples are sorted in a backup, so the server can compress them as they arrive.
 _DIRECT_COMPRESS = ("timescaledb.enable_direct_compress_copy", "timescaledb.enable_direct_compress_copy_client_sorted")
 
@@ -45,7 +48,7 @@ def restore(database: Database, path: Path, say: Callable[[str], None] = lambda 
         The file is damaged, unknown, or from a newer release; or the database is in use or not empty.
     """
     say("Checking the file …")
-    with opened(path) as (archive, manifest), Session(database, _PATIENCE_SECONDS) as session:
+    with opened(path) as (archive, manifest), Session(database, _TIMEOUT_SECONDS) as session:
         try:
             earlier.refuse_oldest(manifest)
         except BadBackup as error:
@@ -67,6 +70,7 @@ def _replace(connection: Connection, archive: zipfile.ZipFile, manifest: Manifes
 def _clear(connection: Connection) -> None:
     """Drop the existing empty schema. Refuse a database that is in use or not empty."""
     lock(connection)
+    wait_until(lambda: _others(connection) == 0, _LEAVING_SECONDS)
     if others := _others(connection):
         raise BadRequest(
             f"{others} other connection{'s' if others > 1 else ''} to this database: stop its clients (`bench down`, "
@@ -92,6 +96,7 @@ def _clear(connection: Connection) -> None:
 
 
 def _others(connection: Connection) -> int:
+    connection.execute("select pg_stat_clear_snapshot()")  # or a transaction sees the same connections each time
     row = connection.execute(
         """
         select count(*) from pg_stat_activity
